@@ -1,0 +1,252 @@
+package types
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Kind is what a type is at its outermost. The zero Kind is invalid.
+type Kind uint8
+
+// The native scalar kinds come first, in alphabetical order; then the kinds that have parts.
+const (
+	_ Kind = iota
+	Ascii
+	Bigint
+	Blob
+	Boolean
+	Counter
+	Date
+	Decimal
+	Double
+	Duration
+	Float
+	Inet
+	Int
+	Smallint
+	Text // varchar is the same type
+	Time
+	Timestamp
+	Timeuuid
+	Tinyint
+	UUID
+	Varint
+	List
+	Set
+	Map
+	Tuple
+	UDT
+	Vector
+	Custom
+)
+
+// Type is a CQL data type: an immutable value shared by pointer. Values of every type travel
+// in their wire form (native protocol v5 §6), and that is also what a cell stores.
+type Type struct {
+	kind     Kind
+	frozen   bool
+	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one a field
+	keyspace string  // UDT
+	name     string  // UDT
+	fields   []string
+	dims     int
+	class    string // custom
+	text     string // what String answers
+}
+
+// Kind is the outermost kind.
+func (t *Type) Kind() Kind { return t.kind }
+
+// Elems are the parts: element (list, set, vector), key and value (map), fields (tuple, UDT).
+// The caller must not change the slice.
+func (t *Type) Elems() []*Type { return t.elems }
+
+// Frozen says whether a type with parts is one value (true) or one cell a part (false).
+// Tuples and vectors are always frozen; for scalars it is false and means nothing.
+func (t *Type) Frozen() bool { return t.frozen }
+
+// MultiCell says whether a column of this type stores one cell for each element or field.
+func (t *Type) MultiCell() bool {
+	switch t.kind {
+	case List, Set, Map, UDT:
+		return !t.frozen
+	}
+	return false
+}
+
+// IsCollection says whether t is a list, set or map, frozen or not.
+func (t *Type) IsCollection() bool { return t.kind == List || t.kind == Set || t.kind == Map }
+
+// UDTKeyspace is the keyspace of a user-defined type, else "".
+func (t *Type) UDTKeyspace() string { return t.keyspace }
+
+// UDTName is the name of a user-defined type, else "".
+func (t *Type) UDTName() string { return t.name }
+
+// FieldNames are the field names of a user-defined type, in order. Not to be changed.
+func (t *Type) FieldNames() []string { return t.fields }
+
+// Dimensions is the number of elements of a vector, else 0.
+func (t *Type) Dimensions() int { return t.dims }
+
+// CustomClass is the class name of a custom type, else "".
+func (t *Type) CustomClass() string { return t.class }
+
+// String is the type as CQL spells it: "map<text, frozen<list<int>>>".
+func (t *Type) String() string { return t.text }
+
+// Equal says whether both are the same type, frozenness included.
+func (t *Type) Equal(o *Type) bool {
+	if t == o {
+		return true
+	}
+	if t == nil || o == nil {
+		return false
+	}
+	return t.kind == o.kind && t.text == o.text && t.keyspace == o.keyspace && sameFields(t, o)
+}
+
+func sameFields(t, o *Type) bool {
+	if len(t.elems) != len(o.elems) || len(t.fields) != len(o.fields) {
+		return false
+	}
+	for i := range t.elems {
+		if !t.elems[i].Equal(o.elems[i]) {
+			return false
+		}
+	}
+	for i := range t.fields {
+		if t.fields[i] != o.fields[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Native returns the native scalar type of kind k; it panics for a kind that has parts.
+func Native(k Kind) *Type { return &natives[k] }
+
+// NativeByName finds a native type by its CQL name, in lower case ("varchar" is text).
+func NativeByName(name string) (*Type, bool) {
+	if name == "varchar" {
+		return Native(Text), true
+	}
+	for k := Ascii; k <= Varint; k++ {
+		if natives[k].text == name {
+			return Native(k), true
+		}
+	}
+	return nil, false
+}
+
+// natives is read-only after it is built here.
+var natives = [Varint + 1]Type{
+	Ascii:     {kind: Ascii, text: "ascii"},
+	Bigint:    {kind: Bigint, text: "bigint"},
+	Blob:      {kind: Blob, text: "blob"},
+	Boolean:   {kind: Boolean, text: "boolean"},
+	Counter:   {kind: Counter, text: "counter"},
+	Date:      {kind: Date, text: "date"},
+	Decimal:   {kind: Decimal, text: "decimal"},
+	Double:    {kind: Double, text: "double"},
+	Duration:  {kind: Duration, text: "duration"},
+	Float:     {kind: Float, text: "float"},
+	Inet:      {kind: Inet, text: "inet"},
+	Int:       {kind: Int, text: "int"},
+	Smallint:  {kind: Smallint, text: "smallint"},
+	Text:      {kind: Text, text: "text"},
+	Time:      {kind: Time, text: "time"},
+	Timestamp: {kind: Timestamp, text: "timestamp"},
+	Timeuuid:  {kind: Timeuuid, text: "timeuuid"},
+	Tinyint:   {kind: Tinyint, text: "tinyint"},
+	UUID:      {kind: UUID, text: "uuid"},
+	Varint:    {kind: Varint, text: "varint"},
+}
+
+// NewList is list<elem>, frozen or one cell an element.
+func NewList(elem *Type, frozen bool) *Type { return newParts(List, "list", frozen, elem) }
+
+// NewSet is set<elem>, frozen or one cell an element.
+func NewSet(elem *Type, frozen bool) *Type { return newParts(Set, "set", frozen, elem) }
+
+// NewMap is map<key, value>, frozen or one cell an entry.
+func NewMap(key, value *Type, frozen bool) *Type { return newParts(Map, "map", frozen, key, value) }
+
+// NewTuple is tuple<elems…>; tuples are always frozen, and CQL prints them as frozen<tuple<…>>.
+func NewTuple(elems ...*Type) *Type { return newParts(Tuple, "tuple", true, elems...) }
+
+// NewVector is vector<elem, dims>.
+func NewVector(elem *Type, dims int) *Type {
+	return &Type{kind: Vector, frozen: true, elems: []*Type{elem}, dims: dims,
+		text: "vector<" + elem.text + ", " + strconv.Itoa(dims) + ">"}
+}
+
+// NewUDT is the user-defined type keyspace.name with the given fields.
+func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) *Type {
+	text := quoteName(name)
+	if frozen {
+		text = "frozen<" + text + ">"
+	}
+	return &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
+}
+
+// NewCustom is a type known only by its class name.
+func NewCustom(class string) *Type {
+	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
+}
+
+// Freeze is t with itself and all its parts frozen.
+func (t *Type) Freeze() *Type {
+	switch t.kind {
+	case List, Set:
+		return newParts(t.kind, kindWord(t.kind), true, t.elems[0].Freeze())
+	case Map:
+		return NewMap(t.elems[0].Freeze(), t.elems[1].Freeze(), true)
+	case UDT:
+		elems := make([]*Type, len(t.elems))
+		for i, e := range t.elems {
+			elems[i] = e.Freeze()
+		}
+		return NewUDT(t.keyspace, t.name, t.fields, elems, true)
+	}
+	return t
+}
+
+func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
+	var b strings.Builder
+	if frozen {
+		b.WriteString("frozen<")
+	}
+	b.WriteString(word)
+	b.WriteByte('<')
+	for i, e := range elems {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(e.text)
+	}
+	b.WriteByte('>')
+	if frozen {
+		b.WriteByte('>')
+	}
+	return &Type{kind: k, frozen: frozen, elems: elems, text: b.String()}
+}
+
+func kindWord(k Kind) string {
+	if k == List {
+		return "list"
+	}
+	return "set"
+}
+
+// quoteName spells an identifier with quotes where folding would change it.
+func quoteName(name string) string {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || i > 0 && (c == '_' || c >= '0' && c <= '9') {
+			continue
+		}
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name
+}
