@@ -1,0 +1,1 @@
+public class Suite { public static void main(String[] a) { System.out.println(1); } }
