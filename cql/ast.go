@@ -1,0 +1,91 @@
+package cql
+
+// Statement is one CQL statement. The sum is closed: every implementation is a
+// pointer to a struct of this package (*Select, *Insert, *CreateTable, …).
+//
+// A statement holds spelling, not meaning: no name in it was looked up, no
+// type resolved. Names are folded already (unquoted ones are lower case), so
+// two statements that mean the same name hold the same string.
+// A statement is immutable once Parse has returned it and may be shared.
+type Statement interface{ statement() }
+
+// QualifiedName names an object, optionally within a keyspace.
+type QualifiedName struct {
+	Keyspace string // empty: the session's keyspace
+	Name     string
+}
+
+// String returns the name as CQL text, quoted where it must be.
+func (n QualifiedName) String() string { return string(appendQualifiedName(nil, n)) }
+
+// Operator compares a column, or a part of one, with a value.
+type Operator uint8
+
+// The operators of relations and conditions. IN and IS NOT NULL have nodes of their own.
+const (
+	OperatorInvalid Operator = iota
+	Equal
+	NotEqual
+	Less
+	LessOrEqual
+	Greater
+	GreaterOrEqual
+	Like
+	Contains
+	ContainsKey
+)
+
+// String returns the operator as CQL text.
+func (o Operator) String() string {
+	switch o {
+	case Equal:
+		return "="
+	case NotEqual:
+		return "!="
+	case Less:
+		return "<"
+	case LessOrEqual:
+		return "<="
+	case Greater:
+		return ">"
+	case GreaterOrEqual:
+		return ">="
+	case Like:
+		return "LIKE"
+	case Contains:
+		return "CONTAINS"
+	case ContainsKey:
+		return "CONTAINS KEY"
+	case OperatorInvalid:
+	}
+	return "?"
+}
+
+// Arithmetic is an operator between two numbers (or a time and a duration).
+type Arithmetic byte
+
+// The arithmetic operators; each is its own character.
+const (
+	Plus     Arithmetic = '+'
+	Minus    Arithmetic = '-'
+	Multiply Arithmetic = '*'
+	Divide   Arithmetic = '/'
+	Modulo   Arithmetic = '%'
+)
+
+// Function returns the name of the native function that computes the operator.
+func (a Arithmetic) Function() string {
+	switch a {
+	case Plus:
+		return "_add"
+	case Minus:
+		return "_substract" // spelled so in Cassandra
+	case Multiply:
+		return "_multiply"
+	case Divide:
+		return "_divide"
+	case Modulo:
+		return "_modulo"
+	}
+	return ""
+}

@@ -1,0 +1,256 @@
+package cql
+
+// Select is SELECT … FROM ….
+type Select struct {
+	JSON              bool
+	Distinct          bool
+	Columns           []SelectColumn // empty: *
+	Table             QualifiedName
+	Where             []Relation
+	GroupBy           []Selector
+	OrderBy           []Ordering
+	PerPartitionLimit Term // nil, *Literal (integer) or *BindMarker
+	Limit             Term // nil, *Literal (integer) or *BindMarker
+	AllowFiltering    bool
+}
+
+// SelectColumn is one selector with its alias.
+type SelectColumn struct {
+	Selector Selector
+	Alias    string // empty: none
+}
+
+// Ordering is one element of ORDER BY.
+type Ordering struct {
+	Column     string
+	ANN        Term // of ORDER BY c ANN OF term; nil otherwise
+	Descending bool
+}
+
+// Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from
+// len(Values); saying so is query's.
+type Insert struct {
+	Table       QualifiedName
+	Columns     []string
+	Values      []Term
+	IfNotExists bool
+	Using       Using
+}
+
+// InsertJSON is INSERT INTO t JSON ….
+type InsertJSON struct {
+	Table        QualifiedName
+	Value        Term // *Literal (string) or *BindMarker
+	DefaultUnset bool // DEFAULT UNSET; otherwise columns left out become null
+	IfNotExists  bool
+	Using        Using
+}
+
+// Update is UPDATE t SET ….
+type Update struct {
+	Table       QualifiedName
+	Using       Using
+	Assignments []Assignment
+	Where       []Relation
+	IfExists    bool
+	Conditions  []Condition
+}
+
+// Delete is DELETE … FROM t.
+type Delete struct {
+	Targets    []DeleteTarget // empty: whole rows
+	Table      QualifiedName
+	Using      Using // Timestamp only
+	Where      []Relation
+	IfExists   bool
+	Conditions []Condition
+}
+
+// DeleteTarget is a column, an element of one (Key set) or a field of one (Field set).
+type DeleteTarget struct {
+	Column string
+	Key    Term
+	Field  string
+}
+
+// Using is USING TIMESTAMP … AND TTL …; each is nil, *Literal (integer) or
+// *BindMarker. TTL may be a null literal only through a bind marker.
+type Using struct {
+	Timestamp Term
+	TTL       Term
+}
+
+// BatchKind is the guarantee of a batch.
+type BatchKind uint8
+
+// The kinds of batches; the zero value is the safe one.
+const (
+	BatchLogged BatchKind = iota
+	BatchUnlogged
+	BatchCounter
+)
+
+// String returns the keyword of the kind, empty for a logged batch.
+func (k BatchKind) String() string {
+	switch k {
+	case BatchUnlogged:
+		return "UNLOGGED"
+	case BatchCounter:
+		return "COUNTER"
+	case BatchLogged:
+	}
+	return ""
+}
+
+// Batch is BEGIN BATCH … APPLY BATCH.
+type Batch struct {
+	Kind       BatchKind
+	Using      Using
+	Statements []Statement // *Insert, *InsertJSON, *Update or *Delete
+}
+
+// Use is USE keyspace.
+type Use struct{ Keyspace string }
+
+// Truncate is TRUNCATE [TABLE] t.
+type Truncate struct{ Table QualifiedName }
+
+// Relation is one condition of WHERE. The sum is closed: *ColumnRelation,
+// *InRelation, *NotNullRelation, *ElementRelation, *TokenRelation,
+// *TupleRelation, *TupleInRelation, *IndexRelation.
+type Relation interface{ relation() }
+
+// ColumnRelation is c op term, with every Operator.
+type ColumnRelation struct {
+	Column   string
+	Operator Operator
+	Value    Term
+}
+
+// InList is what follows IN: terms, or one marker for all of them.
+type InList struct {
+	Marker *BindMarker // IN ?; Values is nil then
+	Values []Term
+}
+
+// InRelation is c IN (…).
+type InRelation struct {
+	Column string
+	In     InList
+}
+
+// NotNullRelation is c IS NOT NULL (of materialized views).
+type NotNullRelation struct{ Column string }
+
+// ElementRelation is c[key] op term.
+type ElementRelation struct {
+	Column   string
+	Key      Term
+	Operator Operator
+	Value    Term
+}
+
+// TokenRelation is TOKEN(c, …) op term.
+type TokenRelation struct {
+	Columns  []string
+	Operator Operator
+	Value    Term
+}
+
+// TupleRelation is (c, …) op (term, …). Value is *TupleLiteral or *BindMarker.
+type TupleRelation struct {
+	Columns  []string
+	Operator Operator
+	Value    Term
+}
+
+// TupleInRelation is (c, …) IN ((…), …). Every value is *TupleLiteral or *BindMarker.
+type TupleInRelation struct {
+	Columns []string
+	In      InList
+}
+
+// IndexRelation is expr(index, term): a custom index's own language.
+type IndexRelation struct {
+	Index QualifiedName
+	Value Term
+}
+
+// Assignment is one element of SET. The sum is closed: *SetColumn,
+// *AddToColumn, *SubtractFromColumn, *PrependToColumn, *SetElement, *SetField.
+type Assignment interface{ assignment() }
+
+// SetColumn is c = term.
+type SetColumn struct {
+	Column string
+	Value  Term
+}
+
+// AddToColumn is c = c + term, or c += term.
+type AddToColumn struct {
+	Column string
+	Value  Term
+}
+
+// SubtractFromColumn is c = c - term, or c -= term.
+type SubtractFromColumn struct {
+	Column string
+	Value  Term
+}
+
+// PrependToColumn is c = term + c.
+type PrependToColumn struct {
+	Column string
+	Value  Term
+}
+
+// SetElement is c[key] = term.
+type SetElement struct {
+	Column string
+	Key    Term
+	Value  Term
+}
+
+// SetField is c.field = term.
+type SetField struct {
+	Column string
+	Field  string
+	Value  Term
+}
+
+// Condition is one element of IF: a column, an element of one (Key set) or a
+// field of one (Field set), compared with Value by Operator or, where In is
+// set, by IN.
+type Condition struct {
+	Column   string
+	Key      Term
+	Field    string
+	Operator Operator // OperatorInvalid when In is set
+	Value    Term
+	In       *InList
+}
+
+func (*Select) statement()     {}
+func (*Insert) statement()     {}
+func (*InsertJSON) statement() {}
+func (*Update) statement()     {}
+func (*Delete) statement()     {}
+func (*Batch) statement()      {}
+func (*Use) statement()        {}
+func (*Truncate) statement()   {}
+
+func (*ColumnRelation) relation()  {}
+func (*InRelation) relation()      {}
+func (*NotNullRelation) relation() {}
+func (*ElementRelation) relation() {}
+func (*TokenRelation) relation()   {}
+func (*TupleRelation) relation()   {}
+func (*TupleInRelation) relation() {}
+func (*IndexRelation) relation()   {}
+
+func (*SetColumn) assignment()          {}
+func (*AddToColumn) assignment()        {}
+func (*SubtractFromColumn) assignment() {}
+func (*PrependToColumn) assignment()    {}
+func (*SetElement) assignment()         {}
+func (*SetField) assignment()           {}

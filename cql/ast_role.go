@@ -1,0 +1,178 @@
+package cql
+
+// RoleOptions are what may follow WITH of CREATE ROLE, ALTER ROLE, CREATE USER
+// and ALTER USER. A nil pointer: not said.
+type RoleOptions struct {
+	Password       *string
+	HashedPassword *string
+	Superuser      *bool
+	Login          *bool
+	Options        *MapLiteral // OPTIONS = {…}; an empty map is &MapLiteral{}
+	Datacenters    *AccessList // ACCESS TO …
+	CIDRs          *AccessList // ACCESS FROM …
+}
+
+// AccessList is ALL, or the names of datacenters or of CIDR groups.
+type AccessList struct {
+	All   bool
+	Names []string
+}
+
+// CreateRole is CREATE ROLE, or CREATE USER (User).
+type CreateRole struct {
+	User        bool // CREATE USER: login is allowed unless said otherwise
+	Role        string
+	IfNotExists bool
+	Options     RoleOptions
+}
+
+// AlterRole is ALTER ROLE, or ALTER USER (User).
+type AlterRole struct {
+	User     bool
+	Role     string
+	IfExists bool
+	Options  RoleOptions
+}
+
+// DropRole is DROP ROLE, or DROP USER (User).
+type DropRole struct {
+	User     bool
+	Role     string
+	IfExists bool
+}
+
+// ListRoles is LIST ROLES [OF role] [NORECURSIVE].
+type ListRoles struct {
+	Of          string // empty: all roles
+	NoRecursive bool
+}
+
+// ListUsers is LIST USERS.
+type ListUsers struct{}
+
+// GrantRole is GRANT role TO grantee.
+type GrantRole struct{ Role, Grantee string }
+
+// RevokeRole is REVOKE role FROM grantee.
+type RevokeRole struct{ Role, Grantee string }
+
+// Permission is what may be granted on a resource.
+type Permission uint8
+
+// The permissions.
+const (
+	PermissionInvalid Permission = iota
+	PermissionCreate
+	PermissionAlter
+	PermissionDrop
+	PermissionSelect
+	PermissionModify
+	PermissionAuthorize
+	PermissionDescribe
+	PermissionExecute
+	PermissionUnmask
+	PermissionSelectMasked
+)
+
+// String returns the permission as CQL text.
+func (p Permission) String() string {
+	switch p {
+	case PermissionCreate:
+		return "CREATE"
+	case PermissionAlter:
+		return "ALTER"
+	case PermissionDrop:
+		return "DROP"
+	case PermissionSelect:
+		return "SELECT"
+	case PermissionModify:
+		return "MODIFY"
+	case PermissionAuthorize:
+		return "AUTHORIZE"
+	case PermissionDescribe:
+		return "DESCRIBE"
+	case PermissionExecute:
+		return "EXECUTE"
+	case PermissionUnmask:
+		return "UNMASK"
+	case PermissionSelectMasked:
+		return "SELECT_MASKED"
+	case PermissionInvalid:
+	}
+	return "?"
+}
+
+// ResourceKind is a kind of thing that permissions are granted on.
+type ResourceKind uint8
+
+// The kinds of resources.
+const (
+	ResourceNone                   ResourceKind = iota // of LIST without ON
+	ResourceAllKeyspaces                               //
+	ResourceKeyspace                                   // Name.Keyspace
+	ResourceAllTablesInKeyspace                        // Name.Keyspace
+	ResourceTable                                      // Name
+	ResourceAllRoles                                   //
+	ResourceRole                                       // Name.Name
+	ResourceAllFunctions                               //
+	ResourceAllFunctionsInKeyspace                     // Name.Keyspace
+	ResourceFunction                                   // Name, Args
+	ResourceAllMBeans                                  //
+	ResourceMBean                                      // Name.Name
+	ResourceMBeans                                     // Name.Name, a pattern
+)
+
+// Resource is what permissions are granted on.
+type Resource struct {
+	Kind ResourceKind
+	Name QualifiedName
+	Args []TypeExpr // of a function
+}
+
+// GrantPermissions is GRANT permissions ON resource TO grantee.
+type GrantPermissions struct {
+	Permissions []Permission // empty: ALL
+	Resource    Resource
+	Grantee     string
+}
+
+// RevokePermissions is REVOKE permissions ON resource FROM grantee.
+type RevokePermissions struct {
+	Permissions []Permission // empty: ALL
+	Resource    Resource
+	Grantee     string
+}
+
+// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE].
+type ListPermissions struct {
+	Permissions []Permission // empty: ALL
+	Resource    Resource
+	Of          string // empty: all roles
+	NoRecursive bool
+}
+
+// AddIdentity is ADD IDENTITY 'id' TO ROLE 'role'.
+type AddIdentity struct {
+	Identity    string
+	IfNotExists bool
+	Role        string
+}
+
+// DropIdentity is DROP IDENTITY 'id'.
+type DropIdentity struct {
+	Identity string
+	IfExists bool
+}
+
+func (*CreateRole) statement()        {}
+func (*AlterRole) statement()         {}
+func (*DropRole) statement()          {}
+func (*ListRoles) statement()         {}
+func (*ListUsers) statement()         {}
+func (*GrantRole) statement()         {}
+func (*RevokeRole) statement()        {}
+func (*GrantPermissions) statement()  {}
+func (*RevokePermissions) statement() {}
+func (*ListPermissions) statement()   {}
+func (*AddIdentity) statement()       {}
+func (*DropIdentity) statement()      {}

@@ -1,0 +1,392 @@
+package cql
+
+// Property is one name = value of WITH. The value is a *Literal (a bare word
+// counts as a string) or a *MapLiteral whose keys and values are literals.
+type Property struct {
+	Name  string
+	Value Term
+}
+
+// Properties are the properties of WITH in their order, each name once.
+type Properties []Property
+
+// Get returns the value of the property called name.
+func (p Properties) Get(name string) (Term, bool) {
+	for i := range p {
+		if p[i].Name == name {
+			return p[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// TableOptions are what may follow WITH of a table or a view.
+type TableOptions struct {
+	Properties      Properties
+	ClusteringOrder []ClusteringOrder
+	CompactStorage  bool
+}
+
+// ClusteringOrder is one element of CLUSTERING ORDER BY.
+type ClusteringOrder struct {
+	Column     string
+	Descending bool
+}
+
+// CreateKeyspace is CREATE KEYSPACE.
+type CreateKeyspace struct {
+	Keyspace    string
+	IfNotExists bool
+	Properties  Properties
+}
+
+// AlterKeyspace is ALTER KEYSPACE.
+type AlterKeyspace struct {
+	Keyspace   string
+	IfExists   bool
+	Properties Properties
+}
+
+// DropKeyspace is DROP KEYSPACE.
+type DropKeyspace struct {
+	Keyspace string
+	IfExists bool
+}
+
+// CreateTable is CREATE TABLE. A primary key stands in PrimaryKeys or beside
+// its column; that there is exactly one is query's to check.
+type CreateTable struct {
+	Table       QualifiedName
+	IfNotExists bool
+	Columns     []ColumnDefinition
+	PrimaryKeys []PrimaryKey
+	Options     TableOptions
+}
+
+// ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD.
+type ColumnDefinition struct {
+	Name       string
+	Type       TypeExpr
+	Static     bool
+	Mask       *Mask
+	PrimaryKey bool // PRIMARY KEY stood beside it
+}
+
+// Mask is MASKED WITH DEFAULT, or MASKED WITH function(args).
+type Mask struct {
+	Default  bool
+	Function QualifiedName
+	Args     []Term // *Literal, or terms without bind markers
+}
+
+// PrimaryKey is PRIMARY KEY ((partition…), clustering…).
+type PrimaryKey struct {
+	Partition  []string
+	Clustering []string
+}
+
+// AlterTable is ALTER TABLE t action.
+type AlterTable struct {
+	Table    QualifiedName
+	IfExists bool
+	Action   AlterTableAction
+}
+
+// AlterTableAction is what ALTER TABLE does. The sum is closed: *AddColumns,
+// *DropColumns, *RenameColumns, *AlterColumnType, *AlterColumnMask,
+// *DropCompactStorage, *SetTableOptions.
+type AlterTableAction interface{ alterTable() }
+
+// AddColumns is ADD.
+type AddColumns struct {
+	IfNotExists bool
+	Columns     []ColumnDefinition
+}
+
+// DropColumns is DROP, without (nil) or with a timestamp.
+type DropColumns struct {
+	IfExists  bool
+	Columns   []string
+	Timestamp *Literal // integer
+}
+
+// RenameColumns is RENAME a TO b AND ….
+type RenameColumns struct {
+	IfExists bool
+	Renames  []Rename
+}
+
+// Rename is one a TO b.
+type Rename struct{ From, To string }
+
+// AlterColumnType is ALTER c TYPE t, which Cassandra always refuses.
+type AlterColumnType struct {
+	IfExists bool
+	Column   string
+	Type     TypeExpr
+}
+
+// AlterColumnMask is ALTER c MASKED WITH …, or DROP MASKED (Mask is nil).
+type AlterColumnMask struct {
+	IfExists bool
+	Column   string
+	Mask     *Mask
+}
+
+// DropCompactStorage is DROP COMPACT STORAGE.
+type DropCompactStorage struct{}
+
+// SetTableOptions is WITH ….
+type SetTableOptions struct{ Options TableOptions }
+
+// DropTable is DROP TABLE.
+type DropTable struct {
+	Table    QualifiedName
+	IfExists bool
+}
+
+// CreateType is CREATE TYPE.
+type CreateType struct {
+	Type        QualifiedName
+	IfNotExists bool
+	Fields      []FieldDefinition
+}
+
+// FieldDefinition is a name with its type: a field of a user-defined type, or
+// an argument of a function.
+type FieldDefinition struct {
+	Name string
+	Type TypeExpr
+}
+
+// AlterType is ALTER TYPE ty action.
+type AlterType struct {
+	Type     QualifiedName
+	IfExists bool
+	Action   AlterTypeAction
+}
+
+// AlterTypeAction is what ALTER TYPE does. The sum is closed: *AddField,
+// *RenameFields, *AlterFieldType.
+type AlterTypeAction interface{ alterType() }
+
+// AddField is ADD f type.
+type AddField struct {
+	IfNotExists bool
+	Field       FieldDefinition
+}
+
+// RenameFields is RENAME f TO g AND ….
+type RenameFields struct {
+	IfExists bool
+	Renames  []Rename
+}
+
+// AlterFieldType is ALTER f TYPE t, which Cassandra always refuses.
+type AlterFieldType struct {
+	IfExists bool
+	Field    string
+	Type     TypeExpr
+}
+
+// DropType is DROP TYPE.
+type DropType struct {
+	Type     QualifiedName
+	IfExists bool
+}
+
+// IndexTargetKind is the part of a column that an index covers.
+type IndexTargetKind uint8
+
+// The kinds of index targets.
+const (
+	TargetColumn IndexTargetKind = iota // the column as it is (values, for a collection)
+	TargetValues
+	TargetKeys
+	TargetEntries
+	TargetFull
+)
+
+// String returns the keyword of the kind, empty for TargetColumn.
+func (k IndexTargetKind) String() string {
+	switch k {
+	case TargetValues:
+		return "VALUES"
+	case TargetKeys:
+		return "KEYS"
+	case TargetEntries:
+		return "ENTRIES"
+	case TargetFull:
+		return "FULL"
+	case TargetColumn:
+	}
+	return ""
+}
+
+// IndexTarget is one column of CREATE INDEX.
+type IndexTarget struct {
+	Kind   IndexTargetKind
+	Column string
+}
+
+// CreateIndex is CREATE INDEX.
+type CreateIndex struct {
+	Custom      bool
+	IfNotExists bool
+	Name        string // empty: to be made up
+	Table       QualifiedName
+	Targets     []IndexTarget // Cassandra's grammar also takes none
+	Using       string        // empty: none
+	Properties  Properties    // OPTIONS = {…}
+}
+
+// DropIndex is DROP INDEX.
+type DropIndex struct {
+	Index    QualifiedName
+	IfExists bool
+}
+
+// CreateMaterializedView is CREATE MATERIALIZED VIEW.
+type CreateMaterializedView struct {
+	View        QualifiedName
+	IfNotExists bool
+	Columns     []SelectColumn // empty: *
+	Table       QualifiedName
+	Where       []Relation
+	PrimaryKey  PrimaryKey
+	Options     TableOptions
+}
+
+// AlterMaterializedView is ALTER MATERIALIZED VIEW v WITH ….
+type AlterMaterializedView struct {
+	View     QualifiedName
+	IfExists bool
+	Options  TableOptions
+}
+
+// DropMaterializedView is DROP MATERIALIZED VIEW.
+type DropMaterializedView struct {
+	View     QualifiedName
+	IfExists bool
+}
+
+// CreateFunction is CREATE FUNCTION.
+type CreateFunction struct {
+	OrReplace         bool
+	IfNotExists       bool
+	Name              QualifiedName
+	Args              []FieldDefinition
+	CalledOnNullInput bool // otherwise RETURNS NULL ON NULL INPUT
+	Returns           TypeExpr
+	Language          string
+	Body              string
+}
+
+// DropFunction is DROP FUNCTION f, or f(types) when HasArgs.
+type DropFunction struct {
+	IfExists bool
+	Name     QualifiedName
+	Args     []TypeExpr
+	HasArgs  bool
+}
+
+// CreateAggregate is CREATE AGGREGATE.
+type CreateAggregate struct {
+	OrReplace     bool
+	IfNotExists   bool
+	Name          QualifiedName
+	Args          []TypeExpr
+	StateFunction string
+	StateType     TypeExpr
+	FinalFunction string // empty: none
+	Initial       Term   // nil: null
+}
+
+// DropAggregate is DROP AGGREGATE a, or a(types) when HasArgs.
+type DropAggregate struct {
+	IfExists bool
+	Name     QualifiedName
+	Args     []TypeExpr
+	HasArgs  bool
+}
+
+// CreateTrigger is CREATE TRIGGER.
+type CreateTrigger struct {
+	IfNotExists bool
+	Name        string
+	Table       QualifiedName
+	Using       string
+}
+
+// DropTrigger is DROP TRIGGER.
+type DropTrigger struct {
+	IfExists bool
+	Name     string
+	Table    QualifiedName
+}
+
+// DescribeKind is what DESCRIBE shows.
+type DescribeKind uint8
+
+// What DESCRIBE can show: lists, elements, or any element by its name.
+const (
+	DescribeInvalid DescribeKind = iota
+	DescribeCluster
+	DescribeSchema           // Full: with the system keyspaces
+	DescribeKeyspaces        // list
+	DescribeKeyspace         // Name.Name, empty: the session's; Only: without its elements
+	DescribeTables           // list
+	DescribeTable            // Name
+	DescribeIndex            // Name
+	DescribeMaterializedView // Name
+	DescribeTypes            // list
+	DescribeType             // Name
+	DescribeFunctions        // list
+	DescribeFunction         // Name
+	DescribeAggregates       // list
+	DescribeAggregate        // Name
+	DescribeGeneric          // Name: a keyspace, table, index or view, whichever there is
+)
+
+// Describe is DESCRIBE ….
+type Describe struct {
+	Kind      DescribeKind
+	Name      QualifiedName
+	Full      bool // of DescribeSchema
+	Only      bool // of DescribeKeyspace
+	Internals bool // WITH INTERNALS
+}
+
+func (*CreateKeyspace) statement()         {}
+func (*AlterKeyspace) statement()          {}
+func (*DropKeyspace) statement()           {}
+func (*CreateTable) statement()            {}
+func (*AlterTable) statement()             {}
+func (*DropTable) statement()              {}
+func (*CreateType) statement()             {}
+func (*AlterType) statement()              {}
+func (*DropType) statement()               {}
+func (*CreateIndex) statement()            {}
+func (*DropIndex) statement()              {}
+func (*CreateMaterializedView) statement() {}
+func (*AlterMaterializedView) statement()  {}
+func (*DropMaterializedView) statement()   {}
+func (*CreateFunction) statement()         {}
+func (*DropFunction) statement()           {}
+func (*CreateAggregate) statement()        {}
+func (*DropAggregate) statement()          {}
+func (*CreateTrigger) statement()          {}
+func (*DropTrigger) statement()            {}
+func (*Describe) statement()               {}
+
+func (*AddColumns) alterTable()         {}
+func (*DropColumns) alterTable()        {}
+func (*RenameColumns) alterTable()      {}
+func (*AlterColumnType) alterTable()    {}
+func (*AlterColumnMask) alterTable()    {}
+func (*DropCompactStorage) alterTable() {}
+func (*SetTableOptions) alterTable()    {}
+
+func (*AddField) alterType()       {}
+func (*RenameFields) alterType()   {}
+func (*AlterFieldType) alterType() {}

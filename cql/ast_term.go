@@ -1,0 +1,100 @@
+package cql
+
+// Term is a value as written, where no column may be named: in VALUES, on the
+// right of a relation, in SET. The sum is closed: *Literal, *BindMarker,
+// *ListLiteral, *SetLiteral, *MapLiteral, *UDTLiteral, *TupleLiteral,
+// *FunctionCall, *TypeHint, *CastTerm, *ArithmeticTerm, *NegateTerm.
+type Term interface{ term() }
+
+// LiteralKind says how a literal was written.
+type LiteralKind uint8
+
+// The kinds of literals.
+const (
+	LiteralInvalid LiteralKind = iota
+	LiteralNull
+	LiteralString   // Text is the content, without quotes and escapes
+	LiteralInteger  // Text as written: -?[0-9]+
+	LiteralFloat    // Text as written; also NaN, -NaN, Infinity, -Infinity in this spelling
+	LiteralBoolean  // Text is "true" or "false"
+	LiteralUUID     // Text as written, 36 characters
+	LiteralBlob     // Text as written, "0x…"
+	LiteralDuration // Text as written: 1h30m, -P1Y2M, P3W, P2000-01-01T00:00:00
+)
+
+// Literal is a constant.
+type Literal struct {
+	Kind LiteralKind
+	Text string // empty for null
+}
+
+// BindMarker is a value that comes with the request: ? or :name.
+type BindMarker struct {
+	Index int    // 0 for the first marker in the text, and so on
+	Name  string // empty for ?
+}
+
+// ListLiteral is [a, b]: a list or a vector.
+type ListLiteral struct{ Elements []Term }
+
+// SetLiteral is {a, b}. Without elements it may also mean an empty map.
+type SetLiteral struct{ Elements []Term }
+
+// MapLiteral is {k: v, …}, with at least one entry.
+type MapLiteral struct{ Entries []MapEntry }
+
+// MapEntry is one k: v.
+type MapEntry struct{ Key, Value Term }
+
+// UDTLiteral is {field: value, …}, with at least one field.
+type UDTLiteral struct{ Fields []UDTField }
+
+// UDTField is one field: value.
+type UDTField struct {
+	Name  string
+	Value Term
+}
+
+// TupleLiteral is (a, b). With one element it is also a term in parentheses:
+// CQL does not tell the two apart.
+type TupleLiteral struct{ Elements []Term }
+
+// FunctionCall is f(a, b). Token(…) is a call of "token".
+type FunctionCall struct {
+	Name QualifiedName
+	Args []Term
+}
+
+// TypeHint is (type) term.
+type TypeHint struct {
+	Type  TypeExpr
+	Value Term
+}
+
+// CastTerm is CAST(term AS type) where no column may stand.
+type CastTerm struct {
+	Value Term
+	Type  TypeExpr
+}
+
+// ArithmeticTerm is left op right.
+type ArithmeticTerm struct {
+	Operator    Arithmetic
+	Left, Right Term
+}
+
+// NegateTerm is -term.
+type NegateTerm struct{ Value Term }
+
+func (*Literal) term()        {}
+func (*BindMarker) term()     {}
+func (*ListLiteral) term()    {}
+func (*SetLiteral) term()     {}
+func (*MapLiteral) term()     {}
+func (*UDTLiteral) term()     {}
+func (*TupleLiteral) term()   {}
+func (*FunctionCall) term()   {}
+func (*TypeHint) term()       {}
+func (*CastTerm) term()       {}
+func (*ArithmeticTerm) term() {}
+func (*NegateTerm) term()     {}

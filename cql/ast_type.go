@@ -1,0 +1,32 @@
+package cql
+
+// TypeKind says what a TypeExpr is before its names are resolved.
+type TypeKind uint8
+
+// The kinds of type expressions.
+const (
+	TypeInvalid TypeKind = iota
+	TypeNative           // Name is one of the native types, lower case ("varchar" is kept as written)
+	TypeList             // Args: element
+	TypeSet              // Args: element
+	TypeMap              // Args: key, value
+	TypeTuple            // Args: one or more
+	TypeVector           // Args: element; Dimensions
+	TypeUser             // Keyspace (may be empty), Name
+	TypeCustom           // Custom: a Java class name, from a string literal
+)
+
+// TypeExpr is a type as written. query and schema resolve it against the
+// user-defined types of a keyspace.
+type TypeExpr struct {
+	Kind       TypeKind
+	Keyspace   string // of a user-defined type
+	Name       string // of a native or user-defined type
+	Custom     string
+	Args       []TypeExpr
+	Dimensions int  // of a vector
+	Frozen     bool // frozen<…> stood around it
+}
+
+// String returns the type as CQL text.
+func (t TypeExpr) String() string { return string(appendType(nil, &t)) }

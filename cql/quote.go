@@ -1,0 +1,67 @@
+package cql
+
+import "strings"
+
+// QuoteString returns s as a string literal.
+func QuoteString(s string) string { return string(appendString(nil, s)) }
+
+// QuoteIdentifier returns name as an identifier, quoted when it has to be: when it is
+// not all lower case letters, digits and underscores, or is a reserved word.
+func QuoteIdentifier(name string) string { return string(appendIdentifier(nil, name)) }
+
+// ReservedWord reports whether name, in any case, cannot be an unquoted identifier.
+func ReservedWord(name string) bool {
+	switch strings.ToLower(name) {
+	case "add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by",
+		"columnfamily", "create", "delete", "desc", "describe", "drop", "entries", "execute",
+		"from", "full", "grant", "if", "in", "index", "infinity", "insert", "into", "is",
+		"keyspace", "limit", "materialized", "modify", "nan", "norecursive", "not", "null",
+		"of", "on", "or", "order", "primary", "rename", "revoke", "schema", "select", "set",
+		"table", "to", "token", "truncate", "unlogged", "update", "use", "using", "view",
+		"where", "with":
+		return true
+	}
+	return false
+}
+
+func plainIdentifier(name string) bool {
+	if name == "" || name[0] < 'a' || name[0] > 'z' {
+		return false
+	}
+	for i := 1; i < len(name); i++ {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return !ReservedWord(name)
+}
+
+func appendIdentifier(dst []byte, name string) []byte {
+	if plainIdentifier(name) {
+		return append(dst, name...)
+	}
+	return appendQuoted(dst, name, '"')
+}
+
+func appendString(dst []byte, s string) []byte { return appendQuoted(dst, s, '\'') }
+
+// appendQuoted appends s between quotes, every quote inside doubled.
+func appendQuoted(dst []byte, s string, quote byte) []byte {
+	dst = append(dst, quote)
+	for i := 0; i < len(s); i++ {
+		if s[i] == quote {
+			dst = append(dst, quote)
+		}
+		dst = append(dst, s[i])
+	}
+	return append(dst, quote)
+}
+
+func appendQualifiedName(dst []byte, n QualifiedName) []byte {
+	if n.Keyspace != "" {
+		dst = appendIdentifier(dst, n.Keyspace)
+		dst = append(dst, '.')
+	}
+	return appendIdentifier(dst, n.Name)
+}
