@@ -1,0 +1,181 @@
+package ring
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Class is a replication strategy.
+type Class uint8
+
+// The strategies; Local keeps data on the node that wrote it.
+const (
+	Local Class = iota + 1
+	Simple
+	NetworkTopology
+)
+
+// Name is the full class name that system_schema.keyspaces shows.
+func (c Class) Name() string {
+	switch c {
+	case Local:
+		return "org.apache.cassandra.locator.LocalStrategy"
+	case Simple:
+		return "org.apache.cassandra.locator.SimpleStrategy"
+	case NetworkTopology:
+		return "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	}
+	return ""
+}
+
+// ShortName is Name without its package.
+func (c Class) ShortName() string { return c.Name()[strings.LastIndexByte(c.Name(), '.')+1:] }
+
+// DatacenterFactor is how many replicas one data center keeps.
+type DatacenterFactor struct {
+	Datacenter string
+	Factor     int
+}
+
+// Replication is a keyspace's strategy with its parameters. Values are immutable.
+type Replication struct {
+	Class       Class
+	Factor      int                // Simple
+	Datacenters []DatacenterFactor // NetworkTopology, sorted by name
+}
+
+// NewNetworkTopology is NetworkTopologyStrategy with the given factors, sorted by name.
+func NewNetworkTopology(factors ...DatacenterFactor) Replication {
+	f := slices.Clone(factors)
+	slices.SortFunc(f, func(a, b DatacenterFactor) int { return strings.Compare(a.Datacenter, b.Datacenter) })
+	return Replication{Class: NetworkTopology, Datacenters: f}
+}
+
+// key is equal for equal replications.
+func (r Replication) key() string {
+	b := []byte{byte(r.Class)}
+	b = strconv.AppendInt(b, int64(r.Factor), 10)
+	for _, f := range r.Datacenters {
+		b = append(b, 0)
+		b = append(b, f.Datacenter...)
+		b = append(b, '=')
+		b = strconv.AppendInt(b, int64(f.Factor), 10)
+	}
+	return string(b)
+}
+
+// Equal says whether both place data alike.
+func (r Replication) Equal(o Replication) bool { return r.key() == o.key() }
+
+// Total is the number of replicas of a partition over all data centers.
+func (r Replication) Total() int {
+	switch r.Class {
+	case Local:
+		return 1
+	case Simple:
+		return r.Factor
+	}
+	n := 0
+	for _, f := range r.Datacenters {
+		n += f.Factor
+	}
+	return n
+}
+
+// In is the number of replicas a data center should hold. Strategies without data centers count
+// all of their replicas, as Cassandra does for the LOCAL levels.
+func (r Replication) In(datacenter string) int {
+	if r.Class != NetworkTopology {
+		return r.Total()
+	}
+	for _, f := range r.Datacenters {
+		if f.Datacenter == datacenter {
+			return f.Factor
+		}
+	}
+	return 0
+}
+
+// replicas are the nodes of the range that ends at tokens[i], in Cassandra's order.
+func (r Replication) replicas(t *Topology, i int) []NodeID {
+	switch r.Class {
+	case Simple:
+		return simpleReplicas(t, i, r.Factor)
+	case NetworkTopology:
+		return networkReplicas(t, i, r.Datacenters)
+	}
+	return []NodeID{t.owner[i].ID}
+}
+
+// simpleReplicas takes the next distinct nodes clockwise.
+func simpleReplicas(t *Topology, i, factor int) []NodeID {
+	var out []NodeID
+	for k := 0; k < len(t.owner) && len(out) < factor; k++ {
+		if id := t.owner[(i+k)%len(t.owner)].ID; !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// datacenterPlacement collects one data center's replicas during the walk.
+type datacenterPlacement struct {
+	name          string
+	wanted        int // replicas still to find
+	repeatsLeft   int // nodes in racks already used that may be taken
+	racksSeen     []string
+	acceptedNodes []NodeID
+}
+
+// networkReplicas walks clockwise and gives every data center its share on as many racks as it
+// has: a node of a rack already used is taken at once only while the data center has fewer racks
+// than replicas (NetworkTopologyStrategy.calculateNaturalReplicas of Cassandra 3.0 and later).
+func networkReplicas(t *Topology, i int, factors []DatacenterFactor) []NodeID {
+	dcs, open := placementsFor(t, factors)
+	var out []NodeID
+	for k := 0; k < len(t.owner) && open > 0; k++ {
+		n := t.owner[(i+k)%len(t.owner)]
+		for _, dc := range dcs {
+			if dc.name != n.Datacenter || dc.wanted == 0 || slices.Contains(dc.acceptedNodes, n.ID) {
+				continue
+			}
+			if slices.Contains(dc.racksSeen, n.Rack) {
+				if dc.repeatsLeft <= 0 {
+					continue
+				}
+				dc.repeatsLeft--
+			} else {
+				dc.racksSeen = append(dc.racksSeen, n.Rack)
+			}
+			dc.acceptedNodes = append(dc.acceptedNodes, n.ID)
+			out = append(out, n.ID)
+			if dc.wanted--; dc.wanted == 0 {
+				open--
+			}
+		}
+	}
+	return out
+}
+
+func placementsFor(t *Topology, factors []DatacenterFactor) (dcs []*datacenterPlacement, open int) {
+	for _, f := range factors {
+		nodes, racks := 0, []string{}
+		for _, n := range t.nodes {
+			if n.Datacenter != f.Datacenter || n.State == Joining || len(n.Tokens) == 0 {
+				continue
+			}
+			nodes++
+			if !slices.Contains(racks, n.Rack) {
+				racks = append(racks, n.Rack)
+			}
+		}
+		wanted := min(f.Factor, nodes)
+		if wanted <= 0 {
+			continue
+		}
+		dcs = append(dcs, &datacenterPlacement{name: f.Datacenter, wanted: wanted, repeatsLeft: f.Factor - len(racks)})
+		open++
+	}
+	return dcs, open
+}

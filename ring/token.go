@@ -1,0 +1,51 @@
+package ring
+
+import (
+	"math"
+	"strconv"
+)
+
+// Token is a position on the Murmur3 ring. MinToken itself is never the token of a key: it is the
+// open lower end of the whole ring.
+type Token int64
+
+// MinToken is before every key; MaxToken is the greatest token a key can have.
+const (
+	MinToken Token = math.MinInt64
+	MaxToken Token = math.MaxInt64
+)
+
+// String is the token as system tables show it.
+func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
+
+// Range is the set of tokens in (Start, End]. Start == End is the whole ring; Start > End wraps.
+type Range struct{ Start, End Token }
+
+// FullRange is every token.
+func FullRange() Range { return Range{MinToken, MinToken} }
+
+// Contains says whether t lies in r.
+func (r Range) Contains(t Token) bool {
+	switch {
+	case r.Start == r.End:
+		return true
+	case r.Start < r.End || r.End == MinToken:
+		return t > r.Start && (t <= r.End || r.End == MinToken)
+	default:
+		return t > r.Start || t <= r.End
+	}
+}
+
+// Wraps says whether r passes the end of the ring; (x, MinToken] does not, it ends there.
+func (r Range) Wraps() bool { return r.Start >= r.End && r.End != MinToken }
+
+// Unwrap is r as one or two ranges that do not wrap, in token order.
+func (r Range) Unwrap() []Range {
+	if !r.Wraps() {
+		return []Range{r}
+	}
+	return []Range{{MinToken, r.End}, {r.Start, MinToken}}
+}
+
+// String is the range in interval notation.
+func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }

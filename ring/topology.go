@@ -1,0 +1,102 @@
+package ring
+
+import (
+	"slices"
+	"sort"
+	"sync"
+)
+
+// Topology is who is in the ring and which tokens they own, at one epoch. It never changes: a new
+// epoch is a new Topology. Methods are safe for concurrent use.
+type Topology struct {
+	epoch      uint64
+	nodes      []*Node // by id
+	tokens     []Token // ascending; owner[i] owns tokens[i]
+	owner      []*Node
+	placements sync.Map // Replication.key → *Placement; a memo, not state
+}
+
+// NewTopology makes the topology of nodes at epoch. Only Normal and Leaving nodes own ranges.
+func NewTopology(epoch uint64, nodes []*Node) *Topology {
+	t := &Topology{epoch: epoch, nodes: slices.Clone(nodes)}
+	slices.SortFunc(t.nodes, func(a, b *Node) int { return int(int64(a.ID) - int64(b.ID)) })
+	type entry struct {
+		token Token
+		node  *Node
+	}
+	var entries []entry
+	for _, n := range t.nodes {
+		if n.State == Joining {
+			continue
+		}
+		for _, tok := range n.Tokens {
+			entries = append(entries, entry{tok, n})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		switch {
+		case a.token < b.token:
+			return -1
+		case a.token > b.token:
+			return 1
+		}
+		return int(int64(a.node.ID) - int64(b.node.ID))
+	})
+	for _, e := range entries {
+		t.tokens = append(t.tokens, e.token)
+		t.owner = append(t.owner, e.node)
+	}
+	return t
+}
+
+// Epoch is the version of the metadata this topology is from.
+func (t *Topology) Epoch() uint64 { return t.epoch }
+
+// Nodes are all members by id; not to be changed.
+func (t *Topology) Nodes() []*Node { return t.nodes }
+
+// Node finds a member; nil when there is none.
+func (t *Topology) Node(id NodeID) *Node {
+	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].ID >= id })
+	if i < len(t.nodes) && t.nodes[i].ID == id {
+		return t.nodes[i]
+	}
+	return nil
+}
+
+// Tokens are all owned tokens in ascending order; not to be changed.
+func (t *Topology) Tokens() []Token { return t.tokens }
+
+// Owner is the node that owns tokens[i].
+func (t *Topology) Owner(i int) *Node { return t.owner[i] }
+
+// position is the index of the token whose range holds tok: the first one ≥ tok, wrapping.
+func (t *Topology) position(tok Token) int {
+	i := sort.Search(len(t.tokens), func(i int) bool { return t.tokens[i] >= tok })
+	if i == len(t.tokens) {
+		return 0
+	}
+	return i
+}
+
+// Datacenters are the names of the data centers that own tokens, sorted.
+func (t *Topology) Datacenters() []string {
+	var names []string
+	for _, n := range t.nodes {
+		if n.State != Joining && !slices.Contains(names, n.Datacenter) {
+			names = append(names, n.Datacenter)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Placement is where every range of t lies under r. It is computed once per topology.
+func (t *Topology) Placement(r Replication) *Placement {
+	k := r.key()
+	if p, ok := t.placements.Load(k); ok {
+		return p.(*Placement)
+	}
+	p, _ := t.placements.LoadOrStore(k, newPlacement(t, r))
+	return p.(*Placement)
+}
