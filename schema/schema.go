@@ -1,0 +1,48 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+)
+
+// UUID is an id as system tables show it.
+type UUID [16]byte
+
+// StorageID is the number a table is stored under: short, never used again after a drop.
+type StorageID uint32
+
+// Schema is all keyspaces at one moment. It is immutable.
+type Schema struct {
+	keyspaces   map[string]*Keyspace
+	byStorage   map[StorageID]*Table
+	nextStorage StorageID
+	version     UUID
+}
+
+// FirstStorageID is the first number given to a user's table; those below are for system tables.
+const FirstStorageID StorageID = 1024
+
+// Empty is the schema of a new cluster: no keyspace, not even the system's.
+func Empty() *Schema {
+	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{}, nextStorage: FirstStorageID}
+}
+
+// Version is a hash of the content, equal on all nodes that have the same schema.
+func (s *Schema) Version() UUID { return s.version }
+
+// Keyspace finds a keyspace; nil when there is none.
+func (s *Schema) Keyspace(name string) *Keyspace { return s.keyspaces[name] }
+
+// KeyspaceNames are the names of all keyspaces, sorted.
+func (s *Schema) KeyspaceNames() []string { return slices.Sorted(maps.Keys(s.keyspaces)) }
+
+// Table finds a table; nil when there is none.
+func (s *Schema) Table(keyspace, name string) *Table {
+	if k := s.keyspaces[keyspace]; k != nil {
+		return k.Table(name)
+	}
+	return nil
+}
+
+// TableByStorage finds a table by the number it is stored under; nil when there is none.
+func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
