@@ -1,0 +1,87 @@
+package row
+
+import (
+	"bytes"
+	"math"
+
+	"cqld/schema"
+)
+
+// NoTimestamp is the timestamp (µs) of what was never written.
+const NoTimestamp = math.MinInt64
+
+// Cell is one version of one column's value, or of one element's of a multi-cell column.
+type Cell struct {
+	Column    schema.ColumnID
+	Path      []byte // ordered form of the element's key; nil unless the column is multi-cell
+	Timestamp int64  // µs
+	TTL       int32  // seconds; 0 when it does not expire
+	LocalTime int64  // seconds: when it expires (TTL > 0) or was deleted (Tombstone); else 0
+	Tombstone bool
+	Value     []byte // wire form; empty for a tombstone and for an element of a set
+}
+
+// Live says whether the cell has a value at now (seconds).
+func (c *Cell) Live(now int64) bool {
+	return !c.Tombstone && (c.TTL == 0 || c.LocalTime > now)
+}
+
+// compareID orders cells of a row: by column, then by path.
+func (c *Cell) compareID(o *Cell) int {
+	if c.Column != o.Column {
+		return int(c.Column) - int(o.Column)
+	}
+	return bytes.Compare(c.Path, o.Path)
+}
+
+// Liveness is the row marker that INSERT leaves: it keeps a row alive that has no other cell.
+type Liveness struct {
+	Timestamp int64 // µs; NoTimestamp when there is none
+	TTL       int32 // seconds; 0 when it does not expire
+	LocalTime int64 // seconds: when it expires
+}
+
+// NoLiveness is the marker of a row that was never inserted.
+func NoLiveness() Liveness { return Liveness{Timestamp: NoTimestamp} }
+
+// Present says whether there is a marker.
+func (l Liveness) Present() bool { return l.Timestamp != NoTimestamp }
+
+// Live says whether the marker keeps its row alive at now (seconds).
+func (l Liveness) Live(now int64) bool {
+	return l.Present() && (l.TTL == 0 || l.LocalTime > now)
+}
+
+// Deletion deletes everything in its scope that was written up to its timestamp.
+type Deletion struct {
+	Timestamp int64 // µs; NoTimestamp when there is none
+	LocalTime int64 // seconds: when it was made, for gc_grace
+}
+
+// NoDeletion deletes nothing.
+func NoDeletion() Deletion { return Deletion{Timestamp: NoTimestamp} }
+
+// Present says whether it deletes anything.
+func (d Deletion) Present() bool { return d.Timestamp != NoTimestamp }
+
+// Deletes says whether a write at timestamp is gone.
+func (d Deletion) Deletes(timestamp int64) bool { return timestamp <= d.Timestamp }
+
+// Supersedes says whether d wins over o.
+func (d Deletion) Supersedes(o Deletion) bool {
+	return d.Timestamp > o.Timestamp || d.Timestamp == o.Timestamp && d.LocalTime > o.LocalTime
+}
+
+// Max is the one of both that supersedes the other.
+func (d Deletion) Max(o Deletion) Deletion {
+	if o.Supersedes(d) {
+		return o
+	}
+	return d
+}
+
+// ComplexDeletion deletes the elements of one multi-cell column.
+type ComplexDeletion struct {
+	Column schema.ColumnID
+	Deletion
+}

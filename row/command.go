@@ -1,0 +1,131 @@
+package row
+
+import (
+	"bytes"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Slice is the rows whose clustering lies in [Start, End). A nil End is the end of the partition.
+type Slice struct{ Start, End []byte }
+
+// AllRows is the whole partition.
+func AllRows() Slice { return Slice{} }
+
+// SliceOf is exactly the rows that begin with the clustering prefix p.
+func SliceOf(p []byte) Slice { return Slice{Start: p, End: After(p)} }
+
+// After is the bound behind every clustering that begins with p.
+func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
+
+// Contains says whether the clustering c lies in s.
+func (s Slice) Contains(c []byte) bool {
+	return bytes.Compare(s.Start, c) <= 0 && (s.End == nil || bytes.Compare(c, s.End) < 0)
+}
+
+// Empty says whether nothing can lie in s.
+func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.End) >= 0 }
+
+// Limits bound a read. Rows counts live rows; zero is no limit. A partition that has no live row
+// but a live static row counts as one when the command asks for statics that way.
+type Limits struct {
+	Rows         uint32
+	PerPartition uint32
+}
+
+// KeyRange is the partitions whose token lies in Tokens, which does not wrap, and that come after
+// the key After (in ring order), when that is not nil.
+type KeyRange struct {
+	Tokens ring.Range
+	After  *PartitionKey
+}
+
+// ReadCommand asks a replica for rows of one partition (Key.Bytes is not nil) or of a range of
+// partitions. The answer is a page (page.go).
+type ReadCommand struct {
+	Table    schema.StorageID
+	Key      PartitionKey
+	Range    KeyRange
+	Slices   []Slice // ascending and disjoint; of every partition
+	Reversed bool    // rows of a partition from the last to the first
+	// StaticCounts makes a partition without live rows, but with a live static row, count as a row:
+	// so it is when the query restricts no clustering column.
+	StaticCounts bool
+	Limits       Limits
+	Now          int64 // seconds; decides what has expired
+}
+
+// SinglePartition says whether the command reads one partition.
+func (c *ReadCommand) SinglePartition() bool { return c.Key.Bytes != nil }
+
+// AppendReadCommand appends c for another node.
+func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
+	var flags byte
+	if c.SinglePartition() {
+		flags |= 1
+	}
+	if c.Reversed {
+		flags |= 2
+	}
+	if c.StaticCounts {
+		flags |= 4
+	}
+	if c.Range.After != nil {
+		flags |= 8
+	}
+	dst = append(dst, flags)
+	dst = wire.AppendUvarint(dst, uint64(c.Table))
+	if c.SinglePartition() {
+		dst = appendKey(dst, c.Key)
+	} else {
+		dst = wire.AppendInt64(dst, int64(c.Range.Tokens.Start))
+		dst = wire.AppendInt64(dst, int64(c.Range.Tokens.End))
+		if c.Range.After != nil {
+			dst = appendKey(dst, *c.Range.After)
+		}
+	}
+	dst = wire.AppendUvarint(dst, uint64(c.Limits.Rows))
+	dst = wire.AppendUvarint(dst, uint64(c.Limits.PerPartition))
+	dst = wire.AppendVarint(dst, c.Now)
+	dst = wire.AppendUvarint(dst, uint64(len(c.Slices)))
+	for _, s := range c.Slices {
+		dst = append(wire.AppendUvarint(dst, uint64(len(s.Start))), s.Start...)
+		if s.End == nil {
+			dst = wire.AppendUvarint(dst, 0)
+			continue
+		}
+		dst = append(wire.AppendUvarint(dst, uint64(len(s.End))+1), s.End...)
+	}
+	return dst
+}
+
+// ConsumeReadCommand sets cmd to the next command of c, to whose bytes it will point.
+func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
+	flags := c.Uint8()
+	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0}
+	cmd.Table = schema.StorageID(c.Uvarint())
+	if flags&1 != 0 {
+		if cmd.Key = consumeKey(c); cmd.Key.Bytes == nil {
+			cmd.Key.Bytes = []byte{}
+		}
+	} else {
+		cmd.Range.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
+		if flags&8 != 0 {
+			k := consumeKey(c)
+			cmd.Range.After = &k
+		}
+	}
+	cmd.Limits.Rows, cmd.Limits.PerPartition = uint32(c.Uvarint()), uint32(c.Uvarint())
+	cmd.Now = c.Varint()
+	for n := c.Count(2); n > 0; n-- {
+		s := Slice{Start: consumeShort(c)}
+		if size := c.Uvarint(); size > 0 && size-1 <= uint64(c.Len()) {
+			s.End = append([]byte{}, c.Take(int(size-1))...)
+		} else if size > 0 {
+			c.Fail(wire.ErrShort)
+		}
+		cmd.Slices = append(cmd.Slices, s)
+	}
+}

@@ -1,0 +1,205 @@
+package row
+
+import (
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// The encoded row, in storage and between nodes:
+//
+//	row   := flags [ts [ttl expiry]] [ts deleted] [n complex…] cell*
+//	cell  := flags column [ts] [deleted | ttl expiry] [path] [value]
+//
+// Timestamps are 8 bytes, the rest varints. A cell without an own timestamp has that of the cell
+// before it, the first one that of the liveness; the same holds for ttl and expiry. Encoding a
+// canonical Row (Reconcile, Sort) is deterministic: equal rows are equal bytes, and digests rely
+// on it. Changes need a new storage.FormatVersion and messaging protocol version.
+const (
+	flagLiveness = 1 << iota
+	flagLivenessTTL
+	flagDeletion
+	flagComplex
+	flagRangeTombstones
+	flagsKnown = 1<<iota - 1
+)
+
+const (
+	cellTombstone = 1 << iota
+	cellExpiring
+	cellPath
+	cellTimestamp
+	cellExpiry     // has its own ttl and expiry
+	cellEmpty      // no value
+	cellFlagsKnown = 1<<iota - 1
+)
+
+// cellState is what a cell may leave out because the one before it said it.
+type cellState struct {
+	timestamp int64
+	ttl       int32
+	localTime int64
+}
+
+// AppendRow appends the encoded form of r, clustering not included.
+func AppendRow(dst []byte, r *Row) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	var flags byte
+	state := cellState{timestamp: NoTimestamp}
+	if r.HasRangeTombstones {
+		flags |= flagRangeTombstones
+	}
+	if r.Liveness.Present() {
+		flags |= flagLiveness
+		dst = wire.AppendInt64(dst, r.Liveness.Timestamp)
+		state.timestamp = r.Liveness.Timestamp
+		if r.Liveness.TTL > 0 {
+			flags |= flagLivenessTTL
+			dst = wire.AppendUvarint(dst, uint64(r.Liveness.TTL))
+			dst = wire.AppendVarint(dst, r.Liveness.LocalTime)
+			state.ttl, state.localTime = r.Liveness.TTL, r.Liveness.LocalTime
+		}
+	}
+	if r.Deletion.Present() {
+		flags |= flagDeletion
+		dst = appendDeletion(dst, r.Deletion)
+	}
+	if len(r.Complex) > 0 {
+		flags |= flagComplex
+		dst = wire.AppendUvarint(dst, uint64(len(r.Complex)))
+		for _, c := range r.Complex {
+			dst = wire.AppendUvarint(dst, uint64(c.Column))
+			dst = appendDeletion(dst, c.Deletion)
+		}
+	}
+	dst[at] = flags
+	for i := range r.Cells {
+		dst = appendCell(dst, &r.Cells[i], &state)
+	}
+	return dst
+}
+
+func appendDeletion(dst []byte, d Deletion) []byte {
+	return wire.AppendVarint(wire.AppendInt64(dst, d.Timestamp), d.LocalTime)
+}
+
+func appendCell(dst []byte, c *Cell, state *cellState) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	dst = wire.AppendUvarint(dst, uint64(c.Column))
+	var flags byte
+	if c.Timestamp != state.timestamp {
+		flags |= cellTimestamp
+		dst = wire.AppendInt64(dst, c.Timestamp)
+		state.timestamp = c.Timestamp
+	}
+	switch {
+	case c.Tombstone:
+		flags |= cellTombstone
+		dst = wire.AppendVarint(dst, c.LocalTime)
+	case c.TTL > 0:
+		flags |= cellExpiring
+		if c.TTL != state.ttl || c.LocalTime != state.localTime {
+			flags |= cellExpiry
+			dst = wire.AppendUvarint(dst, uint64(c.TTL))
+			dst = wire.AppendVarint(dst, c.LocalTime)
+			state.ttl, state.localTime = c.TTL, c.LocalTime
+		}
+	}
+	if c.Path != nil {
+		flags |= cellPath
+		dst = append(wire.AppendUvarint(dst, uint64(len(c.Path))), c.Path...)
+	}
+	if len(c.Value) == 0 {
+		flags |= cellEmpty
+	} else {
+		dst = append(wire.AppendUvarint(dst, uint64(len(c.Value))), c.Value...)
+	}
+	dst[at] = flags
+	return dst
+}
+
+// DecodeRow sets r to the row encoded in b, to which its cells will point; r.Clustering stays.
+func DecodeRow(r *Row, b []byte) error {
+	clustering := r.Clustering
+	r.Reset()
+	r.Clustering = clustering
+	c := wire.NewCursor(b)
+	flags := c.Uint8()
+	if flags&^flagsKnown != 0 {
+		c.Fail(wire.ErrMalformed)
+	}
+	state := cellState{timestamp: NoTimestamp}
+	r.HasRangeTombstones = flags&flagRangeTombstones != 0
+	if flags&flagLiveness != 0 {
+		r.Liveness.Timestamp = c.Int64()
+		state.timestamp = r.Liveness.Timestamp
+	}
+	if flags&flagLivenessTTL != 0 {
+		r.Liveness.TTL, r.Liveness.LocalTime = int32(c.Uvarint()), c.Varint()
+		state.ttl, state.localTime = r.Liveness.TTL, r.Liveness.LocalTime
+	}
+	if flags&flagDeletion != 0 {
+		r.Deletion = consumeDeletion(&c)
+	}
+	if flags&flagComplex != 0 {
+		for n := c.Count(10); n > 0; n-- {
+			column := schema.ColumnID(c.Uvarint())
+			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(&c)})
+		}
+	}
+	for c.Len() > 0 {
+		r.Cells = append(r.Cells, Cell{})
+		consumeCell(&c, &r.Cells[len(r.Cells)-1], &state)
+	}
+	return c.Err()
+}
+
+func consumeDeletion(c *wire.Cursor) Deletion {
+	return Deletion{Timestamp: c.Int64(), LocalTime: c.Varint()}
+}
+
+func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
+	flags := c.Uint8()
+	if flags&^cellFlagsKnown != 0 {
+		c.Fail(wire.ErrMalformed)
+	}
+	cell.Column = schema.ColumnID(c.Uvarint())
+	if flags&cellTimestamp != 0 {
+		state.timestamp = c.Int64()
+	}
+	cell.Timestamp = state.timestamp
+	switch {
+	case flags&cellTombstone != 0:
+		cell.Tombstone = true
+		cell.LocalTime = c.Varint()
+	case flags&cellExpiring != 0:
+		if flags&cellExpiry != 0 {
+			state.ttl, state.localTime = int32(c.Uvarint()), c.Varint()
+		}
+		cell.TTL, cell.LocalTime = state.ttl, state.localTime
+	}
+	if flags&cellPath != 0 {
+		if cell.Path = consumeShort(c); cell.Path == nil {
+			cell.Path = []byte{}
+		}
+	}
+	if flags&cellEmpty == 0 {
+		cell.Value = consumeShort(c)
+	} else if !cell.Tombstone {
+		cell.Value = emptyValue
+	}
+}
+
+// emptyValue is the non-nil value of length zero; it has no bytes that could be changed.
+var emptyValue = []byte{}
+
+// consumeShort takes a uvarint length and that many bytes.
+func consumeShort(c *wire.Cursor) []byte {
+	n := c.Uvarint()
+	if n > uint64(c.Len()) {
+		c.Fail(wire.ErrShort)
+		return nil
+	}
+	return c.Take(int(n))
+}

@@ -1,0 +1,131 @@
+package row
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Partition is a partition's content in memory, as far as a command asked for it.
+type Partition struct {
+	Key             PartitionKey
+	Header          Row // partition deletion and static cells
+	RangeTombstones []RangeTombstone
+	Rows            []Row
+}
+
+// NormalizeRangeTombstones returns tombstones as disjoint intervals in order, each with the deletion
+// that wins there; what does not supersede base, the partition's deletion, is left out, and
+// neighbours with equal deletions are joined. The input is reordered.
+func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []RangeTombstone {
+	if len(tombstones) == 0 {
+		return nil
+	}
+	bounds := make([][]byte, 0, 2*len(tombstones))
+	for _, t := range tombstones {
+		bounds = append(bounds, t.Start, t.End)
+	}
+	slices.SortFunc(bounds, bytes.Compare)
+	bounds = slices.CompactFunc(bounds, bytes.Equal)
+	slices.SortStableFunc(tombstones, func(a, b RangeTombstone) int { return bytes.Compare(a.Start, b.Start) })
+	var out []RangeTombstone
+	for i := 0; i+1 < len(bounds); i++ {
+		winner := base
+		for _, t := range tombstones {
+			if bytes.Compare(t.Start, bounds[i]) > 0 {
+				break
+			}
+			if bytes.Compare(t.End, bounds[i+1]) >= 0 {
+				winner = winner.Max(t.Deletion)
+			}
+		}
+		if winner.Timestamp <= base.Timestamp {
+			continue
+		}
+		if n := len(out); n > 0 && bytes.Equal(out[n-1].End, bounds[i]) && out[n-1].Deletion == winner {
+			out[n-1].End = bounds[i+1]
+			continue
+		}
+		out = append(out, RangeTombstone{bounds[i], bounds[i+1], winner})
+	}
+	return out
+}
+
+// CutRangeTombstones keeps of normalized tombstones what lies in the slices.
+func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombstone {
+	var out []RangeTombstone
+	for _, t := range tombstones {
+		for _, s := range in {
+			cut := t
+			if bytes.Compare(cut.Start, s.Start) < 0 {
+				cut.Start = s.Start
+			}
+			if s.End != nil && bytes.Compare(cut.End, s.End) > 0 {
+				cut.End = s.End
+			}
+			if bytes.Compare(cut.Start, cut.End) < 0 {
+				out = append(out, cut)
+			}
+		}
+	}
+	return out
+}
+
+// DeletionAt is what tombstones, normalized, delete at the clustering c.
+func DeletionAt(tombstones []RangeTombstone, c []byte) Deletion {
+	i, _ := slices.BinarySearchFunc(tombstones, c, func(t RangeTombstone, c []byte) int {
+		if bytes.Compare(t.End, c) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if i < len(tombstones) && bytes.Compare(tombstones[i].Start, c) <= 0 {
+		return tombstones[i].Deletion
+	}
+	return NoDeletion()
+}
+
+// MergePartitions merges versions of one partition, each with its rows in the order that reversed
+// says. The result shares memory with the inputs.
+func MergePartitions(versions []*Partition, reversed bool) *Partition {
+	out := &Partition{Key: versions[0].Key, Header: *NewRow()}
+	var tombstones []RangeTombstone
+	for _, v := range versions {
+		merged := NewRow()
+		Reconcile(merged, &out.Header, &v.Header)
+		out.Header = *merged
+		tombstones = append(tombstones, v.RangeTombstones...)
+	}
+	out.RangeTombstones = NormalizeRangeTombstones(tombstones, out.Header.Deletion)
+	at := make([]int, len(versions))
+	for {
+		next := -1
+		for i, v := range versions {
+			if at[i] < len(v.Rows) && (next < 0 || before(v.Rows[at[i]].Clustering, versions[next].Rows[at[next]].Clustering, reversed)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return out
+		}
+		clustering := versions[next].Rows[at[next]].Clustering
+		merged := NewRow()
+		for i, v := range versions {
+			if at[i] < len(v.Rows) && bytes.Equal(v.Rows[at[i]].Clustering, clustering) {
+				sum := NewRow()
+				Reconcile(sum, merged, &v.Rows[at[i]])
+				merged = sum
+				at[i]++
+			}
+		}
+		merged.Clustering = clustering
+		merged.Shadow(out.Header.Deletion.Max(DeletionAt(out.RangeTombstones, clustering)))
+		if !merged.Empty() {
+			out.Rows = append(out.Rows, *merged)
+		}
+	}
+}
+
+func before(a, b []byte, reversed bool) bool {
+	c := bytes.Compare(a, b)
+	return c < 0 && !reversed || c > 0 && reversed
+}

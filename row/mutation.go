@@ -1,0 +1,181 @@
+package row
+
+import (
+	"bytes"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// PartitionKey is a partition's key in serialized form with its token. Bytes of a key of one
+// column are the value; of several, for each a 2-byte length, the value and 0x00.
+type PartitionKey struct {
+	Token ring.Token
+	Bytes []byte
+}
+
+// NewPartitionKey is the key with its Murmur3 token.
+func NewPartitionKey(b []byte) PartitionKey { return PartitionKey{ring.Murmur3(b), b} }
+
+// Compare orders keys as the ring does: by token, then by bytes.
+func (k PartitionKey) Compare(o PartitionKey) int {
+	switch {
+	case k.Token < o.Token:
+		return -1
+	case k.Token > o.Token:
+		return 1
+	}
+	return bytes.Compare(k.Bytes, o.Bytes)
+}
+
+// RangeTombstone deletes the rows whose clustering lies in [Start, End).
+type RangeTombstone struct {
+	Start, End []byte
+	Deletion   Deletion
+}
+
+// EntryKind is what part of a partition an entry is; storage keys sort by it.
+type EntryKind byte
+
+// The kinds of entries.
+const (
+	KindHeader EntryKind = iota
+	KindRangeTombstone
+	KindRow
+)
+
+// Mutation is a change of one partition of one table, in encoded form: it is built once, by query,
+// and from then on the same bytes go to the other nodes and into storage. All of it is applied
+// atomically. The zero value with Table and Key set changes nothing.
+//
+//	entries := (kind [key] value)*   key := len start [len end]   value := len row
+type Mutation struct {
+	Table   schema.StorageID
+	Key     PartitionKey
+	entries []byte
+	scratch []byte
+}
+
+// Reset makes m an empty mutation of another partition and keeps its memory.
+func (m *Mutation) Reset(table schema.StorageID, key PartitionKey) {
+	m.Table, m.Key, m.entries = table, key, m.entries[:0]
+}
+
+// Empty says whether m changes nothing.
+func (m *Mutation) Empty() bool { return len(m.entries) == 0 }
+
+// Size is the number of bytes of the changes.
+func (m *Mutation) Size() int { return len(m.entries) + len(m.Key.Bytes) }
+
+// AddHeader adds the partition's deletion and static cells.
+func (m *Mutation) AddHeader(r *Row) {
+	m.entries = append(m.entries, byte(KindHeader))
+	m.addValue(r)
+}
+
+// AddRow adds a change of the row r.Clustering; r's cells must be sorted.
+func (m *Mutation) AddRow(r *Row) {
+	m.entries = append(m.entries, byte(KindRow))
+	m.addBytes(r.Clustering)
+	m.addValue(r)
+}
+
+// AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that readers
+// look for it.
+func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
+	header, deletion := NewRow(), NewRow()
+	header.HasRangeTombstones = true
+	m.AddHeader(header)
+	deletion.Deletion = rt.Deletion
+	m.entries = append(m.entries, byte(KindRangeTombstone))
+	m.addBytes(rt.Start)
+	m.addBytes(rt.End)
+	m.addValue(deletion)
+}
+
+func (m *Mutation) addBytes(b []byte) {
+	m.entries = append(wire.AppendUvarint(m.entries, uint64(len(b))), b...)
+}
+
+func (m *Mutation) addValue(r *Row) {
+	m.scratch = AppendRow(m.scratch[:0], r)
+	m.addBytes(m.scratch)
+}
+
+// Append adds the changes of o, a mutation of the same partition.
+func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }
+
+// Entry is one change: the merge operand Value for the key (Kind, Start, End).
+type Entry struct {
+	Kind  EntryKind
+	Start []byte // clustering of a row, start of a range tombstone
+	End   []byte // end of a range tombstone
+	Value []byte // encoded Row
+}
+
+// Entries walks the changes of a mutation. Slices point into the mutation.
+type Entries struct{ c wire.Cursor }
+
+// Entries starts a walk.
+func (m *Mutation) Entries() Entries { return Entries{wire.NewCursor(m.entries)} }
+
+// Next returns the next change; false at the end or at malformed bytes (Err).
+func (e *Entries) Next(entry *Entry) bool {
+	if e.c.Len() == 0 {
+		return false
+	}
+	entry.Kind = EntryKind(e.c.Uint8())
+	entry.Start, entry.End = nil, nil
+	switch entry.Kind {
+	case KindHeader:
+	case KindRow:
+		entry.Start = consumeShort(&e.c)
+	case KindRangeTombstone:
+		entry.Start, entry.End = consumeShort(&e.c), consumeShort(&e.c)
+	default:
+		e.c.Fail(wire.ErrMalformed)
+	}
+	entry.Value = consumeShort(&e.c)
+	return e.c.Err() == nil
+}
+
+// Err is set when the mutation was malformed.
+func (e *Entries) Err() error { return e.c.Err() }
+
+// AppendMutation appends m for another node or a hint.
+func AppendMutation(dst []byte, m *Mutation) []byte {
+	dst = wire.AppendUvarint(dst, uint64(m.Table))
+	dst = appendKey(dst, m.Key)
+	return append(wire.AppendUvarint(dst, uint64(len(m.entries))), m.entries...)
+}
+
+// ConsumeMutation sets m to the next mutation of c, to whose bytes it will point. The entries are
+// checked, rows included: what passes can be applied.
+func ConsumeMutation(c *wire.Cursor, m *Mutation) {
+	m.Table = schema.StorageID(c.Uvarint())
+	m.Key = consumeKey(c)
+	m.entries = consumeShort(c)
+	var entry Entry
+	var r Row
+	for es := m.Entries(); ; {
+		if !es.Next(&entry) {
+			if es.Err() != nil {
+				c.Fail(es.Err())
+			}
+			return
+		}
+		if err := DecodeRow(&r, entry.Value); err != nil {
+			c.Fail(err)
+		}
+	}
+}
+
+func appendKey(dst []byte, k PartitionKey) []byte {
+	dst = wire.AppendInt64(dst, int64(k.Token))
+	return append(wire.AppendUvarint(dst, uint64(len(k.Bytes))), k.Bytes...)
+}
+
+func consumeKey(c *wire.Cursor) PartitionKey {
+	return PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeShort(c)}
+}

@@ -1,0 +1,153 @@
+package row
+
+import (
+	"github.com/spaolacci/murmur3"
+
+	"cqld/internal/wire"
+)
+
+// A page is the answer to a ReadCommand, as bytes:
+//
+//	page      := (0x01 partition)* 0x00 more
+//	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00
+//
+// The header is an encoded Row with the partition's deletion and static cells. Range tombstones are
+// normalized (NormalizeRangeTombstones) and cut to the slices that were read; rows come in the
+// command's order, without what the partition's deletion, the range tombstones or their own deletion
+// shadow, purged, and tombstones included. So equal content is equal bytes, whatever the history.
+// more says that a limit ended the page before the data did.
+type PageWriter struct {
+	b       []byte
+	scratch []byte
+}
+
+// NewPageWriter appends a page to dst.
+func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
+
+// Partition begins a partition.
+func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []RangeTombstone) {
+	w.b = append(w.b, 1)
+	w.b = appendKey(w.b, key)
+	w.scratch = AppendRow(w.scratch[:0], header)
+	w.bytes(w.scratch)
+	w.b = wire.AppendUvarint(w.b, uint64(len(tombstones)))
+	for _, t := range tombstones {
+		w.bytes(t.Start)
+		w.bytes(t.End)
+		w.b = appendDeletion(w.b, t.Deletion)
+	}
+}
+
+// Row adds a row of the partition.
+func (w *PageWriter) Row(r *Row) {
+	w.scratch = AppendRow(w.scratch[:0], r)
+	w.EncodedRow(r.Clustering, w.scratch)
+}
+
+// EncodedRow adds a row that is encoded already, in canonical form.
+func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
+	w.b = append(w.b, 1)
+	w.bytes(clustering)
+	w.bytes(encoded)
+}
+
+// EndPartition ends the partition begun last.
+func (w *PageWriter) EndPartition() { w.b = append(w.b, 0) }
+
+// Finish ends the page and returns it.
+func (w *PageWriter) Finish(more bool) []byte {
+	w.b = append(w.b, 0, 0)
+	if more {
+		w.b[len(w.b)-1] = 1
+	}
+	return w.b
+}
+
+// Len is the number of bytes so far, dst's included.
+func (w *PageWriter) Len() int { return len(w.b) }
+
+func (w *PageWriter) bytes(b []byte) {
+	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
+}
+
+// PageReader walks a page. What it returns points into the page.
+//
+//	for r.NextPartition() {
+//		for r.NextRow(&x) { … }
+//	}
+//	if err := r.Err(); err != nil { … }
+type PageReader struct {
+	Key             PartitionKey
+	Header          Row
+	RangeTombstones []RangeTombstone
+
+	c      wire.Cursor
+	inside bool
+	ended  bool
+	more   bool
+}
+
+// Reset starts a walk over page.
+func (r *PageReader) Reset(page []byte) {
+	r.c = wire.NewCursor(page)
+	r.inside, r.ended, r.more = false, false, false
+}
+
+// NextPartition goes to the next partition, past the rest of the one before.
+func (r *PageReader) NextPartition() bool {
+	var skipped Row
+	for r.inside && r.NextRow(&skipped) {
+	}
+	if r.ended || r.c.Err() != nil {
+		return false
+	}
+	if r.c.Uint8() == 0 {
+		r.ended, r.more = true, r.c.Uint8() == 1
+		return false
+	}
+	r.Key = consumeKey(&r.c)
+	if err := DecodeRow(&r.Header, consumeShort(&r.c)); err != nil {
+		r.c.Fail(err)
+	}
+	r.RangeTombstones = r.RangeTombstones[:0]
+	for n := r.c.Count(11); n > 0; n-- {
+		t := RangeTombstone{Start: consumeShort(&r.c), End: consumeShort(&r.c)}
+		t.Deletion = consumeDeletion(&r.c)
+		r.RangeTombstones = append(r.RangeTombstones, t)
+	}
+	r.inside = r.c.Err() == nil
+	return r.inside
+}
+
+// NextRow sets row to the next row of the partition.
+func (r *PageReader) NextRow(row *Row) bool {
+	if !r.inside {
+		return false
+	}
+	if r.c.Uint8() == 0 {
+		r.inside = false
+		return false
+	}
+	row.Clustering = consumeShort(&r.c)
+	if err := DecodeRow(row, consumeShort(&r.c)); err != nil {
+		r.c.Fail(err)
+	}
+	r.inside = r.c.Err() == nil
+	return r.inside
+}
+
+// More says, after the walk, whether a limit ended the page before the data did.
+func (r *PageReader) More() bool { return r.more }
+
+// Err is set when the page was malformed.
+func (r *PageReader) Err() error { return r.c.Err() }
+
+// Digest is a hash of a page: replicas with equal content have equal digests.
+type Digest [16]byte
+
+// DigestOf is the digest of an encoded page.
+func DigestOf(page []byte) (d Digest) {
+	h1, h2 := murmur3.Sum128(page)
+	wire.AppendUint64(wire.AppendUint64(d[:0], h1), h2)
+	return d
+}

@@ -1,0 +1,190 @@
+package row
+
+import "bytes"
+
+// ReconcileCells decides which of two versions of one cell wins, as Cassandra 5 does (CASSANDRA-14592):
+// the later timestamp; on a tie what is deleted or will expire over what stays; a tombstone over an
+// expiring cell; the later expiry or deletion; the greater value. It is commutative, associative
+// and idempotent, and no other code decides this.
+func ReconcileCells(a, b *Cell) *Cell {
+	if a.Timestamp != b.Timestamp {
+		return pick(a, b, a.Timestamp > b.Timestamp)
+	}
+	aEnds, bEnds := a.Tombstone || a.TTL > 0, b.Tombstone || b.TTL > 0
+	switch {
+	case aEnds != bEnds:
+		return pick(a, b, aEnds)
+	case a.Tombstone != b.Tombstone:
+		return pick(a, b, a.Tombstone)
+	case aEnds && a.LocalTime != b.LocalTime:
+		return pick(a, b, a.LocalTime > b.LocalTime)
+	}
+	if c := bytes.Compare(a.Value, b.Value); c != 0 {
+		return pick(a, b, c > 0)
+	}
+	return pick(a, b, a.TTL >= b.TTL)
+}
+
+func pick(a, b *Cell, first bool) *Cell {
+	if first {
+		return a
+	}
+	return b
+}
+
+// reconcileLiveness is ReconcileCells for row markers.
+func reconcileLiveness(a, b Liveness) Liveness {
+	switch {
+	case a.Timestamp != b.Timestamp:
+		if a.Timestamp > b.Timestamp {
+			return a
+		}
+		return b
+	case (a.TTL > 0) != (b.TTL > 0):
+		if a.TTL > 0 {
+			return a
+		}
+		return b
+	case a.LocalTime != b.LocalTime:
+		if a.LocalTime > b.LocalTime {
+			return a
+		}
+		return b
+	case a.TTL >= b.TTL:
+		return a
+	}
+	return b
+}
+
+// Reconcile sets dst to the merge of a and b: per cell the winner, without what the merged
+// deletions delete. dst must be neither a nor b; its slices are reused and will point to the same
+// values as theirs. The result is canonical: equal content encodes to equal bytes.
+func Reconcile(dst, a, b *Row) {
+	dst.Reset()
+	dst.Clustering = a.Clustering
+	dst.HasRangeTombstones = a.HasRangeTombstones || b.HasRangeTombstones
+	dst.Deletion = a.Deletion.Max(b.Deletion)
+	dst.Liveness = reconcileLiveness(a.Liveness, b.Liveness)
+	if dst.Deletion.Deletes(dst.Liveness.Timestamp) {
+		dst.Liveness = NoLiveness()
+	}
+	reconcileComplex(dst, a.Complex, b.Complex)
+	reconcileRowCells(dst, a.Cells, b.Cells)
+}
+
+func reconcileComplex(dst *Row, a, b []ComplexDeletion) {
+	keep := func(c ComplexDeletion) {
+		if !dst.Deletion.Deletes(c.Timestamp) {
+			dst.Complex = append(dst.Complex, c)
+		}
+	}
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].Column < b[0].Column:
+			keep(a[0])
+			a = a[1:]
+		case a[0].Column > b[0].Column:
+			keep(b[0])
+			b = b[1:]
+		default:
+			keep(ComplexDeletion{a[0].Column, a[0].Deletion.Max(b[0].Deletion)})
+			a, b = a[1:], b[1:]
+		}
+	}
+	for _, c := range a {
+		keep(c)
+	}
+	for _, c := range b {
+		keep(c)
+	}
+}
+
+func reconcileRowCells(dst *Row, a, b []Cell) {
+	complexes := dst.Complex
+	keep := func(c *Cell) {
+		if dst.Deletion.Deletes(c.Timestamp) {
+			return
+		}
+		for len(complexes) > 0 && complexes[0].Column < c.Column {
+			complexes = complexes[1:]
+		}
+		if len(complexes) > 0 && complexes[0].Column == c.Column && complexes[0].Deletes(c.Timestamp) {
+			return
+		}
+		dst.Cells = append(dst.Cells, *c)
+	}
+	for len(a) > 0 && len(b) > 0 {
+		switch d := a[0].compareID(&b[0]); {
+		case d < 0:
+			keep(&a[0])
+			a = a[1:]
+		case d > 0:
+			keep(&b[0])
+			b = b[1:]
+		default:
+			keep(ReconcileCells(&a[0], &b[0]))
+			a, b = a[1:], b[1:]
+		}
+	}
+	for i := range a {
+		keep(&a[i])
+	}
+	for i := range b {
+		keep(&b[i])
+	}
+}
+
+// Shadow removes from r all that d, a deletion of a wider scope, deletes. The row's own deletion
+// goes too when d covers it.
+func (r *Row) Shadow(d Deletion) {
+	if !d.Present() {
+		return
+	}
+	if d.Deletes(r.Liveness.Timestamp) {
+		r.Liveness = NoLiveness()
+	}
+	if d.Deletes(r.Deletion.Timestamp) {
+		r.Deletion = NoDeletion()
+	}
+	complexes := r.Complex[:0]
+	for _, c := range r.Complex {
+		if !d.Deletes(c.Timestamp) {
+			complexes = append(complexes, c)
+		}
+	}
+	r.Complex = complexes
+	cells := r.Cells[:0]
+	for i := range r.Cells {
+		if !d.Deletes(r.Cells[i].Timestamp) {
+			cells = append(cells, r.Cells[i])
+		}
+	}
+	r.Cells = cells
+}
+
+// Purge removes what no replica needs to keep any more: tombstones made before gcBefore (seconds)
+// and cells and markers whose expiry lies before it. Reads purge too, so that replicas that have
+// swept and replicas that have not answer alike.
+func (r *Row) Purge(gcBefore int64) {
+	if r.Liveness.Present() && r.Liveness.TTL > 0 && r.Liveness.LocalTime < gcBefore {
+		r.Liveness = NoLiveness()
+	}
+	if r.Deletion.Present() && r.Deletion.LocalTime < gcBefore {
+		r.Deletion = NoDeletion()
+	}
+	complexes := r.Complex[:0]
+	for _, c := range r.Complex {
+		if c.LocalTime >= gcBefore {
+			complexes = append(complexes, c)
+		}
+	}
+	r.Complex = complexes
+	cells := r.Cells[:0]
+	for i := range r.Cells {
+		if c := &r.Cells[i]; (c.Tombstone || c.TTL > 0) && c.LocalTime < gcBefore {
+			continue
+		}
+		cells = append(cells, r.Cells[i])
+	}
+	r.Cells = cells
+}
