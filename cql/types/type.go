@@ -175,16 +175,19 @@ func NewMap(key, value *Type, frozen bool) *Type { return newParts(Map, "map", f
 // NewTuple is tuple<elems…>; tuples are always frozen, and CQL prints them as frozen<tuple<…>>.
 func NewTuple(elems ...*Type) *Type { return newParts(Tuple, "tuple", true, elems...) }
 
-// NewVector is vector<elem, dims>.
+// NewVector is vector<elem, dims>; vectors are always frozen, and CQL prints them without saying so.
 func NewVector(elem *Type, dims int) *Type {
+	elem = elem.Freeze()
 	return &Type{kind: Vector, frozen: true, elems: []*Type{elem}, dims: dims,
 		text: "vector<" + elem.text + ", " + strconv.Itoa(dims) + ">"}
 }
 
-// NewUDT is the user-defined type keyspace.name with the given fields.
+// NewUDT is the user-defined type keyspace.name with the given fields, which are frozen when it is.
+// It keeps the slices.
 func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) *Type {
-	text := quoteName(name)
+	text := QuoteName(name)
 	if frozen {
+		elems = frozenParts(elems)
 		text = "frozen<" + text + ">"
 	}
 	return &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
@@ -197,29 +200,30 @@ func NewCustom(class string) *Type {
 
 // Freeze is t with itself and all its parts frozen.
 func (t *Type) Freeze() *Type {
+	if t.frozen {
+		return t
+	}
 	switch t.kind {
 	case List, Set:
-		return newParts(t.kind, kindWord(t.kind), true, t.elems[0].Freeze())
+		return newParts(t.kind, kindWord(t.kind), true, t.elems[0])
 	case Map:
-		return NewMap(t.elems[0].Freeze(), t.elems[1].Freeze(), true)
+		return NewMap(t.elems[0], t.elems[1], true)
 	case UDT:
-		elems := make([]*Type, len(t.elems))
-		for i, e := range t.elems {
-			elems[i] = e.Freeze()
-		}
-		return NewUDT(t.keyspace, t.name, t.fields, elems, true)
+		return NewUDT(t.keyspace, t.name, t.fields, t.elems, true)
 	}
 	return t
 }
 
+// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it so.
 func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
+	parts := frozenParts(elems)
 	var b strings.Builder
 	if frozen {
 		b.WriteString("frozen<")
 	}
 	b.WriteString(word)
 	b.WriteByte('<')
-	for i, e := range elems {
+	for i, e := range parts {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -229,7 +233,15 @@ func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
 	if frozen {
 		b.WriteByte('>')
 	}
-	return &Type{kind: k, frozen: frozen, elems: elems, text: b.String()}
+	return &Type{kind: k, frozen: frozen, elems: parts, text: b.String()}
+}
+
+func frozenParts(elems []*Type) []*Type {
+	parts := make([]*Type, len(elems))
+	for i, e := range elems {
+		parts[i] = e.Freeze()
+	}
+	return parts
 }
 
 func kindWord(k Kind) string {
@@ -237,16 +249,4 @@ func kindWord(k Kind) string {
 		return "list"
 	}
 	return "set"
-}
-
-// quoteName spells an identifier with quotes where folding would change it.
-func quoteName(name string) string {
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c >= 'a' && c <= 'z' || i > 0 && (c == '_' || c >= '0' && c <= '9') {
-			continue
-		}
-		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-	}
-	return name
 }

@@ -1,0 +1,348 @@
+package types
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// The ordered form of a component: a tag, then the value so that memcmp order is type order.
+//
+//	null       01
+//	empty      02                     the zero-length value
+//	value      03 body
+//	malformed  04 escaped bytes 00 01 bytes the type does not allow; kept, and sorted last
+//
+// Every body ends by itself: it has a fixed length, or a terminator no other body continues past.
+// So no component is a proper prefix of another, and components can be put one behind the other.
+// Descending inverts every byte, the tag too. Hence a component begins with neither 00 nor FF, and
+// for any run of components p, p sorts before, and p followed by FF after, every key that begins
+// with p and has more.
+const (
+	tagNull      = 0x01
+	tagEmpty     = 0x02
+	tagValue     = 0x03
+	tagMalformed = 0x04
+
+	// bodyEnd closes the elements of a list, set, map, tuple or UDT; it sorts before every tag, so
+	// the shorter of two equal beginnings comes first.
+	bodyEnd = 0x00
+
+	// Variable-length bytes: 00 is written 00 FF, and 00 01 ends them.
+	escape           = 0x00
+	escapedZero      = 0xFF
+	escapeTerminator = 0x01
+)
+
+// ErrOrdered says that bytes are not the ordered form of any value of the type.
+var ErrOrdered = errors.New("types: malformed ordered key")
+
+// AppendOrdered appends the order-preserving form of a value: bytes.Compare of two of them has the
+// sign of Compare of the values, inverted for desc. A nil wire is null.
+//
+// Values that compare equal have the same ordered form even where their wire forms differ: a
+// decimal's scale, the bits of a NaN, a boolean's non-zero byte, a varint's superfluous leading
+// bytes, a tuple's missing trailing fields. Duration has no order in CQL, schema keeps it out of
+// keys; here it sorts as bytes.
+func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
+	start := len(dst)
+	dst = t.appendOrdered(dst, wire)
+	if desc {
+		invert(dst[start:])
+	}
+	return dst
+}
+
+// ConsumeOrdered reads one component from the front of src. The value's wire form is appended to
+// dst, and rest is what follows the component. For null, wire is nil; for any value it is not nil,
+// even when nothing was appended.
+//
+// What comes back is a canonical wire form, equal in order to what went in: a decimal has lost
+// trailing zeros of its fraction (scale 0 where it is a whole number of moderate size), a NaN is
+// Java's, a varint is minimal, a tuple has all its fields.
+func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, err error) {
+	r := orderedReader{src: src}
+	if desc {
+		r.mask = 0xFF
+	}
+	wire, null := t.consumeOrdered(dst, &r)
+	if r.bad {
+		return nil, nil, fmt.Errorf("%w of type %s", ErrOrdered, t)
+	}
+	if null {
+		return nil, r.src, nil
+	}
+	if wire == nil {
+		wire = []byte{}
+	}
+	return wire, r.src, nil
+}
+
+func (t *Type) appendOrdered(dst, wire []byte) []byte {
+	if len(wire) == 0 {
+		if wire == nil {
+			return append(dst, tagNull)
+		}
+		return append(dst, tagEmpty)
+	}
+	if n := fixedSize(t.kind); n != 0 {
+		if len(wire) != n {
+			return appendMalformed(dst, wire)
+		}
+		return appendOrderedFixed(append(dst, tagValue), t.kind, wire)
+	}
+	start := len(dst)
+	dst = append(dst, tagValue)
+	ok := true
+	switch t.kind {
+	case Varint:
+		return appendOrderedVarint(dst, wire)
+	case Decimal:
+		dst, ok = appendOrderedDecimal(dst, wire)
+	case List, Set, Map:
+		dst, ok = t.appendOrderedCollection(dst, wire)
+	case Tuple, UDT:
+		dst, ok = t.appendOrderedFields(dst, wire)
+	case Vector:
+		dst, ok = t.appendOrderedVector(dst, wire)
+	default: // ascii, blob, duration, inet, text, custom
+		return appendEscaped(dst, wire)
+	}
+	if !ok {
+		return appendMalformed(dst[:start], wire)
+	}
+	return dst
+}
+
+func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
+	switch k {
+	case Boolean:
+		if wire[0] != 0 {
+			return append(dst, 1)
+		}
+		return append(dst, 0)
+	case Tinyint:
+		return append(dst, wire[0]^0x80)
+	case Smallint:
+		return appendBE16(dst, be16(wire)^1<<15)
+	case Int:
+		return appendBE32(dst, be32(wire)^1<<31)
+	case Date:
+		return append(dst, wire...)
+	case Float:
+		return appendBE32(dst, orderedFloat32(be32(wire)))
+	case Double:
+		return appendBE64(dst, orderedFloat64(be64(wire)))
+	case UUID:
+		hi, lo := orderedUUID(wire)
+		return appendBE64(appendBE64(dst, hi), lo)
+	case Timeuuid:
+		hi, lo := orderedTimeuuid(wire)
+		return appendBE64(appendBE64(dst, hi), lo)
+	case Time:
+		return append(dst, wire...)
+	}
+	return appendBE64(dst, be64(wire)^1<<63) // bigint, counter, timestamp
+}
+
+// orderedFloat32 maps the bits of a float so that unsigned order is Java's Float.compare: -0 before
+// 0, every NaN the same and last.
+func orderedFloat32(v uint32) uint32 {
+	if v&^(1<<31) > 0x7F800000 {
+		v = 0x7FC00000
+	}
+	if v>>31 != 0 {
+		return ^v
+	}
+	return v ^ 1<<31
+}
+
+func orderedFloat64(v uint64) uint64 {
+	if v&^(1<<63) > 0x7FF0000000000000 {
+		v = 0x7FF8000000000000
+	}
+	if v>>63 != 0 {
+		return ^v
+	}
+	return v ^ 1<<63
+}
+
+// orderedUUID brings the version to the front; behind it a version 1 has its 60-bit timestamp and
+// any other its bytes as they are.
+func orderedUUID(wire []byte) (hi, lo uint64) {
+	m := be64(wire)
+	if m>>12&0xF == 1 {
+		return reorderTimestamp(m), be64(wire[8:])
+	}
+	return m<<48>>60<<60 | m>>16<<12 | m&0xFFF, be64(wire[8:])
+}
+
+func unorderUUID(hi uint64) uint64 {
+	if hi>>60 == 1 {
+		return unreorderTimestamp(hi)
+	}
+	return hi<<4>>16<<16 | hi>>60<<12 | hi&0xFFF
+}
+
+// signBits are the sign bits of eight bytes: CQL orders the node half of a timeuuid by signed
+// bytes, as Cassandra always has.
+const signBits = 0x8080808080808080
+
+func orderedTimeuuid(wire []byte) (hi, lo uint64) {
+	return reorderTimestamp(be64(wire)) ^ 1<<63, be64(wire[8:]) ^ signBits
+}
+
+// reorderTimestamp turns time_low, time_mid, version and time_hi into version and the timestamp.
+func reorderTimestamp(m uint64) uint64 { return m<<48 | m<<16&0xFFFF00000000 | m>>32 }
+
+func unreorderTimestamp(v uint64) uint64 { return v<<32 | v>>16&0xFFFF0000 | v>>48 }
+
+func appendMalformed(dst, wire []byte) []byte {
+	return appendEscaped(append(dst, tagMalformed), wire)
+}
+
+func appendEscaped(dst, b []byte) []byte {
+	for {
+		i := bytes.IndexByte(b, 0)
+		if i < 0 {
+			break
+		}
+		dst = append(append(dst, b[:i]...), escape, escapedZero)
+		b = b[i+1:]
+	}
+	return append(append(dst, b...), escape, escapeTerminator)
+}
+
+func invert(b []byte) {
+	for i := range b {
+		b[i] ^= 0xFF
+	}
+}
+
+// orderedReader consumes ordered bytes, inverted when mask is FF. The first failure sticks.
+type orderedReader struct {
+	src  []byte
+	mask byte
+	bad  bool
+}
+
+func (r *orderedReader) fail() { r.bad, r.src = true, nil }
+
+func (r *orderedReader) byte() byte {
+	if len(r.src) == 0 {
+		r.fail()
+		return 0
+	}
+	b := r.src[0] ^ r.mask
+	r.src = r.src[1:]
+	return b
+}
+
+func (r *orderedReader) uint(n int) (v uint64) {
+	if len(r.src) < n {
+		r.fail()
+		return 0
+	}
+	for _, b := range r.src[:n] {
+		v = v<<8 | uint64(b^r.mask)
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+// raw appends the next n bytes.
+func (r *orderedReader) raw(dst []byte, n int) []byte {
+	if n < 0 || len(r.src) < n {
+		r.fail()
+		return dst
+	}
+	start := len(dst)
+	dst = append(dst, r.src[:n]...)
+	if r.mask != 0 {
+		invert(dst[start:])
+	}
+	r.src = r.src[n:]
+	return dst
+}
+
+func (r *orderedReader) escaped(dst []byte) []byte {
+	for {
+		i := bytes.IndexByte(r.src, escape^r.mask)
+		if i < 0 || i+1 >= len(r.src) {
+			r.fail()
+			return dst
+		}
+		dst = r.raw(dst, i)
+		switch b := r.src[1] ^ r.mask; b {
+		case escapedZero:
+			dst = append(dst, 0)
+		case escapeTerminator:
+			r.src = r.src[2:]
+			return dst
+		default:
+			r.fail()
+			return dst
+		}
+		r.src = r.src[2:]
+	}
+}
+
+// consumeOrdered appends the next component's wire form to dst, or says it is null.
+func (t *Type) consumeOrdered(dst []byte, r *orderedReader) (wire []byte, null bool) {
+	switch r.byte() {
+	case tagNull:
+		return dst, true
+	case tagEmpty:
+		return dst, false
+	case tagValue:
+		return t.consumeBody(dst, r), false
+	case tagMalformed:
+		return r.escaped(dst), false
+	}
+	r.fail()
+	return dst, false
+}
+
+func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
+	switch t.kind {
+	case Boolean, Date, Time:
+		return r.raw(dst, fixedSize(t.kind))
+	case Tinyint:
+		return append(dst, byte(r.uint(1))^0x80)
+	case Smallint:
+		return appendBE16(dst, uint16(r.uint(2))^1<<15)
+	case Int:
+		return appendBE32(dst, uint32(r.uint(4))^1<<31)
+	case Bigint, Counter, Timestamp:
+		return appendBE64(dst, r.uint(8)^1<<63)
+	case Float:
+		v := uint32(r.uint(4))
+		if v>>31 == 0 {
+			return appendBE32(dst, ^v)
+		}
+		return appendBE32(dst, v^1<<31)
+	case Double:
+		v := r.uint(8)
+		if v>>63 == 0 {
+			return appendBE64(dst, ^v)
+		}
+		return appendBE64(dst, v^1<<63)
+	case UUID:
+		dst = appendBE64(dst, unorderUUID(r.uint(8)))
+		return r.raw(dst, 8)
+	case Timeuuid:
+		dst = appendBE64(dst, unreorderTimestamp(r.uint(8)^1<<63))
+		return appendBE64(dst, r.uint(8)^signBits)
+	case Varint:
+		return consumeOrderedVarint(dst, r)
+	case Decimal:
+		return consumeOrderedDecimal(dst, r)
+	case List, Set, Map:
+		return t.consumeOrderedCollection(dst, r)
+	case Tuple, UDT:
+		return t.consumeOrderedFields(dst, r)
+	case Vector:
+		return t.consumeOrderedVector(dst, r)
+	}
+	return r.escaped(dst)
+}

@@ -1,0 +1,224 @@
+package types
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"strconv"
+)
+
+// The body of a varint: its sign and length, then its minimal two's complement bytes. A longer
+// number is further from zero, so length decides first, and within one length and sign the bytes
+// sort as they are.
+//
+//	80+n bytes        n < 7F bytes, not negative       FF nnnn bytes   from there on
+//	7F-n bytes        negative                         00 ^nnnn bytes
+const varintLong = 0x7F
+
+func appendOrderedVarint(dst, wire []byte) []byte {
+	b := minimalInt(wire)
+	n := len(b)
+	switch negative := b[0]&0x80 != 0; {
+	case n < varintLong && negative:
+		dst = append(dst, byte(0x7F-n))
+	case n < varintLong:
+		dst = append(dst, byte(0x80+n))
+	case negative:
+		dst = appendBE32(append(dst, 0x00), ^uint32(n))
+	default:
+		dst = appendBE32(append(dst, 0xFF), uint32(n))
+	}
+	return append(dst, b...)
+}
+
+func consumeOrderedVarint(dst []byte, r *orderedReader) []byte {
+	n := 0
+	switch b := r.byte(); {
+	case b == 0xFF:
+		n = int(r.uint(4))
+	case b == 0x00:
+		n = int(^uint32(r.uint(4)))
+	case b >= 0x80:
+		n = int(b) - 0x80
+	default:
+		n = 0x7F - int(b)
+	}
+	if n == 0 {
+		r.fail()
+	}
+	return r.raw(dst, n)
+}
+
+// minimalInt is b without the leading bytes that only repeat the sign. b is not empty.
+func minimalInt(b []byte) []byte {
+	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xFF && b[1] >= 0x80) {
+		b = b[1:]
+	}
+	return b
+}
+
+// The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits: a sign byte, e in
+// five bytes, the digits by pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before
+// every pair. For a negative number e, pairs and end are inverted. Zero is the sign byte alone.
+//
+// e, not the scale, is what is compared: 1E+1000000000 costs as little as 1.
+const (
+	decimalNegative = 0x01
+	decimalZero     = 0x02
+	decimalPositive = 0x03
+
+	exponentBias  = 1 << 39
+	exponentBytes = 5
+
+	// wholeZerosMax is how many trailing zeros a whole number gets back when it is read from its
+	// ordered form; beyond, it comes back with a negative scale, as 1E+41.
+	wholeZerosMax = 40
+	// digitsMax bounds the zeros read back when a scale would fall below an int32.
+	digitsMax = 1 << 20
+)
+
+// decimalDigits is a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end.
+// The digits stand in buf when they fit.
+func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool) {
+	if len(wire) < 4 {
+		return 0, 0, nil, false
+	}
+	scale, unscaled := int64(int32(be32(wire))), wire[4:]
+	if len(unscaled) <= 8 {
+		v := int64(0)
+		if len(unscaled) > 0 {
+			v = int64(int8(unscaled[0]))
+			for _, b := range unscaled[1:] {
+				v = v<<8 | int64(b)
+			}
+		}
+		sign = 1
+		u := uint64(v)
+		if v < 0 {
+			sign, u = -1, -u
+		}
+		digits = strconv.AppendUint(buf[:0], u, 10)
+	} else {
+		x := decodeBig(unscaled)
+		sign = x.Sign()
+		digits = x.Append(buf[:0], 10)
+		if sign < 0 {
+			digits = digits[1:]
+		}
+	}
+	e = int64(len(digits)) - scale
+	digits = bytes.TrimRight(digits, "0")
+	if len(digits) == 0 {
+		return 0, 0, nil, true
+	}
+	return sign, e, digits, true
+}
+
+func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
+	var buf [40]byte
+	sign, e, digits, ok := decimalDigits(buf[:], wire)
+	switch {
+	case !ok:
+		return dst, false
+	case sign == 0:
+		return append(dst, decimalZero), true
+	case sign > 0:
+		dst = append(dst, decimalPositive)
+	default:
+		dst = append(dst, decimalNegative)
+	}
+	start := len(dst)
+	v := uint64(e + exponentBias)
+	dst = append(dst, byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	for len(digits) > 1 {
+		dst = append(dst, (digits[0]-'0')*10+digits[1]-'0'+1)
+		digits = digits[2:]
+	}
+	if len(digits) == 1 {
+		dst = append(dst, (digits[0]-'0')*10+1)
+	}
+	dst = append(dst, bodyEnd)
+	if sign < 0 {
+		invert(dst[start:])
+	}
+	return dst, true
+}
+
+func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
+	sign := r.byte()
+	flip := byte(0)
+	switch sign {
+	case decimalZero:
+		return append(dst, 0, 0, 0, 0, 0)
+	case decimalNegative:
+		flip = 0xFF
+	case decimalPositive:
+	default:
+		r.fail()
+		return dst
+	}
+	r.mask ^= flip
+	e := int64(r.uint(exponentBytes)) - exponentBias
+	var buf [48]byte
+	digits := buf[:0]
+	for {
+		b := r.byte()
+		if b == bodyEnd || r.bad {
+			break
+		}
+		if b > 100 {
+			r.fail()
+			break
+		}
+		digits = append(digits, '0'+(b-1)/10, '0'+(b-1)%10)
+	}
+	r.mask ^= flip
+	digits = bytes.TrimRight(digits, "0")
+	if len(digits) == 0 || digits[0] == '0' || r.bad {
+		r.fail()
+		return dst
+	}
+	digits, scale, ok := canonicalScale(digits, int64(len(digits))-e)
+	if !ok {
+		r.fail()
+		return dst
+	}
+	return appendDecimalDigits(dst, sign == decimalNegative, digits, scale)
+}
+
+// canonicalScale gives a whole number its zeros back, so that its scale is 0, unless they are many.
+func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
+	zeros := int64(0)
+	switch {
+	case scale < 0 && scale >= -wholeZerosMax:
+		zeros = -scale
+	case scale < math.MinInt32:
+		zeros = math.MinInt32 - scale
+	}
+	if zeros > digitsMax || scale > math.MaxInt32 {
+		return nil, 0, false
+	}
+	for range zeros {
+		digits = append(digits, '0')
+	}
+	return digits, int32(scale + zeros), true
+}
+
+func appendDecimalDigits(dst []byte, negative bool, digits []byte, scale int32) []byte {
+	dst = appendBE32(dst, uint32(scale))
+	if len(digits) <= 18 {
+		v := int64(0)
+		for _, d := range digits {
+			v = v*10 + int64(d-'0')
+		}
+		if negative {
+			v = -v
+		}
+		return appendMinimalInt64(dst, v)
+	}
+	x, _ := new(big.Int).SetString(string(digits), 10)
+	if negative {
+		x.Neg(x)
+	}
+	return appendBig(dst, x)
+}

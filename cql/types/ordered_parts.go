@@ -1,0 +1,146 @@
+package types
+
+import "cqld/internal/wire"
+
+// appendOrderedCollection appends the elements, or keys and values by turns, and the end. It
+// answers false for bytes that are no collection.
+func (t *Type) appendOrderedCollection(dst, b []byte) ([]byte, bool) {
+	c := wire.NewCursor(b)
+	n := c.IntCount(4 * len(t.elems))
+	for range n {
+		for _, e := range t.elems {
+			v := c.Bytes()
+			if c.Err() != nil {
+				return dst, false
+			}
+			dst = e.appendOrdered(dst, v)
+		}
+	}
+	return append(dst, bodyEnd), c.Finish() == nil
+}
+
+func (t *Type) consumeOrderedCollection(dst []byte, r *orderedReader) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	n := uint32(0)
+	for !r.end() && !r.bad {
+		for _, e := range t.elems {
+			dst = e.consumeElement(dst, r)
+		}
+		n++
+	}
+	putBE32(dst[start:], n)
+	return dst
+}
+
+// end consumes the end of a body when it is next.
+func (r *orderedReader) end() bool {
+	if len(r.src) == 0 || r.src[0]^r.mask != bodyEnd {
+		return false
+	}
+	r.src = r.src[1:]
+	return true
+}
+
+// consumeElement appends the next component as a [bytes].
+func (t *Type) consumeElement(dst []byte, r *orderedReader) []byte {
+	start := len(dst)
+	dst, null := t.consumeOrdered(append(dst, 0xFF, 0xFF, 0xFF, 0xFF), r)
+	if !null {
+		putBE32(dst[start:], uint32(len(dst)-start-4))
+	}
+	return dst
+}
+
+// appendOrderedFields appends the fields of a tuple or UDT without its trailing nulls, which are
+// the same as fields that are not there: a value written before ALTER TYPE added a field keeps
+// its key.
+func (t *Type) appendOrderedFields(dst, b []byte) ([]byte, bool) {
+	c := wire.NewCursor(b)
+	set := len(dst) // the end of the last field that is not null
+	for _, e := range t.elems {
+		if c.Len() == 0 {
+			break
+		}
+		v := c.Bytes()
+		if c.Err() != nil {
+			return dst, false
+		}
+		dst = e.appendOrdered(dst, v)
+		if v != nil {
+			set = len(dst)
+		}
+	}
+	return append(dst[:set], bodyEnd), c.Finish() == nil
+}
+
+func (t *Type) consumeOrderedFields(dst []byte, r *orderedReader) []byte {
+	i := 0
+	for ; !r.end() && !r.bad; i++ {
+		if i == len(t.elems) {
+			r.fail()
+			return dst
+		}
+		dst = t.elems[i].consumeElement(dst, r)
+	}
+	for ; i < len(t.elems); i++ {
+		dst = append(dst, 0xFF, 0xFF, 0xFF, 0xFF)
+	}
+	return dst
+}
+
+// appendOrderedVector appends the elements; their number is the type's, so there is no end.
+func (t *Type) appendOrderedVector(dst, b []byte) ([]byte, bool) {
+	c := wire.NewCursor(b)
+	for range t.dims {
+		v := t.vectorElement(&c)
+		if c.Err() != nil {
+			return dst, false
+		}
+		dst = t.elems[0].appendOrdered(dst, v)
+	}
+	return dst, c.Finish() == nil
+}
+
+func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
+	e := t.elems[0]
+	var scratch []byte
+	for range t.dims {
+		if vectorElementSize(e) != 0 {
+			dst, _ = e.consumeOrdered(dst, r)
+		} else {
+			scratch, _ = e.consumeOrdered(scratch[:0], r)
+			dst = append(wire.AppendUnsignedVint(dst, uint64(len(scratch))), scratch...)
+		}
+		if r.bad {
+			return dst
+		}
+	}
+	return dst
+}
+
+// vectorElement consumes the next element of a vector's wire form.
+func (t *Type) vectorElement(c *wire.Cursor) []byte {
+	if n := vectorElementSize(t.elems[0]); n != 0 {
+		return c.Take(n)
+	}
+	n := c.UnsignedVint()
+	if n > uint64(c.Len()) {
+		c.Fail(wire.ErrShort)
+		return nil
+	}
+	return c.Take(int(n))
+}
+
+// vectorElementSize is the length of each element of a vector of t when elements stand without
+// their lengths, else 0. A type of fixed length is not always one for vectors: Cassandra declares
+// some of them (tinyint, smallint, date, time, counter) variable.
+func vectorElementSize(t *Type) int {
+	switch t.kind {
+	case Boolean, Int, Bigint, Float, Double, Timestamp, UUID, Timeuuid:
+		return fixedSize(t.kind)
+	case Vector:
+		return t.dims * vectorElementSize(t.elems[0])
+	}
+	return 0
+}
