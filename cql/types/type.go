@@ -245,8 +245,11 @@ func frozenParts(elems []*Type) []*Type {
 }
 
 func kindWord(k Kind) string {
-	if k == List {
+	switch k {
+	case List:
 		return "list"
+	case Set:
+		return "set"
 	}
-	return "set"
+	return "map"
 }
