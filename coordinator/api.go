@@ -1,0 +1,81 @@
+package coordinator
+
+import (
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// View is what the coordinator knows of the cluster at the moment: node fills it in.
+type View interface {
+	Self() ring.NodeID
+	Schema() *schema.Schema
+	Topology() *ring.Topology
+	// Alive is this node's own opinion.
+	Alive(ring.NodeID) bool
+}
+
+// Replica is one node's share of the work, on this node or another. Every method returns at once
+// and calls done exactly once, possibly before it returns; a failure that certainly did nothing is
+// ErrNotSent (errors.Is).
+type Replica interface {
+	// Apply makes the mutations durable (unless the keyspace says otherwise) and visible.
+	Apply(mutations []*row.Mutation, timeout time.Duration, done func(error))
+	// Read answers with a page that is valid until done returns.
+	Read(cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
+	// Digest answers with the digest of the page that Read would answer with.
+	Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
+	// Truncate drops all rows of a table.
+	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
+}
+
+// Replicas finds the replica that a node is.
+type Replicas interface {
+	Replica(ring.NodeID) Replica
+}
+
+// WriteType is what kind of write timed out, as the native protocol names it (v5 §9).
+type WriteType string
+
+// The write types.
+const (
+	WriteSimple        WriteType = "SIMPLE"
+	WriteBatch         WriteType = "BATCH"
+	WriteUnloggedBatch WriteType = "UNLOGGED_BATCH"
+	WriteCounter       WriteType = "COUNTER"
+	WriteBatchLog      WriteType = "BATCH_LOG"
+	WriteCAS           WriteType = "CAS"
+)
+
+// Trace receives what happened on the way of a traced request; nil when it is not traced.
+type Trace func(source ring.NodeID, activity string)
+
+// WriteRequest is mutations to be applied, each atomically, in no order.
+type WriteRequest struct {
+	Mutations   []*row.Mutation
+	Consistency ring.Consistency
+	Type        WriteType
+	Timeout     time.Duration
+	Trace       Trace
+}
+
+// ReadRequest is a command to be answered from as many replicas as the level asks for.
+type ReadRequest struct {
+	Command     *row.ReadCommand
+	Consistency ring.Consistency
+	Timeout     time.Duration
+	Trace       Trace
+}
+
+// The coordinator's methods, as query uses them; each calls done exactly once, possibly before it
+// returns:
+//
+//	func (c *Coordinator) Write(req *WriteRequest, done func(error))
+//	func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error))
+//	func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error))
+//
+// page is a canonical, reconciled page (row.PageReader); it is valid until done returns. A range
+// read walks the ranges in token order and stops at the command's limit; the page's "more" flag is
+// true exactly when a limit ended it.

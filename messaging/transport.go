@@ -1,0 +1,66 @@
+package messaging
+
+import (
+	"errors"
+	"time"
+
+	"cqld/ring"
+)
+
+// Verb says what a message asks for.
+type Verb uint8
+
+// The verbs. Their numbers are part of the protocol between nodes.
+const (
+	VerbMutation   Verb = 1 + iota // apply mutations; empty reply
+	VerbRead                       // read command; reply is a page
+	VerbDigest                     // read command; reply is a digest
+	VerbReadRepair                 // apply mutations that a read found missing
+	VerbHint                       // apply hinted mutations
+	VerbTruncate                   // drop a table's data
+	VerbRaft                       // a Raft message; one-way
+	VerbPropose                    // a metadata change for the Raft leader
+	VerbJoin                       // a new node asks to be admitted
+	VerbHeartbeat                  // I am alive
+	VerbApplied                    // how far a node has applied the metadata log
+)
+
+// ErrUnreachable is the reply's error when the request was certainly not sent.
+var ErrUnreachable = errors.New("messaging: peer is not connected")
+
+// ErrTimeout is the reply's error when the deadline passed or the connection broke: the peer may
+// have done what was asked, or not.
+var ErrTimeout = errors.New("messaging: no reply in time")
+
+// ErrOverloaded is the reply's error when too many bytes wait for the peer; nothing was sent.
+var ErrOverloaded = errors.New("messaging: too much in flight to peer")
+
+// RemoteError is a failure the peer answered with.
+type RemoteError struct {
+	Code    uint8 // the handler's own
+	Message string
+}
+
+// Error is the peer's message.
+func (e *RemoteError) Error() string { return e.Message }
+
+// Reply receives the outcome of a request, once. payload is valid only during the call.
+type Reply func(payload []byte, err error)
+
+// Respond sends a handler's answer, once; err may be a *RemoteError to keep its code.
+type Respond func(payload []byte, err error)
+
+// Handler does what a verb asks. payload is valid until it returns; it must not block on the
+// network. respond may be called later, from any goroutine; for one-way messages it does nothing.
+type Handler func(from ring.NodeID, payload []byte, respond Respond)
+
+// Transport sends to other nodes. Implementations copy payload before they return, and call Reply
+// on any goroutine, possibly before Request returns.
+type Transport interface {
+	// Send is one-way and may be lost.
+	Send(to ring.NodeID, verb Verb, payload []byte)
+	// Request calls reply with the answer, or with an error when timeout has passed.
+	Request(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply)
+	// Handle sets what is done for a verb; before the transport starts.
+	Handle(verb Verb, h Handler)
+}
