@@ -1,0 +1,167 @@
+package cqlclient
+
+import (
+	"fmt"
+)
+
+// Kind says which answer came.
+type Kind int
+
+// The kinds of answers; Rows to SchemaChange have the numbers of the protocol.
+const (
+	Failed       Kind = 0
+	Void         Kind = 1
+	Rows         Kind = 2
+	SetKeyspace  Kind = 3
+	PreparedKind Kind = 4
+	SchemaChange Kind = 5
+)
+
+// Column is one column of a result or one bind marker.
+type Column struct {
+	Keyspace, Table, Name string
+	Type                  Type
+}
+
+// Prepared is what PREPARE answered.
+type Prepared struct {
+	ID, ResultID []byte
+	Binds        []Column
+	KeyIndexes   []int
+	Result       []Column
+}
+
+// Answer is everything a server said to one request.
+type Answer struct {
+	Kind        Kind
+	Err         *Error // for Failed
+	Warnings    []string
+	TracingID   []byte
+	Columns     []Column
+	Rows        [][][]byte // nil cell: null
+	PagingState []byte     // nil: no more pages
+	MetadataID  []byte     // v5, when the result metadata changed
+	Keyspace    string     // for SetKeyspace
+	Change      []string   // for SchemaChange: CREATED, TABLE, ks, name, argument types…
+	Prepared    *Prepared
+}
+
+func decodeAnswer(f *frame) (*Answer, error) {
+	r, a := f.body(), &Answer{}
+	if f.flags&flagTracing != 0 {
+		a.TracingID = r.take(16)
+	}
+	if f.flags&flagWarning != 0 {
+		a.Warnings = r.strings()
+	}
+	if f.flags&flagPayload != 0 {
+		for n := r.short(); n > 0 && r.err == nil; n-- {
+			r.string()
+			r.bytes()
+		}
+	}
+	switch f.opcode {
+	case opError:
+		a.Err = decodeError(r, f.version&0x7f)
+	case opResult:
+		a.decodeResult(r, f.version&0x7f)
+	default:
+		return nil, fmt.Errorf("cqlclient: unexpected opcode %#x", f.opcode)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if len(r.b) != 0 {
+		return nil, fmt.Errorf("cqlclient: %d bytes left over after the answer", len(r.b))
+	}
+	return a, nil
+}
+
+func (a *Answer) decodeResult(r *reader, version byte) {
+	a.Kind = Kind(r.int())
+	switch a.Kind {
+	case Rows:
+		a.decodeMetadata(r)
+		n := r.int()
+		for i := 0; i < n && r.err == nil; i++ {
+			row := make([][]byte, len(a.Columns))
+			for j := range row {
+				row[j] = r.bytes()
+			}
+			a.Rows = append(a.Rows, row)
+		}
+	case SetKeyspace:
+		a.Keyspace = r.string()
+	case SchemaChange:
+		a.Change = []string{r.string(), r.string(), r.string()}
+		switch a.Change[1] {
+		case "TABLE", "TYPE":
+			a.Change = append(a.Change, r.string())
+		case "FUNCTION", "AGGREGATE":
+			a.Change = append(a.Change, r.string())
+			a.Change = append(a.Change, r.strings()...)
+		}
+	case PreparedKind:
+		a.decodePrepared(r, version)
+	}
+}
+
+const (
+	metaGlobal  = 1
+	metaMore    = 2
+	metaNone    = 4
+	metaChanged = 8
+)
+
+func (a *Answer) decodeMetadata(r *reader) {
+	flags, n := r.int(), r.int()
+	if flags&metaMore != 0 {
+		a.PagingState = r.bytes()
+	}
+	if flags&metaChanged != 0 {
+		a.MetadataID = r.shortBytes()
+	}
+	if flags&metaNone == 0 {
+		a.Columns = decodeColumns(r, flags, n)
+	} else {
+		a.Columns = make([]Column, n)
+	}
+}
+
+func decodeColumns(r *reader, flags, n int) []Column {
+	var ks, table string
+	if flags&metaGlobal != 0 && n >= 0 {
+		ks, table = r.string(), r.string()
+	}
+	columns := make([]Column, 0, min(max(n, 0), 1024))
+	for i := 0; i < n && r.err == nil; i++ {
+		c := Column{Keyspace: ks, Table: table}
+		if flags&metaGlobal == 0 {
+			c.Keyspace, c.Table = r.string(), r.string()
+		}
+		c.Name, c.Type = r.string(), decodeType(r)
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+func (a *Answer) decodePrepared(r *reader, version byte) {
+	p := &Prepared{ID: r.shortBytes()}
+	if version >= 5 {
+		p.ResultID = r.shortBytes()
+	}
+	flags, n := r.int(), r.int()
+	for k := r.int(); k > 0 && r.err == nil; k-- {
+		p.KeyIndexes = append(p.KeyIndexes, r.short())
+	}
+	// Without bind markers Cassandra leaves the table specification out although it sets the flag for it.
+	if n == 0 {
+		flags &^= metaGlobal
+	}
+	p.Binds = decodeColumns(r, flags, n)
+	flags, n = r.int(), r.int()
+	if flags&metaNone == 0 {
+		p.Result = decodeColumns(r, flags, n)
+	}
+	a.Prepared = p
+}

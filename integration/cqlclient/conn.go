@@ -1,0 +1,129 @@
+package cqlclient
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Opcodes of the native protocol.
+const (
+	opError     = 0x00
+	opStartup   = 0x01
+	opReady     = 0x02
+	opOptions   = 0x05
+	opSupported = 0x06
+	opQuery     = 0x07
+	opResult    = 0x08
+	opPrepare   = 0x09
+	opExecute   = 0x0A
+	opRegister  = 0x0B
+	opEvent     = 0x0C
+	opBatch     = 0x0D
+)
+
+// Header flags.
+const (
+	flagTracing = 0x02
+	flagPayload = 0x04
+	flagWarning = 0x08
+)
+
+// Conn is one connection; one request at a time.
+type Conn struct {
+	Version byte          // 4 or 5
+	Timeout time.Duration // for one request; default 30 s
+
+	sock   net.Conn
+	in     io.Reader
+	framed bool
+	stream uint16
+}
+
+// Dial connects and starts the protocol in the given version.
+func Dial(address string, version byte) (*Conn, error) {
+	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{Version: version, Timeout: 30 * time.Second, sock: sock, in: bufio.NewReader(sock)}
+	body := appendShort(nil, 2)
+	for _, s := range []string{"CQL_VERSION", "3.0.0", "DRIVER_NAME", "cqld-transcripts"} {
+		body = appendString(body, s)
+	}
+	f, err := c.roundTrip(opStartup, 0, body)
+	if err == nil && f.opcode == opError {
+		err = decodeError(f.body(), version)
+	} else if err == nil && f.opcode != opReady {
+		err = fmt.Errorf("cqlclient: STARTUP answered with opcode %#x", f.opcode)
+	}
+	if err != nil {
+		sock.Close()
+		return nil, err
+	}
+	if version >= 5 {
+		c.framed = true
+		c.in = bufio.NewReader(&segmentReader{src: c.in})
+	}
+	return c, nil
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error { return c.sock.Close() }
+
+// frame is one envelope as it came.
+type frame struct {
+	version, flags, opcode byte
+	stream                 int16
+	data                   []byte
+}
+
+func (f *frame) body() *reader { return &reader{b: f.data} }
+
+// roundTrip sends one request and waits for its answer; events that come between are dropped.
+func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
+	c.stream = (c.stream + 1) & 0x7fff
+	env := []byte{c.Version, flags, byte(c.stream >> 8), byte(c.stream), opcode}
+	env = append(appendInt(env, len(body)), body...)
+	if c.framed {
+		env = appendSegments(nil, env)
+	}
+	if err := c.sock.SetDeadline(time.Now().Add(c.Timeout)); err != nil {
+		return nil, err
+	}
+	if _, err := c.sock.Write(env); err != nil {
+		return nil, err
+	}
+	for {
+		f, err := c.readFrame()
+		if err != nil {
+			return nil, err
+		}
+		if f.stream == int16(c.stream) {
+			return f, nil
+		}
+		if f.stream >= 0 {
+			return nil, fmt.Errorf("cqlclient: answer on stream %d to a request on stream %d", f.stream, c.stream)
+		}
+	}
+}
+
+func (c *Conn) readFrame() (*frame, error) {
+	var h [9]byte
+	if _, err := io.ReadFull(c.in, h[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(h[5:])
+	if n > 256<<20 {
+		return nil, fmt.Errorf("cqlclient: a body of %d bytes", n)
+	}
+	f := &frame{version: h[0], flags: h[1], stream: int16(binary.BigEndian.Uint16(h[2:])), opcode: h[4], data: make([]byte, n)}
+	if f.version != c.Version|0x80 && f.opcode != opError {
+		return nil, fmt.Errorf("cqlclient: answer in version %#x", f.version)
+	}
+	_, err := io.ReadFull(c.in, f.data)
+	return f, err
+}

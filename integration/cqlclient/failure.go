@@ -1,0 +1,109 @@
+package cqlclient
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// Error is an ERROR message: its code, its text and the fields that go with the code, as text.
+type Error struct {
+	Code    int
+	Message string
+	Fields  string
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s", codeName(e.Code), e.Message)
+	if e.Fields != "" {
+		s += " [" + e.Fields + "]"
+	}
+	return s
+}
+
+// Codes of ERROR messages that tests ask for by name.
+const (
+	CodeUnavailable  = 0x1000
+	CodeWriteTimeout = 0x1100
+	CodeReadTimeout  = 0x1200
+	CodeInvalid      = 0x2200
+)
+
+func codeName(code int) string {
+	switch code {
+	case 0x0000:
+		return "SERVER_ERROR"
+	case 0x000A:
+		return "PROTOCOL_ERROR"
+	case 0x0100:
+		return "BAD_CREDENTIALS"
+	case CodeUnavailable:
+		return "UNAVAILABLE"
+	case 0x1001:
+		return "OVERLOADED"
+	case 0x1002:
+		return "IS_BOOTSTRAPPING"
+	case 0x1003:
+		return "TRUNCATE_ERROR"
+	case CodeWriteTimeout:
+		return "WRITE_TIMEOUT"
+	case CodeReadTimeout:
+		return "READ_TIMEOUT"
+	case 0x1300:
+		return "READ_FAILURE"
+	case 0x1400:
+		return "FUNCTION_FAILURE"
+	case 0x1500:
+		return "WRITE_FAILURE"
+	case 0x2000:
+		return "SYNTAX_ERROR"
+	case 0x2100:
+		return "UNAUTHORIZED"
+	case CodeInvalid:
+		return "INVALID"
+	case 0x2300:
+		return "CONFIG_ERROR"
+	case 0x2400:
+		return "ALREADY_EXISTS"
+	case 0x2500:
+		return "UNPREPARED"
+	}
+	return fmt.Sprintf("%#04x", code)
+}
+
+func decodeError(r *reader, version byte) *Error {
+	e := &Error{Code: r.int(), Message: r.string()}
+	switch e.Code {
+	case CodeUnavailable:
+		e.Fields = fmt.Sprintf("consistency=%d required=%d alive=%d", r.short(), r.int(), r.int())
+	case CodeWriteTimeout:
+		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d type=", r.short(), r.int(), r.int())
+		kind := r.string()
+		e.Fields += kind
+		if kind == "CAS" && version >= 5 {
+			e.Fields += fmt.Sprintf(" contentions=%d", r.short())
+		}
+	case CodeReadTimeout:
+		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d data=%d", r.short(), r.int(), r.int(), r.byte())
+	case 0x1300, 0x1500:
+		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d", r.short(), r.int(), r.int())
+		n := r.int()
+		for i := 0; version >= 5 && i < n && r.err == nil; i++ {
+			r.take(int(r.byte()))
+			r.short()
+		}
+		if e.Code == 0x1300 {
+			r.byte()
+		} else {
+			e.Fields += " type=" + r.string()
+		}
+		e.Fields += fmt.Sprintf(" failures=%d", n)
+	case 0x1400:
+		e.Fields = fmt.Sprintf("keyspace=%s function=%s arguments=%v", r.string(), r.string(), r.strings())
+	case 0x2400:
+		e.Fields = fmt.Sprintf("keyspace=%s table=%s", r.string(), r.string())
+	case 0x2500:
+		e.Fields = "id=" + hex.EncodeToString(r.shortBytes())
+	}
+	return e
+}

@@ -1,0 +1,158 @@
+package cqlclient
+
+import "encoding/binary"
+
+// Value is one bound value: Bytes when Set; otherwise null or, with Unset, "not set".
+type Value struct {
+	Name  string // for a named bind
+	Bytes []byte // nil is null
+	Unset bool
+}
+
+// Options are the optional parts of a request. The zero value asks at ONE without paging.
+type Options struct {
+	Consistency uint16 // 0 stands for ONE
+	Serial      uint16 // serial consistency, 0: not sent
+	Values      []Value
+	PageSize    int
+	PagingState []byte
+	Timestamp   *int64 // default timestamp, µs
+	Now         *int32 // now in seconds, v5
+	Keyspace    string // keyspace of this request, v5
+	SkipMeta    bool
+	Tracing     bool
+}
+
+const consistencyOne = 1
+
+func (c *Conn) appendOptions(b []byte, o *Options) []byte {
+	consistency := o.Consistency
+	if consistency == 0 {
+		consistency = consistencyOne
+	}
+	b = appendShort(b, int(consistency))
+	var flags int
+	var rest []byte
+	set := func(mask int) { flags |= mask }
+	if len(o.Values) > 0 {
+		set(0x01)
+		rest = appendShort(rest, len(o.Values))
+		if o.Values[0].Name != "" {
+			set(0x40)
+		}
+		rest = appendValues(rest, o.Values)
+	}
+	if o.SkipMeta {
+		set(0x02)
+	}
+	if o.PageSize != 0 {
+		set(0x04)
+		rest = appendInt(rest, o.PageSize)
+	}
+	if o.PagingState != nil {
+		set(0x08)
+		rest = append(appendInt(rest, len(o.PagingState)), o.PagingState...)
+	}
+	if o.Serial != 0 {
+		set(0x10)
+		rest = appendShort(rest, int(o.Serial))
+	}
+	if o.Timestamp != nil {
+		set(0x20)
+		rest = binary.BigEndian.AppendUint64(rest, uint64(*o.Timestamp))
+	}
+	if o.Keyspace != "" {
+		set(0x80)
+		rest = appendString(rest, o.Keyspace)
+	}
+	if o.Now != nil {
+		set(0x100)
+		rest = binary.BigEndian.AppendUint32(rest, uint32(*o.Now))
+	}
+	if c.Version >= 5 {
+		b = appendInt(b, flags)
+	} else {
+		b = append(b, byte(flags))
+	}
+	return append(b, rest...)
+}
+
+func appendValues(b []byte, values []Value) []byte {
+	for _, v := range values {
+		if v.Name != "" {
+			b = appendString(b, v.Name)
+		}
+		switch {
+		case v.Unset:
+			b = appendInt(b, -2)
+		case v.Bytes == nil:
+			b = appendInt(b, -1)
+		default:
+			b = append(appendInt(b, len(v.Bytes)), v.Bytes...)
+		}
+	}
+	return b
+}
+
+func (o *Options) flags() byte {
+	if o.Tracing {
+		return flagTracing
+	}
+	return 0
+}
+
+// Query sends one statement as text.
+func (c *Conn) Query(text string, o Options) (*Answer, error) {
+	return c.answer(opQuery, o.flags(), c.appendOptions(appendLongString(nil, text), &o))
+}
+
+// Prepare prepares one statement; the Answer's Prepared tells its id and metadata.
+func (c *Conn) Prepare(text string) (*Answer, error) {
+	body := appendLongString(nil, text)
+	if c.Version >= 5 {
+		body = appendInt(body, 0)
+	}
+	return c.answer(opPrepare, 0, body)
+}
+
+// Execute runs a prepared statement.
+func (c *Conn) Execute(p *Prepared, o Options) (*Answer, error) {
+	body := appendString(nil, string(p.ID))
+	if c.Version >= 5 {
+		body = appendString(body, string(p.ResultID))
+	}
+	a, err := c.answer(opExecute, o.flags(), c.appendOptions(body, &o))
+	if err == nil && a.Columns == nil && o.SkipMeta {
+		a.Columns = p.Result
+	}
+	return a, err
+}
+
+// Statement is one statement of a Batch: text or prepared, with its values.
+type Statement struct {
+	Text   string
+	ID     []byte
+	Values []Value
+}
+
+// Batch sends a protocol batch: kind 0 logged, 1 unlogged, 2 counter.
+func (c *Conn) Batch(kind byte, statements []Statement, o Options) (*Answer, error) {
+	body := appendShort([]byte{kind}, len(statements))
+	for _, s := range statements {
+		if s.ID != nil {
+			body = appendString(append(body, 1), string(s.ID))
+		} else {
+			body = appendLongString(append(body, 0), s.Text)
+		}
+		body = appendValues(appendShort(body, len(s.Values)), s.Values)
+	}
+	return c.answer(opBatch, o.flags(), c.appendOptions(body, &o))
+}
+
+func (c *Conn) answer(opcode, flags byte, body []byte) (*Answer, error) {
+	f, err := c.roundTrip(opcode, flags, body)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer(f)
+}

@@ -1,0 +1,81 @@
+package cqlclient
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// Protocol v5 carries envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of them,
+// the payload, CRC32 of the payload; little-endian, unlike everything inside.
+
+const maxSegment = 1<<17 - 1
+
+func crc24(data []byte) uint32 {
+	crc := uint32(0x875060)
+	for _, b := range data {
+		crc ^= uint32(b) << 16
+		for range 8 {
+			crc <<= 1
+			if crc&0x1000000 != 0 {
+				crc ^= 0x1974F0B
+			}
+		}
+	}
+	return crc
+}
+
+func payloadCRC(data []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA}), crc32.IEEETable, data)
+}
+
+// appendSegments wraps one envelope: one self-contained segment, or slices of it when it is larger than a segment.
+func appendSegments(dst, envelope []byte) []byte {
+	self := uint32(1)
+	if len(envelope) > maxSegment {
+		self = 0
+	}
+	for len(envelope) > 0 {
+		n := min(len(envelope), maxSegment)
+		h := uint32(n) | self<<17
+		head := []byte{byte(h), byte(h >> 8), byte(h >> 16)}
+		c := crc24(head)
+		dst = append(dst, head...)
+		dst = append(dst, byte(c), byte(c>>8), byte(c>>16))
+		dst = append(dst, envelope[:n]...)
+		dst = binary.LittleEndian.AppendUint32(dst, payloadCRC(envelope[:n]))
+		envelope = envelope[n:]
+	}
+	return dst
+}
+
+// segmentReader gives the bytes inside segments, checked.
+type segmentReader struct {
+	src  io.Reader
+	rest []byte
+}
+
+func (s *segmentReader) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		var head [6]byte
+		if _, err := io.ReadFull(s.src, head[:]); err != nil {
+			return 0, err
+		}
+		if crc24(head[:3]) != uint32(head[3])|uint32(head[4])<<8|uint32(head[5])<<16 {
+			return 0, errors.New("cqlclient: wrong CRC24 in a segment header")
+		}
+		n := (uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16) & maxSegment
+		body := make([]byte, n+4)
+		if _, err := io.ReadFull(s.src, body); err != nil {
+			return 0, err
+		}
+		if payloadCRC(body[:n]) != binary.LittleEndian.Uint32(body[n:]) {
+			return 0, errors.New("cqlclient: wrong CRC32 in a segment")
+		}
+		s.rest = body[:n]
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}

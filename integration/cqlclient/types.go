@@ -1,0 +1,98 @@
+package cqlclient
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Type is a column type as the protocol describes it.
+type Type struct {
+	ID     int
+	Custom string // class name, or keyspace.name of a user type
+	Fields []string
+	Args   []Type
+}
+
+// Type ids of the protocol.
+const (
+	tCustom    = 0x00
+	tASCII     = 0x01
+	tBigint    = 0x02
+	tBlob      = 0x03
+	tBoolean   = 0x04
+	tCounter   = 0x05
+	tDecimal   = 0x06
+	tDouble    = 0x07
+	tFloat     = 0x08
+	tInt       = 0x09
+	tTimestamp = 0x0B
+	tUUID      = 0x0C
+	tVarchar   = 0x0D
+	tVarint    = 0x0E
+	tTimeUUID  = 0x0F
+	tInet      = 0x10
+	tDate      = 0x11
+	tTime      = 0x12
+	tSmallint  = 0x13
+	tTinyint   = 0x14
+	tDuration  = 0x15
+	tList      = 0x20
+	tMap       = 0x21
+	tSet       = 0x22
+	tUDT       = 0x30
+	tTuple     = 0x31
+)
+
+var scalarNames = [...]string{
+	tASCII: "ascii", tBigint: "bigint", tBlob: "blob", tBoolean: "boolean", tCounter: "counter", tDecimal: "decimal",
+	tDouble: "double", tFloat: "float", tInt: "int", tTimestamp: "timestamp", tUUID: "uuid", tVarchar: "text",
+	tVarint: "varint", tTimeUUID: "timeuuid", tInet: "inet", tDate: "date", tTime: "time", tSmallint: "smallint",
+	tTinyint: "tinyint", tDuration: "duration",
+}
+
+func decodeType(r *reader) Type {
+	t := Type{ID: r.short()}
+	if r.err != nil {
+		return t
+	}
+	switch t.ID {
+	case tCustom:
+		t.Custom = r.string()
+	case tList, tSet:
+		t.Args = []Type{decodeType(r)}
+	case tMap:
+		t.Args = []Type{decodeType(r), decodeType(r)}
+	case tTuple:
+		for n := r.short(); n > 0 && r.err == nil; n-- {
+			t.Args = append(t.Args, decodeType(r))
+		}
+	case tUDT:
+		t.Custom = r.string() + "." + r.string()
+		for n := r.short(); n > 0 && r.err == nil; n-- {
+			t.Fields = append(t.Fields, r.string())
+			t.Args = append(t.Args, decodeType(r))
+		}
+	}
+	return t
+}
+
+// String gives the type in CQL.
+func (t Type) String() string {
+	switch t.ID {
+	case tCustom:
+		return "'" + t.Custom + "'"
+	case tList, tSet, tMap, tTuple:
+		args := make([]string, len(t.Args))
+		for i, a := range t.Args {
+			args[i] = a.String()
+		}
+		name := map[int]string{tList: "list", tSet: "set", tMap: "map", tTuple: "tuple"}[t.ID]
+		return name + "<" + strings.Join(args, ", ") + ">"
+	case tUDT:
+		return t.Custom
+	}
+	if t.ID < len(scalarNames) && scalarNames[t.ID] != "" {
+		return scalarNames[t.ID]
+	}
+	return fmt.Sprintf("type %#x", t.ID)
+}

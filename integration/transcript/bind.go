@@ -1,0 +1,125 @@
+package transcript
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"cqld/integration/cqlclient"
+)
+
+// parseBinds reads the values of one "? …" line.
+func parseBinds(line string) ([]cqlclient.Value, error) {
+	var out []cqlclient.Value
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		var word string
+		word, line = nextWord(line)
+		var v cqlclient.Value
+		if name, rest, ok := strings.Cut(word, "="); ok && !strings.ContainsAny(name, ":'") {
+			v.Name, word = name, rest
+		}
+		var err error
+		switch word {
+		case "null":
+		case "unset":
+			v.Unset = true
+		default:
+			v.Bytes, err = encodeBind(word)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// nextWord cuts at the first blank outside quotes and brackets.
+func nextWord(line string) (word, rest string) {
+	quoted, depth := false, 0
+	for i, c := range line {
+		switch {
+		case c == '\'':
+			quoted = !quoted
+		case c == '[' && !quoted:
+			depth++
+		case c == ']' && !quoted:
+			depth--
+		case c == ' ' && !quoted && depth == 0:
+			return line[:i], line[i:]
+		}
+	}
+	return line, ""
+}
+
+// encodeBind gives the wire form of type:value; 0x… is taken as it is, list:[…] nests.
+func encodeBind(word string) ([]byte, error) {
+	if h, ok := strings.CutPrefix(word, "0x"); ok {
+		b, err := hex.DecodeString(h)
+		return append([]byte{}, b...), err
+	}
+	kind, text, ok := strings.Cut(word, ":")
+	if !ok {
+		return nil, fmt.Errorf("transcript: %q is not type:value", word)
+	}
+	if kind == "list" {
+		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	}
+	if kind == "text" {
+		return []byte(strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(text, "'"), "'"), "''", "'")), nil
+	}
+	return encodeScalar(kind, text)
+}
+
+// encodeList encodes lists and sets; a map is the list of its keys and values with half the count.
+func encodeList(inner string) ([]byte, error) {
+	values, err := parseBinds(inner)
+	if err != nil {
+		return nil, err
+	}
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(values)))
+	for _, v := range values {
+		if v.Bytes == nil {
+			b = binary.BigEndian.AppendUint32(b, math.MaxUint32)
+			continue
+		}
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(v.Bytes))), v.Bytes...)
+	}
+	return b, nil
+}
+
+func encodeScalar(kind, text string) ([]byte, error) {
+	switch kind {
+	case "boolean":
+		if text == "true" {
+			return []byte{1}, nil
+		}
+		return []byte{0}, nil
+	case "float":
+		f, err := strconv.ParseFloat(text, 32)
+		return binary.BigEndian.AppendUint32(nil, math.Float32bits(float32(f))), err
+	case "double":
+		f, err := strconv.ParseFloat(text, 64)
+		return binary.BigEndian.AppendUint64(nil, math.Float64bits(f)), err
+	case "uuid", "timeuuid":
+		return hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	case "inet":
+		a, err := netip.ParseAddr(text)
+		return a.AsSlice(), err
+	}
+	width, ok := map[string]int{"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "timestamp": 8, "time": 8, "date": 4, "varint": 0}[kind]
+	n, isInt := new(big.Int).SetString(text, 10)
+	if !ok || !isInt {
+		return nil, fmt.Errorf("transcript: cannot encode %s:%s", kind, text)
+	}
+	if width == 0 {
+		width = n.BitLen()/8 + 1
+	}
+	mod := new(big.Int).Lsh(big.NewInt(1), uint(8*width))
+	return new(big.Int).Mod(n, mod).FillBytes(make([]byte, width)), nil
+}

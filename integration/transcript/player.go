@@ -1,0 +1,233 @@
+package transcript
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/integration/cqlclient"
+)
+
+// Player holds the connections of one file.
+type Player struct {
+	Statements int // how many were played
+
+	address  string
+	keyspace string
+	conns    map[byte]*cqlclient.Conn
+}
+
+// Open connects, and makes the file's keyspace anew, with one replica, and uses it. Keyspaces whose names begin with
+// that name are the file's own too: they are dropped now and by Close.
+func Open(address, keyspace string) (*Player, error) {
+	p := &Player{address: address, keyspace: keyspace, conns: map[byte]*cqlclient.Conn{}}
+	c, err := p.conn(5)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.dropKeyspaces(c); err != nil {
+		p.closeConns()
+		return nil, err
+	}
+	for _, s := range []string{
+		"CREATE KEYSPACE " + keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"USE " + keyspace,
+	} {
+		if err := mustQuery(c, s); err != nil {
+			p.closeConns()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Close drops what the file made.
+func (p *Player) Close() error {
+	defer p.closeConns()
+	return p.dropKeyspaces(p.conns[5])
+}
+
+func (p *Player) closeConns() {
+	for _, c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
+	if c := p.conns[version]; c != nil {
+		return c, nil
+	}
+	c, err := cqlclient.Dial(p.address, version)
+	if err != nil {
+		return nil, err
+	}
+	p.conns[version] = c
+	if len(p.conns) > 1 {
+		err = mustQuery(c, "USE "+p.keyspace)
+	}
+	return c, err
+}
+
+func mustQuery(c *cqlclient.Conn, statement string) error {
+	a, err := c.Query(statement, cqlclient.Options{})
+	if err == nil && a.Err != nil {
+		err = fmt.Errorf("%s: %w", statement, a.Err)
+	}
+	return err
+}
+
+func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
+	a, err := c.Query("SELECT keyspace_name FROM system_schema.keyspaces", cqlclient.Options{})
+	if err != nil {
+		return err
+	}
+	for _, r := range a.Rows {
+		name := string(r[0])
+		if name == p.keyspace || strings.HasPrefix(strings.ToLower(name), p.keyspace+"_") {
+			if err := mustQuery(c, `DROP KEYSPACE "`+name+`"`); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// request is one block of a file, understood.
+type request struct {
+	version  byte
+	pageSize int
+	mask     map[string]bool
+	raw      bool
+	prepared bool
+	options  cqlclient.Options
+}
+
+// Play answers one block.
+func (p *Player) Play(d *datadriven.TestData) (string, error) {
+	rq, err := parseRequest(d)
+	if err != nil {
+		return "", err
+	}
+	c, err := p.conn(rq.version)
+	if err != nil {
+		return "", err
+	}
+	var out []string
+	for _, s := range split(d.Input) {
+		if s.err != nil {
+			return "", s.err
+		}
+		p.Statements++
+		rq.options.Values = s.binds
+		var text string
+		switch d.Cmd {
+		case "cql":
+			text, err = rq.run(c, s.text)
+		case "prepare":
+			text, err = describePrepared(c, s.text)
+		default:
+			err = fmt.Errorf("transcript: unknown directive %q", d.Cmd)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", s.text, err)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(collapse(out), "\n") + "\n", nil
+}
+
+// collapse writes n successive "ok" as "ok xn".
+func collapse(in []string) []string {
+	var out []string
+	for i := 0; i < len(in); {
+		n := 1
+		for i+n < len(in) && in[i] == "ok" && in[i+n] == "ok" {
+			n++
+		}
+		if n > 1 {
+			out = append(out, fmt.Sprintf("ok x%d", n))
+		} else {
+			out = append(out, in[i])
+		}
+		i += n
+	}
+	return out
+}
+
+func parseRequest(d *datadriven.TestData) (*request, error) {
+	rq := &request{version: 5, mask: map[string]bool{}}
+	for _, a := range d.CmdArgs {
+		var n int64
+		var err error
+		if len(a.Vals) == 1 && a.Key != "mask" && a.Key != "consistency" {
+			if n, err = strconv.ParseInt(a.Vals[0], 10, 64); err != nil {
+				return nil, err
+			}
+		}
+		switch a.Key {
+		case "v4":
+			rq.version = 4
+		case "page":
+			rq.pageSize = int(n)
+		case "mask":
+			for _, v := range a.Vals {
+				rq.mask[v] = true
+			}
+		case "raw":
+			rq.raw = true
+		case "prepared":
+			rq.prepared = true
+		case "ts":
+			rq.options.Timestamp = &n
+		case "now":
+			now := int32(n)
+			rq.options.Now = &now
+		case "consistency":
+			rq.options.Consistency = consistencies[strings.ToUpper(a.Vals[0])]
+		default:
+			return nil, fmt.Errorf("transcript: unknown option %q", a.Key)
+		}
+	}
+	rq.options.PageSize = rq.pageSize
+	return rq, nil
+}
+
+var consistencies = map[string]uint16{
+	"ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
+}
+
+type boundStatement struct {
+	text  string
+	binds []cqlclient.Value
+	err   error
+}
+
+// split cuts a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;.
+func split(input string) []boundStatement {
+	var out []boundStatement
+	var cur boundStatement
+	var lines []string
+	flush := func() {
+		if cur.text = strings.TrimSpace(strings.Join(lines, "\n")); cur.text != "" {
+			out = append(out, cur)
+		}
+		cur, lines = boundStatement{}, nil
+	}
+	for _, line := range strings.Split(input, "\n") {
+		if b, ok := strings.CutPrefix(line, "? "); ok && len(lines) == 0 {
+			cur.binds, cur.err = parseBinds(b)
+			continue
+		}
+		lines = append(lines, line)
+		all := strings.ToUpper(strings.TrimSpace(strings.Join(lines, "\n")))
+		inBatch := strings.HasPrefix(all, "BEGIN ") && !strings.Contains(all, "APPLY")
+		if strings.HasSuffix(line, ";") && !inBatch {
+			lines[len(lines)-1] = strings.TrimSuffix(line, ";")
+			flush()
+		}
+	}
+	flush()
+	return out
+}

@@ -1,0 +1,122 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"cqld/integration/cqlclient"
+)
+
+// run sends one statement and renders its answer, all pages of it.
+func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
+	send := func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Query(statement, o) }
+	if rq.prepared {
+		a, err := c.Prepare(statement)
+		if err != nil || a.Err != nil {
+			return rq.render(a), err
+		}
+		send = func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Execute(a.Prepared, o) }
+	}
+	var pages []string
+	o := rq.options
+	for {
+		a, err := send(o)
+		if err != nil {
+			return "", err
+		}
+		pages = append(pages, rq.render(a))
+		if a.PagingState == nil {
+			return strings.Join(pages, "\n-- next page\n"), nil
+		}
+		if rq.pageSize == 0 {
+			return "", errors.New("transcript: an answer in pages, but no page size was given")
+		}
+		if len(pages) > 1000 {
+			return "", errors.New("transcript: more than 1000 pages")
+		}
+		o.PagingState = a.PagingState
+	}
+}
+
+// render gives one answer as text without a newline at the end.
+func (rq *request) render(a *cqlclient.Answer) string {
+	if a == nil {
+		return ""
+	}
+	var out []string
+	for _, w := range a.Warnings {
+		out = append(out, "warning: "+w)
+	}
+	switch a.Kind {
+	case cqlclient.Failed:
+		out = append(out, renderError(a.Err))
+	case cqlclient.Void:
+		out = append(out, "ok")
+	case cqlclient.SetKeyspace:
+		out = append(out, "use "+a.Keyspace)
+	case cqlclient.SchemaChange:
+		out = append(out, strings.ToLower(a.Change[0]+" "+a.Change[1])+" "+strings.Join(a.Change[2:], "."))
+	case cqlclient.Rows:
+		out = append(out, rq.rows(a)...)
+	}
+	return strings.Join(out, "\n")
+}
+
+// parserMessage is how the text of Cassandra's parser begins; what another parser says of the same place differs.
+var parserMessage = regexp.MustCompile(`^line \d+:-?\d+ `)
+
+func renderError(e *cqlclient.Error) string {
+	if parserMessage.MatchString(e.Message) {
+		return "SYNTAX_ERROR: (the parser's text)"
+	}
+	return e.Error()
+}
+
+func (rq *request) rows(a *cqlclient.Answer) []string {
+	head := make([]string, len(a.Columns))
+	for i, c := range a.Columns {
+		head[i] = c.Name + " " + c.Type.String()
+	}
+	out := []string{strings.Join(head, " | ")}
+	for _, row := range a.Rows {
+		cells := make([]string, len(row))
+		for i, b := range row {
+			c := a.Columns[i]
+			switch {
+			case rq.mask[c.Name]:
+				cells[i] = "<masked>"
+			case b != nil && rq.raw && c.Type.String() == "text":
+				cells[i] = string(b)
+			default:
+				cells[i] = c.Type.Text(b)
+			}
+		}
+		out = append(out, strings.Join(cells, " | "))
+	}
+	return append(out, fmt.Sprintf("(%d rows)", len(a.Rows)))
+}
+
+// describePrepared renders what PREPARE tells a driver; the ids are checked by the drivers, not here.
+func describePrepared(c *cqlclient.Conn, statement string) (string, error) {
+	a, err := c.Prepare(statement)
+	if err != nil {
+		return "", err
+	}
+	if a.Err != nil {
+		return (&request{}).render(a), nil
+	}
+	columns := func(cs []cqlclient.Column) string {
+		var out []string
+		for _, c := range cs {
+			out = append(out, fmt.Sprintf("%s.%s.%s %s", c.Keyspace, c.Table, c.Name, c.Type))
+		}
+		return "[" + strings.Join(out, ", ") + "]"
+	}
+	text := fmt.Sprintf("binds %s key %v\nresult %s", columns(a.Prepared.Binds), a.Prepared.KeyIndexes, columns(a.Prepared.Result))
+	for _, w := range a.Warnings {
+		text = "warning: " + w + "\n" + text
+	}
+	return text, nil
+}
