@@ -1,0 +1,180 @@
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/golang/snappy"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Compression is the algorithm a connection negotiated in STARTUP.
+type Compression uint8
+
+// The algorithms. Snappy exists in v3 and v4 only.
+const (
+	NoCompression Compression = iota
+	LZ4
+	Snappy
+)
+
+// String is the name in SUPPORTED and STARTUP.
+func (c Compression) String() string {
+	switch c {
+	case LZ4:
+		return "lz4"
+	case Snappy:
+		return "snappy"
+	default:
+		return ""
+	}
+}
+
+// ParseCompression reads the COMPRESSION option of STARTUP for version v.
+func ParseCompression(name string, v Version) (Compression, error) {
+	switch strings.ToLower(name) {
+	case "":
+		return NoCompression, nil
+	case "lz4":
+		return LZ4, nil
+	case "snappy":
+		if v >= V5 {
+			return 0, protocolError("Snappy compression is not supported in protocol V5")
+		}
+		return Snappy, nil
+	default:
+		return 0, protocolError("Unknown compression algorithm: " + name)
+	}
+}
+
+// ErrDecompress is the failure of a body that is not what its compression says.
+var ErrDecompress = errors.New("frame: body cannot be decompressed")
+
+// Bodies below this size are sent as they are: the flag is per envelope, and
+// a row of 200 bytes shrinks by a sixth at ten times the cost of copying it.
+const bodyCompressMin = 512
+
+// The most a byte can stand for: LZ4 adds 255 to a length per byte, snappy's
+// densest element is 64 bytes from 3. Declared sizes beyond are refused
+// before a buffer of that size is made.
+const (
+	lz4RatioMax    = 255
+	snappyRatioMax = 64
+)
+
+// Compressor lends the work memory of compression (128 KiB for LZ4) to many
+// connections. It is safe for concurrent use.
+type Compressor struct {
+	lz4 sync.Pool // of *lz4.Compressor
+}
+
+// NewCompressor returns a Compressor without any work memory yet.
+func NewCompressor() *Compressor {
+	return &Compressor{lz4: sync.Pool{New: func() any { return new(lz4.Compressor) }}}
+}
+
+// CompressBody compresses the body of the finished v3 or v4 envelope that
+// begins at offset start of dst, when that makes it smaller, and returns dst.
+func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) []byte {
+	body := start + HeaderSize
+	size := len(dst) - body
+	if algorithm == NoCompression || size < bodyCompressMin {
+		return dst
+	}
+	end := len(dst)
+	switch algorithm {
+	case LZ4:
+		dst = binary.BigEndian.AppendUint32(dst, uint32(size))
+		var ok bool
+		if dst, ok = c.appendLZ4Block(dst, dst[body:end]); !ok {
+			return dst[:end]
+		}
+	case Snappy:
+		dst = slices.Grow(dst, snappy.MaxEncodedLen(size))
+		n := len(snappy.Encode(dst[end:cap(dst)], dst[body:end]))
+		dst = dst[:end+n]
+	}
+	if len(dst)-end >= size {
+		return dst[:end]
+	}
+	dst = dst[:body+copy(dst[body:], dst[end:])]
+	AddFlags(dst, start, FlagCompressed)
+	FinishEnvelope(dst, start)
+	return dst
+}
+
+// appendLZ4Block appends src as one LZ4 block smaller than src, or reports
+// false when there is none. src may be a part of dst.
+func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
+	start := len(dst)
+	dst = slices.Grow(dst, lz4.CompressBlockBound(len(src)))
+	z := c.lz4.Get().(*lz4.Compressor)
+	n, err := z.CompressBlock(src, dst[start:start+lz4.CompressBlockBound(len(src))])
+	c.lz4.Put(z)
+	if err != nil || n == 0 || n >= len(src) {
+		return dst[:start], false
+	}
+	return dst[:start+n], true
+}
+
+// DecompressBody returns the body of a v3 or v4 envelope with FlagCompressed.
+// A result beyond sizeMax fails before it is allocated.
+func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
+	switch algorithm {
+	case LZ4:
+		if len(body) < 4 {
+			return nil, ErrDecompress
+		}
+		size := int(binary.BigEndian.Uint32(body))
+		if err := checkDeclared(size, len(body), lz4RatioMax, sizeMax); err != nil {
+			return nil, err
+		}
+		return appendLZ4Decompressed(make([]byte, 0, size), body[4:], size)
+	case Snappy:
+		size, err := snappy.DecodedLen(body)
+		if err != nil {
+			return nil, ErrDecompress
+		}
+		if err := checkDeclared(size, len(body), snappyRatioMax, sizeMax); err != nil {
+			return nil, err
+		}
+		out, err := snappy.Decode(make([]byte, size), body)
+		if err != nil {
+			return nil, ErrDecompress
+		}
+		return out, nil
+	default:
+		return nil, protocolError("Received a compressed message, but no compression was negotiated")
+	}
+}
+
+func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
+	if size > sizeMax {
+		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size, sizeMax))
+	}
+	if size > compressed*ratioMax {
+		return ErrDecompress
+	}
+	return nil
+}
+
+// appendLZ4Decompressed appends the LZ4 block, which must yield size bytes.
+func appendLZ4Decompressed(dst, block []byte, size int) ([]byte, error) {
+	if size == 0 {
+		return dst, nil
+	}
+	start := len(dst)
+	if size > len(block)*lz4RatioMax {
+		return dst, ErrSegmentLZ4
+	}
+	dst = slices.Grow(dst, size)
+	n, err := lz4.UncompressBlock(block, dst[start:start+size])
+	if err != nil || n != size {
+		return dst[:start], ErrSegmentLZ4
+	}
+	return dst[:start+size], nil
+}

@@ -1,0 +1,46 @@
+package frame
+
+import "hash/crc32"
+
+// The CRC24 of segment headers: Cassandra's net/Crc, a Koopman polynomial
+// good for the few bytes it covers.
+const (
+	crc24Initial = 0x875060
+	crc24Poly    = 0x1974F0B
+)
+
+// crc24Table holds the effect of each byte entering at the top of the register.
+var crc24Table = makeCRC24Table()
+
+func makeCRC24Table() (table [256]uint32) {
+	for i := range table {
+		crc := uint32(i) << 16
+		for range 8 {
+			crc <<= 1
+			if crc&0x1000000 != 0 {
+				crc ^= crc24Poly
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}
+
+// crc24 is the checksum of the n low bytes of v, least significant first.
+func crc24(v uint64, n int) uint32 {
+	crc := uint32(crc24Initial)
+	for range n {
+		crc = crc<<8&0xFFFFFF ^ crc24Table[byte(crc>>16)^byte(v)]
+		v >>= 8
+	}
+	return crc
+}
+
+// crc32Initial is the state after the four bytes FA 2D 55 CA, with which every
+// payload checksum begins so that a run of zeros does not check as zero.
+const crc32Initial = 0x44777ED3
+
+// payloadCRC is the checksum behind a segment's payload.
+func payloadCRC(payload []byte) uint32 {
+	return crc32.Update(crc32Initial, crc32.IEEETable, payload)
+}

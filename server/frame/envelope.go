@@ -1,0 +1,189 @@
+package frame
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"cqld/internal/wire"
+)
+
+// HeaderSize is the size of an envelope header in v3, v4 and v5.
+const HeaderSize = 9
+
+// LegacyHeaderSize is the size of the header in v1 and v2, whose stream ids
+// have one byte. Those versions are refused, in an envelope of that shape.
+const LegacyHeaderSize = 8
+
+const (
+	directionBit = 0x80
+	lengthOffset = 5
+)
+
+// Header is an envelope header.
+type Header struct {
+	Version  Version
+	Response bool
+	Flags    Flags
+	Stream   int16
+	Opcode   Opcode
+	Length   int // of the body, in bytes
+}
+
+// UnsupportedVersion is the error for a header whose version byte is none of
+// v3, v4, v5: nothing behind that byte can be relied upon.
+type UnsupportedVersion struct {
+	Version uint8 // without the direction bit
+	Beta    bool  // the flag byte opts in to a beta version
+}
+
+func (e *UnsupportedVersion) Error() string {
+	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)", e.Version)
+}
+
+// VersionOf checks the first byte of a header.
+func VersionOf(first byte) (Version, error) {
+	v := Version(first &^ directionBit)
+	if v < V3 || v > V5 {
+		return v, &UnsupportedVersion{Version: uint8(v)}
+	}
+	return v, nil
+}
+
+// DecodeHeader decodes the first HeaderSize bytes of b. It fails with
+// *UnsupportedVersion, wire.ErrShort, or *ProtocolError for a negative length;
+// opcode and direction are for the caller to judge.
+func DecodeHeader(b []byte) (Header, error) {
+	if len(b) == 0 {
+		return Header{}, wire.ErrShort
+	}
+	v, err := VersionOf(b[0])
+	if err != nil {
+		return Header{Version: v}, err
+	}
+	if len(b) < HeaderSize {
+		return Header{Version: v}, wire.ErrShort
+	}
+	h := Header{
+		Version:  v,
+		Response: b[0]&directionBit != 0,
+		Flags:    Flags(b[1]),
+		Stream:   int16(binary.BigEndian.Uint16(b[2:])),
+		Opcode:   Opcode(b[4]),
+	}
+	length := int32(binary.BigEndian.Uint32(b[lengthOffset:]))
+	if length < 0 {
+		return h, protocolError(fmt.Sprintf("Invalid message body length %d", length))
+	}
+	h.Length = int(length)
+	return h, nil
+}
+
+// AppendHeader appends h. The length may be filled in later by FinishEnvelope.
+func AppendHeader(dst []byte, h Header) []byte {
+	first := byte(h.Version)
+	if h.Response {
+		first |= directionBit
+	}
+	dst = append(dst, first, byte(h.Flags))
+	dst = wire.AppendUint16(dst, uint16(h.Stream))
+	dst = append(dst, byte(h.Opcode))
+	return wire.AppendUint32(dst, uint32(h.Length))
+}
+
+// FinishEnvelope fills in the length of the envelope that begins at offset
+// start of dst and ends at the end of dst.
+func FinishEnvelope(dst []byte, start int) {
+	binary.BigEndian.PutUint32(dst[start+lengthOffset:], uint32(len(dst)-start-HeaderSize))
+}
+
+// AddFlags sets flags in the header that begins at offset start of dst.
+func AddFlags(dst []byte, start int, flags Flags) { dst[start+1] |= byte(flags) }
+
+// envelopeSize is the whole size of the envelope at the start of b, which
+// holds at least a header.
+func envelopeSize(b []byte) int {
+	return HeaderSize + int(binary.BigEndian.Uint32(b[lengthOffset:]))
+}
+
+// AppendUnsupportedVersion appends the answer to a request of a version that
+// is not spoken here: an ERROR in the shape the client reads (v1 and v2 have
+// their own header), whose version tells the client what to try next.
+func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) []byte {
+	message := e.Error()
+	if e.Version == 1 || e.Version == 2 {
+		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
+		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
+	} else {
+		dst = AppendHeader(dst, Header{
+			Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message),
+		})
+	}
+	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
+	return wire.AppendString(dst, message)
+}
+
+// Prefix is what the flags of an envelope put before its message.
+type Prefix struct {
+	TracingID     [16]byte          // with FlagTracing, in responses
+	Warnings      []string          // with FlagWarnings
+	CustomPayload map[string][]byte // with FlagCustomPayload
+}
+
+// AppendPrefix appends the parts of p the flags name.
+func AppendPrefix(dst []byte, flags Flags, p Prefix) []byte {
+	if flags&FlagTracing != 0 {
+		dst = wire.AppendUUID(dst, p.TracingID)
+	}
+	if flags&FlagWarnings != 0 {
+		dst = wire.AppendStringList(dst, p.Warnings)
+	}
+	if flags&FlagCustomPayload != 0 {
+		dst = appendBytesMap(dst, p.CustomPayload)
+	}
+	return dst
+}
+
+// ConsumeResponsePrefix consumes what the flags of a response announce.
+func ConsumeResponsePrefix(c *wire.Cursor, flags Flags) (p Prefix) {
+	if flags&FlagTracing != 0 {
+		p.TracingID = c.UUID()
+	}
+	if flags&FlagWarnings != 0 {
+		p.Warnings = c.StringList()
+	}
+	if flags&FlagCustomPayload != 0 {
+		p.CustomPayload = consumeBytesMap(c)
+	}
+	return p
+}
+
+// ConsumeRequestPrefix consumes the custom payload a request may begin with.
+func ConsumeRequestPrefix(c *wire.Cursor, v Version, flags Flags) map[string][]byte {
+	if flags&FlagCustomPayload == 0 {
+		return nil
+	}
+	if v < V4 {
+		c.Fail(protocolError("Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4"))
+		return nil
+	}
+	return consumeBytesMap(c)
+}
+
+func appendBytesMap(dst []byte, m map[string][]byte) []byte {
+	dst = wire.AppendUint16(dst, uint16(len(m)))
+	for _, k := range sortedKeys(m) {
+		dst = wire.AppendString(dst, k)
+		dst = wire.AppendBytes(dst, m[k])
+	}
+	return dst
+}
+
+func consumeBytesMap(c *wire.Cursor) map[string][]byte {
+	n := c.ShortCount(2 + 4)
+	m := make(map[string][]byte, n)
+	for range n {
+		k := c.String()
+		m[k] = c.Bytes()
+	}
+	return m
+}

@@ -1,0 +1,108 @@
+package frame
+
+import (
+	"slices"
+
+	"cqld/internal/wire"
+)
+
+// StringPair is an entry of a [string map], in the order it was sent.
+type StringPair struct{ Key, Value string }
+
+// ConsumeStringMap consumes a [string map], the body of STARTUP. Order and
+// repetitions are kept as sent.
+func ConsumeStringMap(c *wire.Cursor) []StringPair {
+	n := c.ShortCount(2 + 2)
+	pairs := make([]StringPair, 0, n)
+	for range n {
+		pairs = append(pairs, StringPair{Key: c.String(), Value: c.String()})
+	}
+	return pairs
+}
+
+// AppendStringMap appends a [string map].
+func AppendStringMap(dst []byte, pairs []StringPair) []byte {
+	dst = wire.AppendUint16(dst, uint16(len(pairs)))
+	for _, p := range pairs {
+		dst = wire.AppendString(dst, p.Key)
+		dst = wire.AppendString(dst, p.Value)
+	}
+	return dst
+}
+
+// SupportedOption is one option of SUPPORTED and the values it may have.
+type SupportedOption struct {
+	Key    string
+	Values []string
+}
+
+// AppendSupported appends the body of SUPPORTED, a [string multimap].
+func AppendSupported(dst []byte, options []SupportedOption) []byte {
+	dst = wire.AppendUint16(dst, uint16(len(options)))
+	for _, o := range options {
+		dst = wire.AppendString(dst, o.Key)
+		dst = wire.AppendStringList(dst, o.Values)
+	}
+	return dst
+}
+
+// ConsumeSupported consumes the body of SUPPORTED.
+func ConsumeSupported(c *wire.Cursor) []SupportedOption {
+	n := c.ShortCount(2 + 2)
+	options := make([]SupportedOption, 0, n)
+	for range n {
+		options = append(options, SupportedOption{Key: c.String(), Values: c.StringList()})
+	}
+	return options
+}
+
+// Events is the set of event types a connection registered for.
+type Events uint8
+
+// The event types.
+const (
+	TopologyChange Events = 1 << iota
+	StatusChange
+	SchemaChangeEvent
+)
+
+// ConsumeRegister consumes the body of REGISTER.
+func ConsumeRegister(c *wire.Cursor) (events Events) {
+	for _, name := range c.StringList() {
+		switch name {
+		case "TOPOLOGY_CHANGE":
+			events |= TopologyChange
+		case "STATUS_CHANGE":
+			events |= StatusChange
+		case "SCHEMA_CHANGE":
+			events |= SchemaChangeEvent
+		default:
+			c.Fail(protocolError("Invalid value '" + name + "' for Type"))
+		}
+	}
+	return events
+}
+
+// AppendRegister appends the body of REGISTER.
+func AppendRegister(dst []byte, events Events) []byte {
+	var names []string
+	if events&TopologyChange != 0 {
+		names = append(names, "TOPOLOGY_CHANGE")
+	}
+	if events&StatusChange != 0 {
+		names = append(names, "STATUS_CHANGE")
+	}
+	if events&SchemaChangeEvent != 0 {
+		names = append(names, "SCHEMA_CHANGE")
+	}
+	return wire.AppendStringList(dst, names)
+}
+
+func sortedKeys(m map[string][]byte) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

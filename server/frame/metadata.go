@@ -1,0 +1,185 @@
+package frame
+
+import (
+	"cqld/cql/types"
+	"cqld/internal/wire"
+)
+
+// Column is a column of a result, or a bind marker.
+type Column struct {
+	Keyspace, Table, Name string
+	Type                  *types.Type
+}
+
+// RowsMetadata is the metadata of a Rows result.
+type RowsMetadata struct {
+	Columns       []Column
+	PagingState   []byte // nil on the last page
+	NewMetadataID []byte // v5, when the client's is outdated; then NoMetadata is ignored
+	NoMetadata    bool   // the client asked to skip the columns
+}
+
+// The flags of metadata.
+const (
+	metadataGlobalTable  = 0x0001
+	metadataHasMorePages = 0x0002
+	metadataNone         = 0x0004
+	metadataChanged      = 0x0008
+)
+
+// AppendRowsMetadata appends m. The paging state precedes the new id.
+func AppendRowsMetadata(dst []byte, v Version, m *RowsMetadata) []byte {
+	var flags uint32
+	if m.PagingState != nil {
+		flags |= metadataHasMorePages
+	}
+	changed := v >= V5 && m.NewMetadataID != nil
+	skip := m.NoMetadata && !changed
+	global := !skip && sameTable(m.Columns)
+	switch {
+	case skip:
+		flags |= metadataNone
+	case global:
+		flags |= metadataGlobalTable
+	}
+	if changed {
+		flags |= metadataChanged
+	}
+	dst = wire.AppendUint32(dst, flags)
+	dst = wire.AppendInt32(dst, int32(len(m.Columns)))
+	if m.PagingState != nil {
+		dst = wire.AppendBytes(dst, m.PagingState)
+	}
+	if changed {
+		dst = wire.AppendShortBytes(dst, m.NewMetadataID)
+	}
+	if skip {
+		return dst
+	}
+	return appendColumns(dst, v, m.Columns, global)
+}
+
+// ConsumeRowsMetadata consumes metadata. Without columns on the wire it has
+// as many zero Columns as the count says, or nil for a count beyond reason.
+func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
+	flags := c.Uint32()
+	columns = int(c.Int32())
+	if flags&metadataHasMorePages != 0 {
+		m.PagingState = c.Bytes()
+	}
+	if flags&metadataChanged != 0 {
+		m.NewMetadataID = c.ShortBytes()
+	}
+	if flags&metadataNone != 0 {
+		m.NoMetadata = true
+		return m, columns
+	}
+	m.Columns = consumeColumns(c, columns, flags&metadataGlobalTable != 0)
+	return m, columns
+}
+
+// Prepared is the body of a Prepared result.
+type Prepared struct {
+	ID               []byte
+	ResultMetadataID []byte   // v5
+	Binds            []Column // the bind markers
+	// PartitionKey has for each partition key column the index of its bind
+	// marker, and is empty unless every one has a marker.
+	PartitionKey []uint16
+	Result       []Column // nil when the statement returns no rows
+}
+
+// AppendPrepared appends the body of a Prepared result, without its kind.
+func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
+	dst = wire.AppendShortBytes(dst, p.ID)
+	if v >= V5 {
+		dst = wire.AppendShortBytes(dst, p.ResultMetadataID)
+	}
+	global := sameTable(p.Binds)
+	var flags uint32
+	if global {
+		flags = metadataGlobalTable
+	}
+	dst = wire.AppendUint32(dst, flags)
+	dst = wire.AppendInt32(dst, int32(len(p.Binds)))
+	if v >= V4 {
+		dst = wire.AppendInt32(dst, int32(len(p.PartitionKey)))
+		for _, i := range p.PartitionKey {
+			dst = wire.AppendUint16(dst, i)
+		}
+	}
+	dst = appendColumns(dst, v, p.Binds, global)
+	return AppendRowsMetadata(dst, v, &RowsMetadata{Columns: p.Result, NoMetadata: len(p.Result) == 0})
+}
+
+// ConsumePrepared consumes the body of a Prepared result behind its kind.
+func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
+	p.ID = c.ShortBytes()
+	if v >= V5 {
+		p.ResultMetadataID = c.ShortBytes()
+	}
+	flags := c.Uint32()
+	columns := int(c.Int32())
+	if v >= V4 {
+		for range c.IntCount(2) {
+			p.PartitionKey = append(p.PartitionKey, c.Uint16())
+		}
+	}
+	p.Binds = consumeColumns(c, columns, flags&metadataGlobalTable != 0)
+	result, _ := ConsumeRowsMetadata(c)
+	p.Result = result.Columns
+	return p
+}
+
+// sameTable says whether all columns are of one table, which is then sent once.
+func sameTable(columns []Column) bool {
+	for i := range columns {
+		if columns[i].Table != columns[0].Table || columns[i].Keyspace != columns[0].Keyspace {
+			return false
+		}
+	}
+	return len(columns) > 0
+}
+
+func appendColumns(dst []byte, v Version, columns []Column, global bool) []byte {
+	if global {
+		dst = wire.AppendString(dst, columns[0].Keyspace)
+		dst = wire.AppendString(dst, columns[0].Table)
+	}
+	for i := range columns {
+		col := &columns[i]
+		if !global {
+			dst = wire.AppendString(dst, col.Keyspace)
+			dst = wire.AppendString(dst, col.Table)
+		}
+		dst = wire.AppendString(dst, col.Name)
+		dst = AppendType(dst, v, col.Type)
+	}
+	return dst
+}
+
+func consumeColumns(c *wire.Cursor, n int, global bool) []Column {
+	const columnMin = 2 + 2 // name and type id
+	if n < 0 || n > c.Len()/columnMin {
+		c.Fail(wire.ErrShort)
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	var keyspace, table string
+	if global {
+		keyspace, table = c.String(), c.String()
+	}
+	columns := make([]Column, n)
+	for i := range columns {
+		col := &columns[i]
+		col.Keyspace, col.Table = keyspace, table
+		if !global {
+			col.Keyspace, col.Table = c.String(), c.String()
+		}
+		col.Name = c.String()
+		col.Type = ConsumeType(c)
+	}
+	return columns
+}

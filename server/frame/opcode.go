@@ -1,0 +1,111 @@
+package frame
+
+import "strconv"
+
+// Opcode says what message an envelope carries.
+type Opcode uint8
+
+// The opcodes of v3, v4 and v5. (4 was CREDENTIALS of v1.)
+const (
+	OpError         Opcode = 0x00
+	OpStartup       Opcode = 0x01
+	OpReady         Opcode = 0x02
+	OpAuthenticate  Opcode = 0x03
+	OpOptions       Opcode = 0x05
+	OpSupported     Opcode = 0x06
+	OpQuery         Opcode = 0x07
+	OpResult        Opcode = 0x08
+	OpPrepare       Opcode = 0x09
+	OpExecute       Opcode = 0x0A
+	OpRegister      Opcode = 0x0B
+	OpEvent         Opcode = 0x0C
+	OpBatch         Opcode = 0x0D
+	OpAuthChallenge Opcode = 0x0E
+	OpAuthResponse  Opcode = 0x0F
+	OpAuthSuccess   Opcode = 0x10
+)
+
+// String is the opcode's name in the specification.
+func (o Opcode) String() string {
+	switch o {
+	case OpError:
+		return "ERROR"
+	case OpStartup:
+		return "STARTUP"
+	case OpReady:
+		return "READY"
+	case OpAuthenticate:
+		return "AUTHENTICATE"
+	case OpOptions:
+		return "OPTIONS"
+	case OpSupported:
+		return "SUPPORTED"
+	case OpQuery:
+		return "QUERY"
+	case OpResult:
+		return "RESULT"
+	case OpPrepare:
+		return "PREPARE"
+	case OpExecute:
+		return "EXECUTE"
+	case OpRegister:
+		return "REGISTER"
+	case OpEvent:
+		return "EVENT"
+	case OpBatch:
+		return "BATCH"
+	case OpAuthChallenge:
+		return "AUTH_CHALLENGE"
+	case OpAuthResponse:
+		return "AUTH_RESPONSE"
+	case OpAuthSuccess:
+		return "AUTH_SUCCESS"
+	default:
+		return "0x" + strconv.FormatUint(uint64(o), 16)
+	}
+}
+
+// Request says whether clients send o.
+func (o Opcode) Request() bool {
+	switch o {
+	case OpStartup, OpOptions, OpQuery, OpPrepare, OpExecute, OpRegister, OpBatch, OpAuthResponse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Response says whether servers send o.
+func (o Opcode) Response() bool {
+	return o == OpError || o <= OpAuthSuccess && o != 0x04 && !o.Request()
+}
+
+// Version is a protocol version without the direction bit.
+type Version uint8
+
+// The versions this package encodes and decodes in full.
+const (
+	V3 Version = 3
+	V4 Version = 4
+	V5 Version = 5
+)
+
+// Flags are the flags of an envelope header.
+type Flags uint8
+
+// The flags. Unknown ones are ignored.
+const (
+	FlagCompressed    Flags = 0x01 // v3 and v4 only; v5 ignores it
+	FlagTracing       Flags = 0x02
+	FlagCustomPayload Flags = 0x04 // v4 and later
+	FlagWarnings      Flags = 0x08 // v4 and later, responses
+	FlagBeta          Flags = 0x10 // the client opts in to a beta version
+)
+
+// ProtocolError is what a peer sent that the protocol does not allow. The
+// text is meant for the client.
+type ProtocolError struct{ Message string }
+
+func (e *ProtocolError) Error() string { return e.Message }
+
+func protocolError(message string) *ProtocolError { return &ProtocolError{Message: message} }

@@ -1,0 +1,342 @@
+package frame
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+)
+
+// Query is the body of QUERY.
+type Query struct {
+	Query  string
+	Params Params
+}
+
+// Consume decodes the body into q, reusing its slices.
+func (q *Query) Consume(c *wire.Cursor, v Version) error {
+	q.Query = c.LongString()
+	q.Params.consume(c, v)
+	return c.Err()
+}
+
+// Append appends the body.
+func (q *Query) Append(dst []byte, v Version) []byte {
+	dst = wire.AppendLongString(dst, q.Query)
+	return q.Params.append(dst, v)
+}
+
+// Prepare is the body of PREPARE.
+type Prepare struct {
+	Query    string
+	Keyspace string // v5; "" means that of the connection
+}
+
+const prepareFlagKeyspace = 0x01
+
+// Consume decodes the body into p.
+func (p *Prepare) Consume(c *wire.Cursor, v Version) error {
+	*p = Prepare{Query: c.LongString()}
+	if v >= V5 && c.Uint32()&prepareFlagKeyspace != 0 {
+		p.Keyspace = c.String()
+	}
+	return c.Err()
+}
+
+// Append appends the body.
+func (p *Prepare) Append(dst []byte, v Version) []byte {
+	dst = wire.AppendLongString(dst, p.Query)
+	if v < V5 {
+		return dst
+	}
+	if p.Keyspace == "" {
+		return wire.AppendUint32(dst, 0)
+	}
+	dst = wire.AppendUint32(dst, prepareFlagKeyspace)
+	return wire.AppendString(dst, p.Keyspace)
+}
+
+// Execute is the body of EXECUTE. Its byte slices point into the input.
+type Execute struct {
+	ID               []byte
+	ResultMetadataID []byte // v5
+	Params           Params
+}
+
+// Consume decodes the body into e, reusing its slices.
+func (e *Execute) Consume(c *wire.Cursor, v Version) error {
+	e.ID = c.ShortBytes()
+	e.ResultMetadataID = nil
+	if v >= V5 {
+		e.ResultMetadataID = c.ShortBytes()
+	}
+	e.Params.consume(c, v)
+	return c.Err()
+}
+
+// Append appends the body.
+func (e *Execute) Append(dst []byte, v Version) []byte {
+	dst = wire.AppendShortBytes(dst, e.ID)
+	if v >= V5 {
+		dst = wire.AppendShortBytes(dst, e.ResultMetadataID)
+	}
+	return e.Params.append(dst, v)
+}
+
+// BatchType is how a batch is applied.
+type BatchType uint8
+
+// The batch types.
+const (
+	BatchLogged   BatchType = 0
+	BatchUnlogged BatchType = 1
+	BatchCounter  BatchType = 2
+)
+
+// Batch is the body of BATCH. Its byte slices point into the input. Of Params
+// only consistency, serial consistency, timestamp, keyspace and
+// now-in-seconds have a meaning.
+type Batch struct {
+	Type       BatchType
+	Statements []BatchStatement
+	Params     Params
+
+	values []wire.Value // backs Statements[i].Values
+}
+
+// BatchStatement is one statement of a batch: a text, or the id of a
+// prepared statement when ID is not nil.
+type BatchStatement struct {
+	Query  string
+	ID     []byte
+	Values []wire.Value
+}
+
+const (
+	batchKindText     = 0
+	batchKindPrepared = 1
+)
+
+// batchStatementMin is the least a statement takes: kind, id length, values count.
+const batchStatementMin = 1 + 2 + 2
+
+// Consume decodes the body into b, reusing its slices.
+func (b *Batch) Consume(c *wire.Cursor, v Version) error {
+	b.Statements, b.values = b.Statements[:0], b.values[:0]
+	b.Type = BatchType(c.Uint8())
+	if b.Type > BatchCounter {
+		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
+	}
+	n := c.ShortCount(batchStatementMin)
+	b.Statements = slices.Grow(b.Statements, n)
+	for range n {
+		var s BatchStatement
+		switch kind := c.Uint8(); kind {
+		case batchKindText:
+			s.Query = c.LongString()
+		case batchKindPrepared:
+			s.ID = c.ShortBytes()
+		default:
+			c.Fail(protocolError(fmt.Sprintf("Invalid query kind in BATCH messages. Must be 0 or 1 but got %d", kind)))
+		}
+		start := len(b.values)
+		b.values = consumeValues(c, v, b.values)
+		s.Values = b.values[start:len(b.values):len(b.values)]
+		b.Statements = append(b.Statements, s)
+	}
+	b.Params.consume(c, v)
+	return c.Err()
+}
+
+// Append appends the body.
+func (b *Batch) Append(dst []byte, v Version) []byte {
+	dst = append(dst, byte(b.Type))
+	dst = wire.AppendUint16(dst, uint16(len(b.Statements)))
+	for i := range b.Statements {
+		s := &b.Statements[i]
+		if s.ID != nil {
+			dst = append(dst, batchKindPrepared)
+			dst = wire.AppendShortBytes(dst, s.ID)
+		} else {
+			dst = append(dst, batchKindText)
+			dst = wire.AppendLongString(dst, s.Query)
+		}
+		dst = wire.AppendUint16(dst, uint16(len(s.Values)))
+		for _, value := range s.Values {
+			dst = wire.AppendValue(dst, value)
+		}
+	}
+	return b.Params.append(dst, v)
+}
+
+// Params are the query parameters of QUERY, EXECUTE and BATCH. Its byte slices
+// point into the input.
+type Params struct {
+	Consistency       ring.Consistency
+	SerialConsistency ring.Consistency // Serial when the request has none
+	Values            []wire.Value
+	Names             []string // one for each value, or empty
+	SkipMetadata      bool
+	PageSize          int32 // 0 when the request has none; negative: do not page
+	PagingState       []byte
+	Timestamp         int64 // µs; meaningful when HasTimestamp
+	HasTimestamp      bool
+	NowInSeconds      int32 // meaningful when HasNowInSeconds; v5
+	HasNowInSeconds   bool
+	Keyspace          string // "" means that of the connection; v5
+}
+
+// The flags of query parameters.
+const (
+	paramValues            = 0x0001
+	paramSkipMetadata      = 0x0002
+	paramPageSize          = 0x0004
+	paramPagingState       = 0x0008
+	paramSerialConsistency = 0x0010
+	paramTimestamp         = 0x0020
+	paramNames             = 0x0040
+	paramKeyspace          = 0x0080
+	paramNowInSeconds      = 0x0100
+)
+
+func (p *Params) consume(c *wire.Cursor, v Version) {
+	*p = Params{Values: p.Values[:0], Names: p.Names[:0], SerialConsistency: ring.Serial}
+	p.Consistency = consumeConsistency(c)
+	var flags uint32
+	if v >= V5 {
+		flags = c.Uint32()
+	} else {
+		flags = uint32(c.Uint8())
+	}
+	if flags&paramValues != 0 {
+		if flags&paramNames != 0 {
+			p.consumeNamedValues(c, v)
+		} else {
+			p.Values = consumeValues(c, v, p.Values)
+		}
+	}
+	p.SkipMetadata = flags&paramSkipMetadata != 0
+	if flags&paramPageSize != 0 {
+		p.PageSize = c.Int32()
+		if p.PageSize == 0 {
+			c.Fail(protocolError("The page size cannot be 0"))
+		}
+	}
+	if flags&paramPagingState != 0 {
+		p.PagingState = c.Bytes()
+	}
+	if flags&paramSerialConsistency != 0 {
+		p.SerialConsistency = consumeConsistency(c)
+		if p.SerialConsistency != ring.Serial && p.SerialConsistency != ring.LocalSerial {
+			c.Fail(protocolError("Invalid consistency for serial consistency: must be SERIAL or LOCAL_SERIAL"))
+		}
+	}
+	if flags&paramTimestamp != 0 {
+		p.Timestamp, p.HasTimestamp = c.Int64(), true
+		if p.Timestamp == math.MinInt64 {
+			c.Fail(protocolError(fmt.Sprintf("Out of bound timestamp, must be in [%d, %d] (got %d)",
+				math.MinInt64+1, math.MaxInt64, p.Timestamp)))
+		}
+	}
+	if flags&paramKeyspace != 0 {
+		p.Keyspace = c.String()
+	}
+	if flags&paramNowInSeconds != 0 {
+		p.NowInSeconds, p.HasNowInSeconds = c.Int32(), true
+	}
+}
+
+func (p *Params) flags() (flags uint32) {
+	set := func(mask uint32, when bool) {
+		if when {
+			flags |= mask
+		}
+	}
+	set(paramValues, len(p.Values) > 0)
+	set(paramNames, len(p.Values) > 0 && len(p.Names) == len(p.Values))
+	set(paramSkipMetadata, p.SkipMetadata)
+	set(paramPageSize, p.PageSize != 0)
+	set(paramPagingState, p.PagingState != nil)
+	set(paramSerialConsistency, p.SerialConsistency == ring.LocalSerial)
+	set(paramTimestamp, p.HasTimestamp)
+	set(paramKeyspace, p.Keyspace != "")
+	set(paramNowInSeconds, p.HasNowInSeconds)
+	return flags
+}
+
+func (p *Params) append(dst []byte, v Version) []byte {
+	flags := p.flags()
+	dst = wire.AppendUint16(dst, uint16(p.Consistency))
+	if v >= V5 {
+		dst = wire.AppendUint32(dst, flags)
+	} else {
+		flags &= 0xFF
+		dst = append(dst, byte(flags))
+	}
+	if flags&paramValues != 0 {
+		dst = wire.AppendUint16(dst, uint16(len(p.Values)))
+		for i, value := range p.Values {
+			if flags&paramNames != 0 {
+				dst = wire.AppendString(dst, p.Names[i])
+			}
+			dst = wire.AppendValue(dst, value)
+		}
+	}
+	if flags&paramPageSize != 0 {
+		dst = wire.AppendInt32(dst, p.PageSize)
+	}
+	if flags&paramPagingState != 0 {
+		dst = wire.AppendBytes(dst, p.PagingState)
+	}
+	if flags&paramSerialConsistency != 0 {
+		dst = wire.AppendUint16(dst, uint16(p.SerialConsistency))
+	}
+	if flags&paramTimestamp != 0 {
+		dst = wire.AppendInt64(dst, p.Timestamp)
+	}
+	if flags&paramKeyspace != 0 {
+		dst = wire.AppendString(dst, p.Keyspace)
+	}
+	if flags&paramNowInSeconds != 0 {
+		dst = wire.AppendInt32(dst, p.NowInSeconds)
+	}
+	return dst
+}
+
+func (p *Params) consumeNamedValues(c *wire.Cursor, v Version) {
+	n := c.ShortCount(2 + 4)
+	p.Names = slices.Grow(p.Names, n)
+	p.Values = slices.Grow(p.Values, n)
+	for range n {
+		p.Names = append(p.Names, c.String())
+		p.Values = append(p.Values, consumeValue(c, v))
+	}
+}
+
+// consumeValues appends the [short] n and n × [value] at c to values.
+func consumeValues(c *wire.Cursor, v Version, values []wire.Value) []wire.Value {
+	n := c.ShortCount(4)
+	values = slices.Grow(values, n)
+	for range n {
+		values = append(values, consumeValue(c, v))
+	}
+	return values
+}
+
+func consumeValue(c *wire.Cursor, v Version) wire.Value {
+	value := c.Value()
+	if value.Kind == wire.ValueUnset && v < V4 {
+		c.Fail(protocolError("Invalid ByteBuf length -2"))
+	}
+	return value
+}
+
+func consumeConsistency(c *wire.Cursor) ring.Consistency {
+	level := ring.Consistency(c.Uint16())
+	if !level.Valid() {
+		c.Fail(protocolError(fmt.Sprintf("Unknown code %d for a consistency level", uint16(level))))
+	}
+	return level
+}

@@ -1,0 +1,178 @@
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"cqld/internal/wire"
+)
+
+// Sizes of a v5 segment.
+const (
+	// SegmentPayloadMax is the most a segment carries, before compression.
+	SegmentPayloadMax = 1<<17 - 1
+	// SegmentTrailerSize is the size of the CRC32 behind the payload.
+	SegmentTrailerSize = 4
+	// SegmentHeaderMax is the size of the larger of the two headers.
+	SegmentHeaderMax = segmentFieldsLZ4 + segmentCRC
+
+	segmentFieldsPlain = 3
+	segmentFieldsLZ4   = 5
+	segmentCRC         = 3
+)
+
+// Below this many bytes LZ4 gains nothing on rows: a segment is then sent
+// uncompressed inside the compressed framing.
+const segmentCompressMin = 512
+
+// The failures of a segment. After a bad header nothing that follows can be
+// found; after a bad payload the following segment can.
+var (
+	ErrSegmentHeader  = errors.New("frame: segment header checksum mismatch")
+	ErrSegmentPayload = errors.New("frame: segment payload checksum mismatch")
+	ErrSegmentLZ4     = errors.New("frame: segment payload cannot be decompressed")
+)
+
+// SegmentHeader is the decoded header of a v5 segment.
+type SegmentHeader struct {
+	PayloadLength      int  // bytes on the wire, without the trailer
+	UncompressedLength int  // 0 when the payload is stored as it is
+	SelfContained      bool // the payload is whole envelopes
+}
+
+// SegmentHeaderSize is the size of a segment header, which depends on whether
+// LZ4 was negotiated and not on whether this segment uses it.
+func SegmentHeaderSize(lz4 bool) int {
+	if lz4 {
+		return segmentFieldsLZ4 + segmentCRC
+	}
+	return segmentFieldsPlain + segmentCRC
+}
+
+// DecodeSegmentHeader decodes and verifies the header at the start of b.
+func DecodeSegmentHeader(b []byte, lz4 bool) (SegmentHeader, error) {
+	size := SegmentHeaderSize(lz4)
+	if len(b) < size {
+		return SegmentHeader{}, wire.ErrShort
+	}
+	fields := size - segmentCRC
+	// Both headers fit eight bytes, little-endian: fields low, CRC24 above.
+	var all [8]byte
+	copy(all[:], b[:size])
+	word := binary.LittleEndian.Uint64(all[:])
+	value := word & (1<<(8*fields) - 1)
+	if uint32(word>>(8*fields)) != crc24(value, fields) {
+		return SegmentHeader{}, ErrSegmentHeader
+	}
+	h := SegmentHeader{PayloadLength: int(value & SegmentPayloadMax)}
+	if lz4 {
+		h.UncompressedLength = int(value >> 17 & SegmentPayloadMax)
+		h.SelfContained = value>>34&1 != 0
+	} else {
+		h.SelfContained = value>>17&1 != 0
+	}
+	return h, nil
+}
+
+// AppendSegmentPayload verifies the payload and trailer of a segment, which
+// are the whole of b, and appends the payload's envelopes to dst.
+func AppendSegmentPayload(dst, b []byte, h SegmentHeader) ([]byte, error) {
+	payload, err := SegmentPayload(b, h)
+	if err != nil {
+		return dst, err
+	}
+	if h.UncompressedLength == 0 {
+		return append(dst, payload...), nil
+	}
+	return appendLZ4Decompressed(dst, payload, h.UncompressedLength)
+}
+
+// SegmentPayload verifies the payload and trailer of a segment, which are the
+// whole of b, and returns the payload without decompressing it.
+func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
+	if len(b) != h.PayloadLength+SegmentTrailerSize {
+		return nil, wire.ErrShort
+	}
+	payload := b[:h.PayloadLength]
+	if payloadCRC(payload) != binary.LittleEndian.Uint32(b[h.PayloadLength:]) {
+		return nil, ErrSegmentPayload
+	}
+	return payload, nil
+}
+
+// AppendSegments appends the segments that carry envelopes, a concatenation
+// of whole ones: as many per segment as fit, a larger one in slices. With
+// LZ4 negotiated lz4 is the compressor, otherwise nil.
+func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
+	for len(envelopes) > 0 {
+		n := wholeEnvelopes(envelopes)
+		if n > 0 {
+			dst = appendSegment(dst, envelopes[:n], true, lz4)
+			envelopes = envelopes[n:]
+			continue
+		}
+		large := envelopes[:envelopeSize(envelopes)]
+		envelopes = envelopes[len(large):]
+		for len(large) > 0 {
+			n := min(len(large), SegmentPayloadMax)
+			dst = appendSegment(dst, large[:n], false, lz4)
+			large = large[n:]
+		}
+	}
+	return dst
+}
+
+// wholeEnvelopes is the size of the leading envelopes that fit one segment;
+// 0 when the first alone does not.
+func wholeEnvelopes(b []byte) int {
+	if len(b) <= SegmentPayloadMax {
+		return len(b)
+	}
+	total := 0
+	for {
+		n := envelopeSize(b[total:])
+		if total+n > SegmentPayloadMax {
+			return total
+		}
+		total += n
+	}
+}
+
+func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []byte {
+	if lz4 == nil {
+		value := uint64(len(payload))
+		if selfContained {
+			value |= 1 << 17
+		}
+		dst = appendSegmentHeader(dst, value, segmentFieldsPlain)
+		dst = append(dst, payload...)
+		return binary.LittleEndian.AppendUint32(dst, payloadCRC(payload))
+	}
+	start := len(dst)
+	dst = append(dst, make([]byte, segmentFieldsLZ4+segmentCRC)...)
+	body := len(dst)
+	uncompressed, smaller := 0, false
+	if len(payload) >= segmentCompressMin {
+		dst, smaller = lz4.appendLZ4Block(dst, payload)
+	}
+	if smaller {
+		uncompressed = len(payload)
+	} else {
+		dst = append(dst, payload...)
+	}
+	value := uint64(len(dst)-body) | uint64(uncompressed)<<17
+	if selfContained {
+		value |= 1 << 34
+	}
+	appendSegmentHeader(dst[:start], value, segmentFieldsLZ4)
+	return binary.LittleEndian.AppendUint32(dst, payloadCRC(dst[body:]))
+}
+
+func appendSegmentHeader(dst []byte, value uint64, fields int) []byte {
+	word := value | uint64(crc24(value, fields))<<(8*fields)
+	for range fields + segmentCRC {
+		dst = append(dst, byte(word))
+		word >>= 8
+	}
+	return dst
+}

@@ -1,0 +1,195 @@
+package frame
+
+import (
+	"cqld/cql/types"
+	"cqld/internal/wire"
+)
+
+// The ids of a type [option].
+const (
+	typeCustom    = 0x0000
+	typeASCII     = 0x0001
+	typeBigint    = 0x0002
+	typeBlob      = 0x0003
+	typeBoolean   = 0x0004
+	typeCounter   = 0x0005
+	typeDecimal   = 0x0006
+	typeDouble    = 0x0007
+	typeFloat     = 0x0008
+	typeInt       = 0x0009
+	typeText      = 0x000A // never sent: text goes as varchar
+	typeTimestamp = 0x000B
+	typeUUID      = 0x000C
+	typeVarchar   = 0x000D
+	typeVarint    = 0x000E
+	typeTimeuuid  = 0x000F
+	typeInet      = 0x0010
+	typeDate      = 0x0011 // v4
+	typeTime      = 0x0012 // v4
+	typeSmallint  = 0x0013 // v4
+	typeTinyint   = 0x0014 // v4
+	typeDuration  = 0x0015 // v5
+	typeList      = 0x0020
+	typeMap       = 0x0021
+	typeSet       = 0x0022
+	typeUDT       = 0x0030
+	typeTuple     = 0x0031
+)
+
+// scalarType is the id of a native scalar type and the first version that has
+// it; a type without one is sent as a custom class.
+func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
+	switch k {
+	case types.Ascii:
+		return typeASCII, V3, true
+	case types.Bigint:
+		return typeBigint, V3, true
+	case types.Blob:
+		return typeBlob, V3, true
+	case types.Boolean:
+		return typeBoolean, V3, true
+	case types.Counter:
+		return typeCounter, V3, true
+	case types.Decimal:
+		return typeDecimal, V3, true
+	case types.Double:
+		return typeDouble, V3, true
+	case types.Float:
+		return typeFloat, V3, true
+	case types.Int:
+		return typeInt, V3, true
+	case types.Text:
+		return typeVarchar, V3, true
+	case types.Timestamp:
+		return typeTimestamp, V3, true
+	case types.UUID:
+		return typeUUID, V3, true
+	case types.Varint:
+		return typeVarint, V3, true
+	case types.Timeuuid:
+		return typeTimeuuid, V3, true
+	case types.Inet:
+		return typeInet, V3, true
+	case types.Date:
+		return typeDate, V4, true
+	case types.Time:
+		return typeTime, V4, true
+	case types.Smallint:
+		return typeSmallint, V4, true
+	case types.Tinyint:
+		return typeTinyint, V4, true
+	case types.Duration:
+		return typeDuration, V5, true
+	default:
+		return 0, 0, false
+	}
+}
+
+// AppendType appends the [option] of t. What version v does not know (vector
+// in all of them) goes as a custom type with its marshal class.
+func AppendType(dst []byte, v Version, t *types.Type) []byte {
+	if id, since, ok := scalarType(t.Kind()); ok && v >= since {
+		return wire.AppendUint16(dst, id)
+	}
+	switch t.Kind() {
+	case types.List:
+		return appendTypes(wire.AppendUint16(dst, typeList), v, t.Elems())
+	case types.Set:
+		return appendTypes(wire.AppendUint16(dst, typeSet), v, t.Elems())
+	case types.Map:
+		return appendTypes(wire.AppendUint16(dst, typeMap), v, t.Elems())
+	case types.Tuple:
+		dst = wire.AppendUint16(dst, typeTuple)
+		dst = wire.AppendUint16(dst, uint16(len(t.Elems())))
+		return appendTypes(dst, v, t.Elems())
+	case types.UDT:
+		dst = wire.AppendUint16(dst, typeUDT)
+		dst = wire.AppendString(dst, t.UDTKeyspace())
+		dst = wire.AppendString(dst, t.UDTName())
+		dst = wire.AppendUint16(dst, uint16(len(t.Elems())))
+		for i, field := range t.Elems() {
+			dst = wire.AppendString(dst, t.FieldNames()[i])
+			dst = AppendType(dst, v, field)
+		}
+		return dst
+	default:
+		dst = wire.AppendUint16(dst, typeCustom)
+		return wire.AppendString(dst, marshalClass(t))
+	}
+}
+
+func appendTypes(dst []byte, v Version, elems []*types.Type) []byte {
+	for _, e := range elems {
+		dst = AppendType(dst, v, e)
+	}
+	return dst
+}
+
+// typeDepthMax bounds the nesting ConsumeType follows.
+const typeDepthMax = 64
+
+// ConsumeType consumes a type [option]; nil after a failure. Collections and
+// user-defined types come out unfrozen, since the option does not say.
+func ConsumeType(c *wire.Cursor) *types.Type { return consumeType(c, typeDepthMax) }
+
+func consumeType(c *wire.Cursor, depth int) *types.Type {
+	if depth == 0 {
+		c.Fail(wire.ErrMalformed)
+	}
+	id := c.Uint16()
+	if c.Err() != nil {
+		return nil
+	}
+	t := types.Native(types.Blob) // stands in for parts that failed
+	part := func() *types.Type {
+		if e := consumeType(c, depth-1); e != nil {
+			return e
+		}
+		return t
+	}
+	switch id {
+	case typeCustom:
+		t = types.NewCustom(c.String())
+	case typeList:
+		t = types.NewList(part(), false)
+	case typeSet:
+		t = types.NewSet(part(), false)
+	case typeMap:
+		key := part()
+		t = types.NewMap(key, part(), false)
+	case typeTuple:
+		elems := make([]*types.Type, c.ShortCount(2))
+		for i := range elems {
+			elems[i] = part()
+		}
+		t = types.NewTuple(elems...)
+	case typeUDT:
+		keyspace, name := c.String(), c.String()
+		n := c.ShortCount(2 + 2)
+		fields, elems := make([]string, n), make([]*types.Type, n)
+		for i := range n {
+			fields[i] = c.String()
+			elems[i] = part()
+		}
+		t = types.NewUDT(keyspace, name, fields, elems, false)
+	default:
+		t = consumeScalar(c, id)
+	}
+	if c.Err() != nil {
+		return nil
+	}
+	return t
+}
+
+func consumeScalar(c *wire.Cursor, id uint16) *types.Type {
+	if id == typeText {
+		id = typeVarchar
+	}
+	for k := types.Ascii; k <= types.Varint; k++ {
+		if kind, _, ok := scalarType(k); ok && kind == id {
+			return types.Native(k)
+		}
+	}
+	c.Fail(wire.ErrMalformed)
+	return nil
+}
