@@ -1,0 +1,104 @@
+package messaging
+
+import (
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/mem"
+
+	"cqld/internal/wire"
+)
+
+// A frame is what one gRPC message carries: every envelope that was ready when it was written.
+//
+//	frame    := stamp(8) envelope*
+//	envelope := length(4, of the rest) kind(1) verb(1) id(8) payload
+//
+// stamp is the sender's hybrid logical clock.
+type frame struct{ b []byte }
+
+type envelopeKind uint8
+
+const (
+	oneWay envelopeKind = iota
+	request
+	reply
+	failure // payload is code(1) and a message
+)
+
+const envelopeHeader = 4 + 1 + 1 + 8
+
+type envelope struct {
+	kind    envelopeKind
+	verb    Verb
+	id      uint64
+	payload []byte
+}
+
+func appendEnvelope(dst []byte, e envelope) []byte {
+	dst = wire.AppendUint32(dst, uint32(envelopeHeader-4+len(e.payload)))
+	dst = append(dst, byte(e.kind), byte(e.verb))
+	dst = wire.AppendUint64(dst, e.id)
+	return append(dst, e.payload...)
+}
+
+func consumeEnvelope(c *wire.Cursor) envelope {
+	n := int(c.Uint32())
+	body := wire.NewCursor(c.Take(n))
+	e := envelope{kind: envelopeKind(body.Uint8()), verb: Verb(body.Uint8()), id: body.Uint64()}
+	if body.Err() != nil {
+		c.Fail(body.Err())
+	}
+	e.payload = body.Rest()
+	return e
+}
+
+// frameCodec hands frames to gRPC as they are. Buffers go back to the pool when gRPC has written
+// them.
+type frameCodec struct{ pool *bufferPool }
+
+// Name is the content subtype both ends agree on.
+func (frameCodec) Name() string { return "cqld" }
+
+// Marshal passes the frame's bytes on without a copy.
+func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return nil, fmt.Errorf("messaging: cannot send a %T", v)
+	}
+	b := f.b
+	return mem.BufferSlice{mem.NewBuffer(&b, c.pool)}, nil
+}
+
+// Unmarshal copies the received bytes into a new buffer, which handlers may keep.
+func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	f, ok := v.(*frame)
+	if !ok {
+		return fmt.Errorf("messaging: cannot receive a %T", v)
+	}
+	f.b = data.Materialize()
+	return nil
+}
+
+// bufferPool keeps the buffers of frames that have been written.
+type bufferPool struct{ p sync.Pool }
+
+// pooledMax keeps one giant frame from staying for ever.
+const pooledMax = 1 << 20
+
+// Get returns an empty buffer; gRPC asks with a length, we append.
+func (p *bufferPool) Get(length int) *[]byte {
+	if b, ok := p.p.Get().(*[]byte); ok && cap(*b) >= length {
+		*b = (*b)[:length]
+		return b
+	}
+	b := make([]byte, length, max(length, 4096))
+	return &b
+}
+
+// Put takes a buffer back.
+func (p *bufferPool) Put(b *[]byte) {
+	if cap(*b) <= pooledMax {
+		p.p.Put(b)
+	}
+}

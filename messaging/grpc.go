@@ -1,0 +1,388 @@
+package messaging
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"cqld/ring"
+)
+
+// ProtocolVersion is that of frames and of all payloads; both ends must have the same.
+const ProtocolVersion = 1
+
+const (
+	streamService = "cqld.Messaging"
+	streamName    = "Stream"
+	streamMethod  = "/" + streamService + "/" + streamName
+
+	headerCluster = "cqld-cluster"
+	headerVersion = "cqld-version"
+	headerNode    = "cqld-node"
+)
+
+var streamDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
+
+// Options of a GRPC transport.
+type Options struct {
+	Cluster string         // nodes of another name are refused
+	Listen  netip.AddrPort // of this node
+	TLS     *tls.Config    // nil: in the clear
+	Logger  *slog.Logger
+	Limits  Limits
+	// Stamp and Observe carry the hybrid logical clock; nil: not carried.
+	Stamp   func() int64
+	Observe func(int64)
+	// Connected is told when the stream to a peer comes up or goes down; it must not block.
+	Connected func(peer ring.NodeID, up bool)
+}
+
+// GRPC is the Transport over gRPC bidirectional streams: one each way between two nodes.
+type GRPC struct {
+	opts        Options
+	limits      Limits
+	log         *slog.Logger
+	codec       frameCodec
+	dialTimeout time.Duration
+	server      *grpc.Server
+	listener    net.Listener
+	handlers    [256]Handler
+	work        sync.WaitGroup // every goroutine of the transport
+
+	mu struct {
+		sync.RWMutex
+		self   ring.NodeID
+		peers  map[ring.NodeID]*peer
+		closed bool
+	}
+	stop chan struct{}
+}
+
+// NewGRPC makes a transport that does not listen yet.
+func NewGRPC(opts Options) *GRPC {
+	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
+		dialTimeout: 2 * time.Second, stop: make(chan struct{})}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	t.mu.peers = map[ring.NodeID]*peer{}
+	return t
+}
+
+// Handle sets what is done for a verb.
+func (t *GRPC) Handle(verb Verb, h Handler) { t.handlers[verb] = h }
+
+// SetSelf tells the transport which node it is, once that is known.
+func (t *GRPC) SetSelf(id ring.NodeID) {
+	t.mu.Lock()
+	t.mu.self = id
+	t.mu.Unlock()
+}
+
+func (t *GRPC) self() ring.NodeID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.self
+}
+
+// Open listens and serves.
+func (t *GRPC) Open() error {
+	l, err := net.Listen("tcp", t.opts.Listen.String())
+	if err != nil {
+		return fmt.Errorf("messaging: listen on %s: %w", t.opts.Listen, err)
+	}
+	t.listener = l
+	opts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(t.codec), grpc.MaxRecvMsgSize(t.limits.FrameBytes), grpc.MaxSendMsgSize(t.limits.FrameBytes),
+		grpc.InitialWindowSize(4 << 20), grpc.InitialConnWindowSize(8 << 20),
+		grpc.ReadBufferSize(64 << 10), grpc.WriteBufferSize(64 << 10),
+	}
+	if t.opts.TLS != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(t.opts.TLS)))
+	}
+	t.server = grpc.NewServer(opts...)
+	t.server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: streamService,
+		HandlerType: (*any)(nil),
+		Streams: []grpc.StreamDesc{{
+			StreamName: streamName, ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, s grpc.ServerStream) error { return t.serve(s) },
+		}},
+	}, nil)
+	t.work.Go(func() {
+		if err := t.server.Serve(l); err != nil {
+			t.log.Error("internode listener ended", "err", err)
+		}
+	})
+	t.work.Go(t.expireLoop)
+	return nil
+}
+
+// Addr is where the transport listens.
+func (t *GRPC) Addr() netip.AddrPort { return t.listener.Addr().(*net.TCPAddr).AddrPort() }
+
+func (t *GRPC) expireLoop() {
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case now := <-tick.C:
+			t.mu.RLock()
+			for _, p := range t.mu.peers {
+				p.expire(now)
+			}
+			t.mu.RUnlock()
+		}
+	}
+}
+
+// SetPeers makes the transport keep streams to exactly these nodes.
+func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
+	var gone []*peer
+	t.mu.Lock()
+	if t.mu.closed {
+		t.mu.Unlock()
+		return
+	}
+	for id, p := range t.mu.peers {
+		if a, ok := addrs[id]; !ok || a != p.addr {
+			gone = append(gone, p)
+			delete(t.mu.peers, id)
+		}
+	}
+	for id, a := range addrs {
+		if t.mu.peers[id] == nil && id != t.mu.self {
+			p := newPeer(t, id, a)
+			t.mu.peers[id] = p
+			t.work.Go(p.run)
+		}
+	}
+	t.mu.Unlock()
+	for _, p := range gone {
+		p.close()
+	}
+}
+
+func (t *GRPC) peer(id ring.NodeID) *peer {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.peers[id]
+}
+
+// Send is one-way and may be lost.
+func (t *GRPC) Send(to ring.NodeID, verb Verb, payload []byte) {
+	if p := t.peer(to); p != nil {
+		p.send(verb, payload)
+	}
+}
+
+// Request asks a peer and calls rep with the outcome.
+func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+	p := t.peer(to)
+	if p == nil {
+		rep(nil, ErrUnreachable)
+		return
+	}
+	p.request(verb, payload, timeout, rep)
+}
+
+// RequestAddr asks whoever listens at addr, for a node that is not a member yet. It waits.
+func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
+	s, conn, cancel, err := t.open(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("messaging: reach %s: %w", addr, err)
+	}
+	defer conn.Close()
+	defer cancel()
+	b := appendEnvelope(make([]byte, 8), envelope{kind: request, verb: verb, id: 1, payload: payload})
+	if err := s.SendMsg(&frame{b}); err != nil {
+		return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+	}
+	var answer []byte
+	err = newLink(t).read(s, func(e envelope) {
+		if e.id != 1 {
+			return
+		}
+		if e.kind == failure {
+			err = decodeFailure(e.payload)
+		} else {
+			answer = append([]byte{}, e.payload...)
+		}
+		cancel()
+	})
+	if answer != nil {
+		return answer, nil
+	}
+	return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+}
+
+// Close ends all streams and waits for every goroutine.
+func (t *GRPC) Close() {
+	t.mu.Lock()
+	if t.mu.closed {
+		t.mu.Unlock()
+		return
+	}
+	t.mu.closed = true
+	peers := t.mu.peers
+	t.mu.peers = map[ring.NodeID]*peer{}
+	t.mu.Unlock()
+	close(t.stop)
+	for _, p := range peers {
+		p.close()
+	}
+	if t.server != nil {
+		t.server.Stop()
+	}
+	t.work.Wait()
+}
+
+func (t *GRPC) dialOptions() []grpc.DialOption {
+	creds := insecure.NewCredentials()
+	if t.opts.TLS != nil {
+		creds = credentials.NewTLS(t.opts.TLS)
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(t.codec), grpc.MaxCallRecvMsgSize(t.limits.FrameBytes), grpc.MaxCallSendMsgSize(t.limits.FrameBytes)),
+		grpc.WithInitialWindowSize(4 << 20), grpc.WithInitialConnWindowSize(8 << 20),
+		grpc.WithReadBufferSize(64 << 10), grpc.WithWriteBufferSize(64 << 10), grpc.WithNoProxy(),
+	}
+}
+
+// outgoing adds the handshake to a stream's context.
+func (t *GRPC) outgoing(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, headerCluster, t.opts.Cluster,
+		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, strconv.FormatUint(uint64(t.self()), 10))
+}
+
+// handshake checks who opened a stream.
+func (t *GRPC) handshake(ctx context.Context) (ring.NodeID, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	get := func(k string) string {
+		if v := md.Get(k); len(v) == 1 {
+			return v[0]
+		}
+		return ""
+	}
+	if got := get(headerVersion); got != strconv.Itoa(ProtocolVersion) {
+		return 0, status.Errorf(codes.FailedPrecondition, "internode protocol version %q is not %d", got, ProtocolVersion)
+	}
+	if got := get(headerCluster); got != t.opts.Cluster {
+		return 0, status.Errorf(codes.FailedPrecondition, "this is cluster %q, not %q", t.opts.Cluster, got)
+	}
+	id, err := strconv.ParseUint(get(headerNode), 10, 64)
+	if err != nil {
+		return 0, status.Errorf(codes.FailedPrecondition, "bad node id: %v", err)
+	}
+	return ring.NodeID(id), nil
+}
+
+// serve works on a stream that a peer opened.
+func (t *GRPC) serve(s grpc.ServerStream) error {
+	from, err := t.handshake(s.Context())
+	if err != nil {
+		return err
+	}
+	if err := s.SendHeader(metadata.Pairs(headerCluster, t.opts.Cluster)); err != nil {
+		return err
+	}
+	l := newLink(t)
+	in := &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers)}
+	var writer sync.WaitGroup
+	writer.Go(func() { _ = l.write(s) }) // a broken stream ends the reader too
+	err = l.read(s, in.receive)
+	in.running.Wait()
+	l.close()
+	writer.Wait()
+	return err
+}
+
+// inbound is the requests of one peer on one stream.
+type inbound struct {
+	t       *GRPC
+	link    *link
+	from    ring.NodeID
+	slots   chan struct{}
+	running sync.WaitGroup
+}
+
+func (in *inbound) receive(e envelope) {
+	h := in.t.handlers[e.verb]
+	respond := func(payload []byte, err error) {
+		if e.kind != request {
+			return
+		}
+		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
+		if err != nil {
+			out.kind, out.payload = failure, appendFailure(nil, err)
+		}
+		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
+			in.t.log.Warn("reply dropped", "peer", in.from, "verb", e.verb, "err", err)
+		}
+	}
+	switch {
+	case h == nil:
+		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
+	case !mayTakeLong(e.verb):
+		h(in.from, e.payload, respond)
+	default:
+		select {
+		case in.slots <- struct{}{}:
+			in.running.Go(func() {
+				h(in.from, e.payload, respond)
+				<-in.slots
+			})
+		default:
+			respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
+		}
+	}
+}
+
+// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
+const CodeOverloaded = 255
+
+// mayTakeLong says whether a verb's handler reads the disk before it returns, and so must not hold
+// up the stream.
+func mayTakeLong(v Verb) bool {
+	switch v {
+	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose:
+		return true
+	}
+	return false
+}
+
+func (t *GRPC) notify(id ring.NodeID, up bool) {
+	if t.opts.Connected != nil {
+		t.opts.Connected(id, up)
+	}
+}
+
+func (t *GRPC) stamp() int64 {
+	if t.opts.Stamp == nil {
+		return 0
+	}
+	return t.opts.Stamp()
+}
+
+func (t *GRPC) observe(stamp int64) {
+	if t.opts.Observe != nil && stamp != 0 {
+		t.opts.Observe(stamp)
+	}
+}

@@ -1,0 +1,30 @@
+package messaging
+
+import "time"
+
+// Limits bound what one transport holds for one peer.
+type Limits struct {
+	// QueuedBytes is how much may wait to be written to a peer: at 100 MB/s it is a third of a
+	// second's worth, longer than any stall worth waiting out within a 2 s write timeout.
+	QueuedBytes int
+	// Pending is how many requests may wait for a peer's reply: 32768 is one connection's worth of
+	// native protocol streams all going to one replica.
+	Pending int
+	// Handlers is how many requests of a peer are worked on at once outside its stream's goroutine.
+	Handlers int
+	// FrameBytes is the greatest frame: a 16 MiB mutation and room for what travels with it.
+	FrameBytes int
+	// DialBackoffMax is the longest pause between two attempts to reach a peer.
+	DialBackoffMax time.Duration
+}
+
+// DefaultLimits are the bounds a node uses.
+func DefaultLimits() Limits {
+	return Limits{
+		QueuedBytes:    32 << 20,
+		Pending:        32768,
+		Handlers:       1024,
+		FrameBytes:     64 << 20,
+		DialBackoffMax: 500 * time.Millisecond,
+	}
+}

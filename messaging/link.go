@@ -1,0 +1,118 @@
+package messaging
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"cqld/internal/wire"
+)
+
+// stream is what a link needs of a gRPC stream, client's or server's.
+type stream interface {
+	SendMsg(any) error
+	RecvMsg(any) error
+}
+
+// link writes envelopes to one stream: callers append under a lock and one goroutine writes all
+// that is ready as one frame, so that a burst costs one write.
+type link struct {
+	t     *GRPC
+	ready chan struct{} // capacity 1: there is something to write, or the link is closed
+	mu    struct {
+		sync.Mutex
+		buf    *[]byte
+		closed bool
+	}
+}
+
+func newLink(t *GRPC) *link {
+	return &link{t: t, ready: make(chan struct{}, 1)}
+}
+
+var errQueueFull = errors.New("messaging: queue to peer is full")
+
+// send queues e; it never waits.
+func (l *link) send(e envelope) error {
+	l.mu.Lock()
+	if l.mu.closed {
+		l.mu.Unlock()
+		return ErrUnreachable
+	}
+	if l.mu.buf == nil {
+		l.mu.buf = l.t.codec.pool.Get(0)
+		*l.mu.buf = wire.AppendInt64((*l.mu.buf)[:0], 0) // room for the stamp
+	}
+	if len(*l.mu.buf)+len(e.payload) > l.t.limits.QueuedBytes {
+		l.mu.Unlock()
+		return errQueueFull
+	}
+	first := len(*l.mu.buf) == 8
+	*l.mu.buf = appendEnvelope(*l.mu.buf, e)
+	l.mu.Unlock()
+	if first {
+		l.wake()
+	}
+	return nil
+}
+
+func (l *link) wake() {
+	select {
+	case l.ready <- struct{}{}:
+	default:
+	}
+}
+
+// close makes the writer return; what is queued is dropped.
+func (l *link) close() {
+	l.mu.Lock()
+	l.mu.closed = true
+	l.mu.Unlock()
+	l.wake()
+}
+
+// write sends what is queued until the link closes or the stream breaks.
+func (l *link) write(s stream) error {
+	for range l.ready {
+		l.mu.Lock()
+		buf, closed := l.mu.buf, l.mu.closed
+		l.mu.buf = nil
+		l.mu.Unlock()
+		if closed {
+			return nil
+		}
+		if buf == nil {
+			continue
+		}
+		wire.AppendInt64((*buf)[:0], l.t.stamp())
+		if err := s.SendMsg(&frame{*buf}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read hands every envelope of the stream to f until the stream ends.
+func (l *link) read(s stream, f func(envelope)) error {
+	for {
+		var fr frame
+		if err := s.RecvMsg(&fr); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		c := wire.NewCursor(fr.b)
+		l.t.observe(c.Int64())
+		for c.Len() > 0 {
+			e := consumeEnvelope(&c)
+			if c.Err() != nil {
+				break
+			}
+			f(e)
+		}
+		if err := c.Err(); err != nil {
+			return err
+		}
+	}
+}

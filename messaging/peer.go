@@ -1,0 +1,248 @@
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+)
+
+// peer is this node's side of the stream to another node: requests go out on it, replies come
+// back. One goroutine dials, reads and dials again.
+type peer struct {
+	t    *GRPC
+	id   ring.NodeID
+	addr netip.AddrPort
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu struct {
+		sync.Mutex
+		link    *link // nil while not connected
+		nextID  uint64
+		pending map[uint64]pendingRequest
+	}
+}
+
+type pendingRequest struct {
+	reply    Reply
+	deadline time.Time
+}
+
+func newPeer(t *GRPC, id ring.NodeID, addr netip.AddrPort) *peer {
+	p := &peer{t: t, id: id, addr: addr, done: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.mu.pending = map[uint64]pendingRequest{}
+	return p
+}
+
+// send queues a one-way message, or drops it.
+func (p *peer) send(verb Verb, payload []byte) {
+	p.mu.Lock()
+	l := p.mu.link
+	p.mu.Unlock()
+	if l != nil {
+		_ = l.send(envelope{kind: oneWay, verb: verb, payload: payload}) // one-way messages may be lost
+	}
+}
+
+func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+	p.mu.Lock()
+	l := p.mu.link
+	if l == nil {
+		p.mu.Unlock()
+		rep(nil, ErrUnreachable)
+		return
+	}
+	if len(p.mu.pending) >= p.t.limits.Pending {
+		p.mu.Unlock()
+		rep(nil, ErrOverloaded)
+		return
+	}
+	p.mu.nextID++
+	id := p.mu.nextID
+	p.mu.pending[id] = pendingRequest{rep, time.Now().Add(timeout)}
+	p.mu.Unlock()
+	if err := l.send(envelope{kind: request, verb: verb, id: id, payload: payload}); err != nil {
+		if r, ok := p.take(id); ok {
+			if err == errQueueFull {
+				err = ErrOverloaded
+			}
+			r.reply(nil, err)
+		}
+	}
+}
+
+// take removes a pending request, so that only one outcome reaches it.
+func (p *peer) take(id uint64) (pendingRequest, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.mu.pending[id]
+	delete(p.mu.pending, id)
+	return r, ok
+}
+
+// expire answers requests whose deadline has passed.
+func (p *peer) expire(now time.Time) {
+	var late []Reply
+	p.mu.Lock()
+	for id, r := range p.mu.pending {
+		if now.After(r.deadline) {
+			late = append(late, r.reply)
+			delete(p.mu.pending, id)
+		}
+	}
+	p.mu.Unlock()
+	for _, r := range late {
+		r(nil, ErrTimeout)
+	}
+}
+
+// run keeps the stream up until the peer is closed.
+func (p *peer) run() {
+	defer close(p.done)
+	backoff := 10 * time.Millisecond
+	for p.ctx.Err() == nil {
+		connected, err := p.connect()
+		if p.ctx.Err() != nil {
+			return
+		}
+		if connected {
+			backoff = 10 * time.Millisecond
+		}
+		p.t.log.Debug("stream to peer ended", "peer", p.id, "addr", p.addr, "err", err)
+		select {
+		case <-p.ctx.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, p.t.limits.DialBackoffMax)
+	}
+}
+
+// connect opens the stream and works on it until it breaks.
+func (p *peer) connect() (connected bool, err error) {
+	s, conn, cancel, err := p.t.open(p.ctx, p.addr)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	defer cancel()
+	l := newLink(p.t)
+	p.mu.Lock()
+	p.mu.link = l
+	p.mu.Unlock()
+	p.t.notify(p.id, true)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		if err := l.write(s); err != nil {
+			cancel() // the reader below ends too
+		}
+	})
+	err = l.read(s, p.receive)
+	p.mu.Lock()
+	p.mu.link = nil
+	p.mu.Unlock()
+	l.close()
+	cancel()
+	writer.Wait()
+	p.failPending()
+	p.t.notify(p.id, false)
+	return true, err
+}
+
+// receive handles what the peer answers.
+func (p *peer) receive(e envelope) {
+	r, ok := p.take(e.id)
+	if !ok {
+		return // too late
+	}
+	switch e.kind {
+	case reply:
+		r.reply(e.payload, nil)
+	case failure:
+		r.reply(nil, decodeFailure(e.payload))
+	default:
+		r.reply(nil, fmt.Errorf("messaging: unexpected envelope kind %d from peer %d", e.kind, p.id))
+	}
+}
+
+// failPending answers all requests that lost their stream.
+func (p *peer) failPending() {
+	p.mu.Lock()
+	lost := p.mu.pending
+	p.mu.pending = map[uint64]pendingRequest{}
+	p.mu.Unlock()
+	for _, r := range lost {
+		r.reply(nil, ErrTimeout)
+	}
+}
+
+func (p *peer) close() {
+	p.cancel()
+	<-p.done
+	p.failPending()
+}
+
+func decodeFailure(payload []byte) error {
+	c := wire.NewCursor(payload)
+	return &RemoteError{Code: c.Uint8(), Message: string(c.Rest())}
+}
+
+func appendFailure(dst []byte, err error) []byte {
+	if r, ok := err.(*RemoteError); ok {
+		return append(append(dst, r.Code), r.Message...)
+	}
+	return append(append(dst, 0), err.Error()...)
+}
+
+// open dials addr and opens the stream; the caller closes the connection and cancels.
+func (t *GRPC) open(ctx context.Context, addr netip.AddrPort) (grpc.ClientStream, *grpc.ClientConn, context.CancelFunc, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr.String(), t.dialOptions()...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(t.outgoing(ctx))
+	dial, stop := context.WithTimeout(ctx, t.dialTimeout)
+	defer stop()
+	// The stream lives as long as ctx; only its opening is bounded by the dial timeout.
+	opened := context.AfterFunc(dial, func() {
+		if dial.Err() == context.DeadlineExceeded {
+			cancel()
+		}
+	})
+	s, err := conn.NewStream(ctx, &streamDesc, streamMethod)
+	if err == nil {
+		err = accepted(s)
+	}
+	opened()
+	if err != nil {
+		cancel()
+		conn.Close()
+		return nil, nil, nil, err
+	}
+	return s, conn, cancel, nil
+}
+
+// accepted waits for the server's answer to the handshake: its header, or a status instead.
+func accepted(s grpc.ClientStream) error {
+	md, err := s.Header()
+	if err != nil {
+		return err
+	}
+	if len(md.Get(headerCluster)) > 0 {
+		return nil
+	}
+	if err := s.RecvMsg(new(frame)); err != nil {
+		return err
+	}
+	return errors.New("messaging: the peer did not answer the handshake")
+}
