@@ -80,7 +80,7 @@ func (t *Type) validateFixed(wire []byte) error {
 		return t.wrongLength(len(wire))
 	}
 	if t.kind == Timeuuid && wire[6]>>4 != 1 {
-		return t.malformed("Invalid version for TimeUUID type: 0x%x", wire[6]>>4)
+		return t.malformed("Invalid version for TimeUUID type: 0x0") // Cassandra says 0x0 whatever it was
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (t *Type) validateDuration(b []byte) error {
 	c := wire.NewCursor(b)
 	months, days, nanos := c.Vint(), c.Vint(), c.Vint()
 	switch {
-	case c.Finish() != nil:
+	case c.Err() != nil: // more bytes behind are not looked at, as in Cassandra
 		return t.malformed("Expected three vints for a duration (%d bytes)", len(b))
 	case months != int64(int32(months)):
 		return t.malformed("The duration months must be a 32 bits integer but was: %d", months)

@@ -1,0 +1,206 @@
+package types
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ParseCQL reads a type as CQL spells it, and so what String writes. udt finds user-defined types
+// by name, already without quotes and in the right case, not frozen; keyspace is "" where the text
+// names none. udt may be nil when there are no such types.
+// The error is a *TypeError.
+func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type, error) {
+	p := cqlParser{text: text, udt: udt}
+	t := p.parse(0)
+	p.space()
+	if p.err == nil && p.at < len(p.text) {
+		p.fail("unexpected %q", p.text[p.at:])
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return t, nil
+}
+
+type cqlParser struct {
+	text string
+	at   int
+	udt  func(keyspace, name string) (*Type, bool)
+	err  error
+}
+
+func (p *cqlParser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = &TypeError{Text: p.text,
+			Reason: fmt.Sprintf("Cannot parse type %q: %s", p.text, fmt.Sprintf(format, args...))}
+	}
+	p.at = len(p.text)
+}
+
+func (p *cqlParser) space() {
+	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.text[p.at] == '\n') {
+		p.at++
+	}
+}
+
+func (p *cqlParser) next(c byte) bool {
+	p.space()
+	if p.at < len(p.text) && p.text[p.at] == c {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *cqlParser) expect(c byte) {
+	if !p.next(c) {
+		p.fail("expected '%c' at %d", c, p.at)
+	}
+}
+
+// quoted consumes text between q and q, where a doubled q is one; the first q is consumed.
+func (p *cqlParser) quoted(q byte) string {
+	var b strings.Builder
+	for p.at < len(p.text) {
+		c := p.text[p.at]
+		p.at++
+		if c != q {
+			b.WriteByte(c)
+			continue
+		}
+		if p.at == len(p.text) || p.text[p.at] != q {
+			return b.String()
+		}
+		b.WriteByte(q)
+		p.at++
+	}
+	p.fail("missing %c", q)
+	return ""
+}
+
+// name consumes an identifier; quoted says that it stood in quotes and names no native type.
+func (p *cqlParser) name() (name string, quoted bool) {
+	if p.next('"') {
+		return p.quoted('"'), true
+	}
+	start := p.at
+	for p.at < len(p.text) {
+		c := p.text[p.at] | 0x20
+		if c >= 'a' && c <= 'z' || p.text[p.at] == '_' || p.at > start && c >= '0' && c <= '9' {
+			p.at++
+			continue
+		}
+		break
+	}
+	if p.at == start {
+		p.fail("expected a type at %d", p.at)
+	}
+	return strings.ToLower(p.text[start:p.at]), false
+}
+
+func (p *cqlParser) parse(depth int) *Type {
+	if depth > nestingMax {
+		p.fail("types nested deeper than %d", nestingMax)
+		return Native(Blob)
+	}
+	if p.next('\'') {
+		class := p.quoted('\'')
+		t, err := ParseClass(class)
+		if err != nil {
+			p.fail("%v", err)
+			return Native(Blob)
+		}
+		return t
+	}
+	name, quoted := p.name()
+	if p.err != nil {
+		return Native(Blob)
+	}
+	if !quoted {
+		switch name {
+		case "list", "set", "map", "tuple", "vector", "frozen":
+			if p.next('<') {
+				return p.parts(name, depth)
+			}
+		default:
+			if t, ok := NativeByName(name); ok {
+				return t
+			}
+		}
+	}
+	return p.userType(name)
+}
+
+func (p *cqlParser) parts(word string, depth int) *Type {
+	var elems []*Type
+	dims := 0
+	for p.err == nil {
+		if word == "vector" && len(elems) == 1 {
+			dims = p.dimensions()
+		} else {
+			elems = append(elems, p.parse(depth+1))
+		}
+		if !p.next(',') {
+			break
+		}
+	}
+	p.expect('>')
+	want := 1
+	if word == "map" {
+		want = 2
+	}
+	if p.err == nil && word != "tuple" && len(elems) != want {
+		p.fail("%s takes %d types, not %d", word, want, len(elems))
+	}
+	if p.err == nil && word == "vector" && dims == 0 {
+		p.fail("a vector needs its dimensions")
+	}
+	if p.err != nil {
+		return Native(Blob)
+	}
+	switch word {
+	case "list":
+		return NewList(elems[0], false)
+	case "set":
+		return NewSet(elems[0], false)
+	case "map":
+		return NewMap(elems[0], elems[1], false)
+	case "tuple":
+		return NewTuple(elems...)
+	case "vector":
+		return NewVector(elems[0], dims)
+	}
+	if elems[0].kind < List {
+		p.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", elems[0])
+	}
+	return elems[0].Freeze()
+}
+
+func (p *cqlParser) dimensions() int {
+	p.space()
+	start := p.at
+	for p.at < len(p.text) && p.text[p.at] >= '0' && p.text[p.at] <= '9' {
+		p.at++
+	}
+	n, err := strconv.Atoi(p.text[start:p.at])
+	if err != nil || n < 1 {
+		p.fail("expected a positive number of dimensions at %d", start)
+	}
+	return n
+}
+
+func (p *cqlParser) userType(name string) *Type {
+	keyspace := ""
+	if p.next('.') {
+		keyspace = name
+		name, _ = p.name()
+	}
+	if p.udt != nil && p.err == nil {
+		if t, ok := p.udt(keyspace, name); ok {
+			return t
+		}
+	}
+	p.fail("Unknown type %s", name)
+	return Native(Blob)
+}

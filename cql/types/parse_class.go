@@ -1,0 +1,325 @@
+package types
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// marshalPackage is where Cassandra's type classes live; drivers know custom types by these names.
+const marshalPackage = "org.apache.cassandra.db.marshal."
+
+// TypeError says that a text names no type.
+type TypeError struct {
+	Text   string // the whole text
+	Reason string
+}
+
+func (e *TypeError) Error() string { return e.Reason }
+
+// nestingMax bounds how deep types stand in types, so that a text cannot exhaust the stack.
+const nestingMax = 64
+
+func nativeClass(k Kind) string {
+	switch k {
+	case Ascii:
+		return "AsciiType"
+	case Bigint:
+		return "LongType"
+	case Blob:
+		return "BytesType"
+	case Boolean:
+		return "BooleanType"
+	case Counter:
+		return "CounterColumnType"
+	case Date:
+		return "SimpleDateType"
+	case Decimal:
+		return "DecimalType"
+	case Double:
+		return "DoubleType"
+	case Duration:
+		return "DurationType"
+	case Float:
+		return "FloatType"
+	case Inet:
+		return "InetAddressType"
+	case Int:
+		return "Int32Type"
+	case Smallint:
+		return "ShortType"
+	case Text:
+		return "UTF8Type"
+	case Time:
+		return "TimeType"
+	case Timestamp:
+		return "TimestampType"
+	case Timeuuid:
+		return "TimeUUIDType"
+	case Tinyint:
+		return "ByteType"
+	case UUID:
+		return "UUIDType"
+	case Varint:
+		return "IntegerType"
+	}
+	return ""
+}
+
+// MarshalClass is the type as Cassandra names it to itself, and as clients see it where the native
+// protocol has no id for a type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
+func (t *Type) MarshalClass() string {
+	var b strings.Builder
+	t.writeClass(&b, false)
+	return b.String()
+}
+
+// writeClass writes FrozenType once, around the outermost frozen part.
+func (t *Type) writeClass(b *strings.Builder, inFrozen bool) {
+	wrap := t.frozen && !inFrozen && (t.IsCollection() || t.kind == UDT)
+	if wrap {
+		b.WriteString(marshalPackage + "FrozenType(")
+	}
+	inner := inFrozen || wrap || t.kind == Tuple
+	switch t.kind {
+	case List, Set, Map, Tuple:
+		b.WriteString(marshalPackage + partsClass(t.kind) + "(")
+		for i, e := range t.elems {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			e.writeClass(b, inner)
+		}
+		b.WriteByte(')')
+	case Vector:
+		b.WriteString(marshalPackage + "VectorType(")
+		t.elems[0].writeClass(b, inner)
+		b.WriteString(" , " + strconv.Itoa(t.dims) + ")")
+	case UDT:
+		b.WriteString(marshalPackage + "UserType(" + t.keyspace + "," + hex.EncodeToString([]byte(t.name)))
+		for i, e := range t.elems {
+			b.WriteString("," + hex.EncodeToString([]byte(t.fields[i])) + ":")
+			e.writeClass(b, inner)
+		}
+		b.WriteByte(')')
+	case Custom:
+		b.WriteString(t.class)
+	default:
+		b.WriteString(marshalPackage + nativeClass(t.kind))
+	}
+	if wrap {
+		b.WriteByte(')')
+	}
+}
+
+func partsClass(k Kind) string {
+	switch k {
+	case List:
+		return "ListType"
+	case Set:
+		return "SetType"
+	case Map:
+		return "MapType"
+	}
+	return "TupleType"
+}
+
+// ParseClass reads what MarshalClass writes, and the short form without the package name.
+// ReversedType is read as the type it reverses. A class that is none of CQL's types gives a
+// Custom type. The error is a *TypeError.
+func ParseClass(class string) (*Type, error) {
+	p := classParser{text: class}
+	t := p.parse(0)
+	p.space()
+	if p.err == nil && p.at < len(p.text) {
+		p.fail("unexpected %q at %d", p.text[p.at:], p.at)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return t, nil
+}
+
+type classParser struct {
+	text string
+	at   int
+	err  error
+}
+
+func (p *classParser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = &TypeError{Text: p.text,
+			Reason: fmt.Sprintf("Error parsing type class '%s': %s", p.text, fmt.Sprintf(format, args...))}
+	}
+	p.at = len(p.text)
+}
+
+func (p *classParser) space() {
+	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.text[p.at] == '\n') {
+		p.at++
+	}
+}
+
+// next consumes c, after space, when it is next.
+func (p *classParser) next(c byte) bool {
+	p.space()
+	if p.at < len(p.text) && p.text[p.at] == c {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *classParser) expect(c byte) {
+	if !p.next(c) {
+		p.fail("expected '%c' at %d", c, p.at)
+	}
+}
+
+func (p *classParser) word() string {
+	p.space()
+	start := p.at
+	for p.at < len(p.text) {
+		c := p.text[p.at]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("._-+&$", c) >= 0 {
+			p.at++
+			continue
+		}
+		break
+	}
+	return p.text[start:p.at]
+}
+
+func (p *classParser) parse(depth int) *Type {
+	if depth > nestingMax {
+		p.fail("types nested deeper than %d", nestingMax)
+		return Native(Blob)
+	}
+	p.space()
+	start := p.at
+	name := p.word()
+	if name == "" {
+		p.fail("expected a class name at %d", p.at)
+		return Native(Blob)
+	}
+	short := strings.TrimPrefix(name, marshalPackage)
+	switch short {
+	case "FrozenType", "ReversedType":
+		p.expect('(')
+		t := p.parse(depth + 1)
+		p.expect(')')
+		if short == "FrozenType" {
+			return t.Freeze()
+		}
+		return t
+	case "ListType", "SetType", "MapType", "TupleType", "VectorType":
+		return p.parts(short, depth)
+	case "UserType":
+		return p.userType(depth)
+	case "DateType":
+		return Native(Timestamp) // its class before Cassandra 1.2
+	case "LegacyTimeUUIDType":
+		return Native(Timeuuid)
+	}
+	for k := Ascii; k <= Varint; k++ {
+		if nativeClass(k) == short {
+			return Native(k)
+		}
+	}
+	p.skipParameters()
+	return NewCustom(p.text[start:p.at])
+}
+
+func (p *classParser) parts(short string, depth int) *Type {
+	p.expect('(')
+	var elems []*Type
+	dims := 0
+	for p.err == nil {
+		if short == "VectorType" && len(elems) == 1 {
+			n, err := strconv.Atoi(p.word())
+			if err != nil || n < 1 {
+				p.fail("expected a positive number of dimensions at %d", p.at)
+			}
+			dims = n
+		} else {
+			elems = append(elems, p.parse(depth+1))
+		}
+		if !p.next(',') {
+			break
+		}
+	}
+	p.expect(')')
+	want := 1
+	switch {
+	case short == "MapType":
+		want = 2
+	case short == "TupleType":
+		want = max(len(elems), 1)
+	case short == "VectorType" && dims == 0:
+		p.fail("a vector needs its dimensions")
+	}
+	if len(elems) != want {
+		p.fail("%s takes %d types, not %d", short, want, len(elems))
+	}
+	if p.err != nil {
+		return Native(Blob)
+	}
+	switch short {
+	case "ListType":
+		return NewList(elems[0], false)
+	case "SetType":
+		return NewSet(elems[0], false)
+	case "MapType":
+		return NewMap(elems[0], elems[1], false)
+	case "TupleType":
+		return NewTuple(elems...)
+	}
+	return NewVector(elems[0], dims)
+}
+
+func (p *classParser) userType(depth int) *Type {
+	p.expect('(')
+	keyspace := p.word()
+	p.expect(',')
+	name := p.hexWord()
+	var fields []string
+	var elems []*Type
+	for p.err == nil && p.next(',') {
+		fields = append(fields, p.hexWord())
+		p.expect(':')
+		elems = append(elems, p.parse(depth+1))
+	}
+	p.expect(')')
+	return NewUDT(keyspace, name, fields, elems, false)
+}
+
+func (p *classParser) hexWord() string {
+	w := p.word()
+	b, err := hex.DecodeString(w)
+	if err != nil {
+		p.fail("%q is not the hexadecimal form of a name", w)
+	}
+	return string(b)
+}
+
+// skipParameters passes over what follows an unknown class, balanced.
+func (p *classParser) skipParameters() {
+	if p.at >= len(p.text) || p.text[p.at] != '(' {
+		return
+	}
+	for open := 0; p.at < len(p.text); {
+		switch p.text[p.at] {
+		case '(':
+			open++
+		case ')':
+			open--
+		}
+		p.at++
+		if open == 0 {
+			return
+		}
+	}
+	p.fail("a parenthesis is not closed")
+}
