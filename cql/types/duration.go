@@ -1,0 +1,320 @@
+package types
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"cqld/internal/wire"
+)
+
+// DurationValue is a decoded duration: three counts that do not convert into each other, none of a
+// different sign than another.
+type DurationValue struct {
+	Months int32
+	Days   int32
+	Nanos  int64
+}
+
+// DecodeDuration reads the wire form of a duration; ok is false for bytes Validate refuses.
+func DecodeDuration(b []byte) (d DurationValue, ok bool) {
+	if len(b) == 0 || Native(Duration).validateDuration(b) != nil {
+		return DurationValue{}, false
+	}
+	c := wire.NewCursor(b)
+	return DurationValue{Months: int32(c.Vint()), Days: int32(c.Vint()), Nanos: c.Vint()}, true
+}
+
+// Append appends the wire form: three vints.
+func (d DurationValue) Append(dst []byte) []byte {
+	dst = wire.AppendVint(dst, int64(d.Months))
+	dst = wire.AppendVint(dst, int64(d.Days))
+	return wire.AppendVint(dst, d.Nanos)
+}
+
+// The units of a duration, largest first; a text names each at most once and in this order.
+type durationUnit int
+
+const (
+	_ durationUnit = iota
+	unitYears
+	unitMonths
+	unitWeeks
+	unitDays
+	unitHours
+	unitMinutes
+	unitSeconds
+	unitMillis
+	unitMicros
+	unitNanos
+)
+
+const (
+	nanosPerMicro  = 1000
+	nanosPerMilli  = 1000 * nanosPerMicro
+	nanosPerSecond = 1000 * nanosPerMilli
+	nanosPerMinute = 60 * nanosPerSecond
+	nanosPerHour   = 60 * nanosPerMinute
+	nanosPerDay    = 24 * nanosPerHour
+)
+
+func (u durationUnit) String() string {
+	switch u {
+	case unitYears:
+		return "years"
+	case unitMonths:
+		return "months"
+	case unitWeeks:
+		return "weeks"
+	case unitDays:
+		return "days"
+	case unitHours:
+		return "hours"
+	case unitMinutes:
+		return "minutes"
+	case unitSeconds:
+		return "seconds"
+	case unitMillis:
+		return "milliseconds"
+	case unitMicros:
+		return "microseconds"
+	}
+	return "nanoseconds"
+}
+
+// ParseDuration reads the three forms CQL has: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S
+// or P3W, and ISO 8601's alternative P0001-02-03T04:05:06; each may have a minus in front.
+func ParseDuration(text string) (DurationValue, error) {
+	source, negative := strings.CutPrefix(text, "-")
+	b := durationBuilder{source: source}
+	switch {
+	case !strings.HasPrefix(source, "P"):
+		b.parseUnits(source)
+	case strings.HasSuffix(source, "W"):
+		b.add(unitWeeks, b.number(source[1:len(source)-1]))
+	case strings.Contains(source, "-"):
+		b.parseAlternative(source)
+	default:
+		b.parseISO(source[1:])
+	}
+	if b.err != nil {
+		return DurationValue{}, b.err
+	}
+	d := DurationValue{Months: int32(b.months), Days: int32(b.days), Nanos: b.nanos}
+	if negative {
+		d.Months, d.Days, d.Nanos = -d.Months, -d.Days, -d.Nanos
+	}
+	return d, nil
+}
+
+type durationBuilder struct {
+	source string
+	last   durationUnit
+	months int64
+	days   int64
+	nanos  int64
+	err    error
+}
+
+func (b *durationBuilder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = &ValueError{Type: Native(Duration), Reason: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (b *durationBuilder) unreadable() { b.fail("Unable to convert '%s' to a duration", b.source) }
+
+// number reads digits; one too long for an int64 is as wrong as the largest, which add refuses.
+func (b *durationBuilder) number(s string) int64 {
+	if !allDigits(s) {
+		b.unreadable()
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		b.unreadable()
+	}
+	return n
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func (b *durationBuilder) add(u durationUnit, n int64) {
+	switch {
+	case b.err != nil:
+		return
+	case u == b.last:
+		b.fail("Invalid duration. The %s are specified multiple times", u)
+	case u < b.last:
+		b.fail("Invalid duration. The %s should be after %s", b.last, u)
+	}
+	b.last = u
+	switch u {
+	case unitYears:
+		b.accumulate(&b.months, n, 12, math.MaxInt32, unitMonths)
+	case unitMonths:
+		b.accumulate(&b.months, n, 1, math.MaxInt32, unitMonths)
+	case unitWeeks:
+		b.accumulate(&b.days, n, 7, math.MaxInt32, unitDays)
+	case unitDays:
+		b.accumulate(&b.days, n, 1, math.MaxInt32, unitDays)
+	case unitHours:
+		b.accumulate(&b.nanos, n, nanosPerHour, math.MaxInt64, unitNanos)
+	case unitMinutes:
+		b.accumulate(&b.nanos, n, nanosPerMinute, math.MaxInt64, unitNanos)
+	case unitSeconds:
+		b.accumulate(&b.nanos, n, nanosPerSecond, math.MaxInt64, unitNanos)
+	case unitMillis:
+		b.accumulate(&b.nanos, n, nanosPerMilli, math.MaxInt64, unitNanos)
+	case unitMicros:
+		b.accumulate(&b.nanos, n, nanosPerMicro, math.MaxInt64, unitNanos)
+	case unitNanos:
+		b.accumulate(&b.nanos, n, 1, math.MaxInt64, unitNanos)
+	}
+}
+
+func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u durationUnit) {
+	if n > (limit-*sum)/per {
+		b.fail("Invalid duration. The total number of %s must be less or equal to %d", u, limit)
+		return
+	}
+	*sum += n * per
+}
+
+// parseUnits reads numbers each with its unit in either case.
+func (b *durationBuilder) parseUnits(s string) {
+	if s == "" {
+		b.unreadable()
+	}
+	for s != "" && b.err == nil {
+		digits := 0
+		for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
+			digits++
+		}
+		n := b.number(s[:digits])
+		s = s[digits:]
+		size := 0
+		for size < len(s) && (s[size] < '0' || s[size] > '9') {
+			size++
+		}
+		u := unitBySymbol(s[:size])
+		if u == 0 {
+			b.unreadable()
+		}
+		b.add(u, n)
+		s = s[size:]
+	}
+}
+
+func unitBySymbol(s string) durationUnit {
+	switch strings.ToLower(s) {
+	case "y":
+		return unitYears
+	case "mo":
+		return unitMonths
+	case "w":
+		return unitWeeks
+	case "d":
+		return unitDays
+	case "h":
+		return unitHours
+	case "m":
+		return unitMinutes
+	case "s":
+		return unitSeconds
+	case "ms":
+		return unitMillis
+	case "us", "\u00b5s":
+		return unitMicros
+	case "ns":
+		return unitNanos
+	}
+	return 0
+}
+
+// parseISO reads what follows P: nY nM nD T nH nM nS, all optional, in capitals.
+func (b *durationBuilder) parseISO(s string) {
+	date, clock, hasT := strings.Cut(s, "T")
+	b.parseISOPart(date, "YMD", []durationUnit{unitYears, unitMonths, unitDays})
+	if hasT {
+		b.parseISOPart(clock, "HMS", []durationUnit{unitHours, unitMinutes, unitSeconds})
+	}
+}
+
+func (b *durationBuilder) parseISOPart(s, symbols string, units []durationUnit) {
+	for s != "" && b.err == nil {
+		i := strings.IndexAny(s, symbols)
+		if i < 0 {
+			b.unreadable()
+			return
+		}
+		at := strings.IndexByte(symbols, s[i])
+		n := b.number(s[:i])
+		b.add(units[at], n)
+		symbols, units, s = symbols[at+1:], units[at+1:], s[i+1:]
+	}
+}
+
+func (b *durationBuilder) parseAlternative(s string) {
+	const form = "P0000-00-00T00:00:00"
+	if len(s) != len(form) {
+		b.unreadable()
+		return
+	}
+	units := []durationUnit{unitYears, unitMonths, unitDays, unitHours, unitMinutes, unitSeconds}
+	start := 1
+	for i := 1; i <= len(form); i++ {
+		if i < len(form) && form[i] == '0' {
+			continue
+		}
+		if i < len(form) && s[i] != form[i] {
+			b.unreadable()
+			return
+		}
+		n := b.number(s[start:i])
+		b.add(units[0], n)
+		units, start = units[1:], i+1
+	}
+}
+
+// AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns without what is zero.
+// The zero duration is empty.
+func (d DurationValue) AppendText(dst []byte) []byte {
+	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
+		dst = append(dst, '-')
+	}
+	months, days, nanos := magnitude(int64(d.Months)), magnitude(int64(d.Days)), magnitude(d.Nanos)
+	dst = appendUnit(dst, &months, 12, "y")
+	dst = appendUnit(dst, &months, 1, "mo")
+	dst = appendUnit(dst, &days, 1, "d")
+	dst = appendUnit(dst, &nanos, nanosPerHour, "h")
+	dst = appendUnit(dst, &nanos, nanosPerMinute, "m")
+	dst = appendUnit(dst, &nanos, nanosPerSecond, "s")
+	dst = appendUnit(dst, &nanos, nanosPerMilli, "ms")
+	dst = appendUnit(dst, &nanos, nanosPerMicro, "us")
+	return appendUnit(dst, &nanos, 1, "ns")
+}
+
+func magnitude(v int64) uint64 {
+	if v < 0 {
+		return -uint64(v)
+	}
+	return uint64(v)
+}
+
+func appendUnit(dst []byte, rest *uint64, per uint64, symbol string) []byte {
+	if *rest < per {
+		return dst
+	}
+	dst = append(strconv.AppendUint(dst, *rest/per, 10), symbol...)
+	*rest %= per
+	return dst
+}

@@ -1,0 +1,312 @@
+package types
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// LiteralKind is how a constant is written in CQL. The zero LiteralKind is invalid.
+type LiteralKind uint8
+
+// The kinds, as the grammar tells them apart. NaN and Infinity, with or without a minus, are float
+// literals.
+const (
+	_ LiteralKind = iota
+	StringLiteral
+	IntegerLiteral
+	FloatLiteral
+	UUIDLiteral
+	BooleanLiteral
+	HexLiteral // with its 0x
+	DurationLiteral
+)
+
+func (k LiteralKind) String() string {
+	switch k {
+	case StringLiteral:
+		return "STRING"
+	case IntegerLiteral:
+		return "INTEGER"
+	case FloatLiteral:
+		return "FLOAT"
+	case UUIDLiteral:
+		return "UUID"
+	case BooleanLiteral:
+		return "BOOLEAN"
+	case HexLiteral:
+		return "HEX"
+	case DurationLiteral:
+		return "DURATION"
+	}
+	return "INVALID"
+}
+
+// Assigns says whether a constant of that kind may stand where t is wanted.
+func (k LiteralKind) Assigns(t *Type) bool {
+	switch k {
+	case StringLiteral:
+		switch t.kind {
+		case Ascii, Text, Inet, Date, Time, Timestamp:
+			return true
+		}
+	case IntegerLiteral:
+		switch t.kind {
+		case Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint, Varint:
+			return true
+		}
+	case FloatLiteral:
+		return t.kind == Decimal || t.kind == Double || t.kind == Float
+	case UUIDLiteral:
+		return t.kind == UUID || t.kind == Timeuuid
+	case BooleanLiteral:
+		return t.kind == Boolean
+	case HexLiteral:
+		return t.kind == Blob
+	case DurationLiteral:
+		return t.kind == Duration
+	}
+	return false
+}
+
+// Preferred is the type a constant has when nothing around it says which: SELECT (int) and alike
+// aside, an integer is the first of int, bigint, varint that holds it, a float double, or decimal
+// when a double does not.
+func (k LiteralKind) Preferred(text string) *Type {
+	switch k {
+	case IntegerLiteral:
+		if _, err := strconv.ParseInt(text, 10, 32); err == nil {
+			return Native(Int)
+		}
+		if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Native(Bigint)
+		}
+		return Native(Varint)
+	case FloatLiteral:
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return Native(Decimal)
+		}
+		return Native(Double)
+	case UUIDLiteral:
+		if len(text) > 14 && text[14] == '1' {
+			return Native(Timeuuid)
+		}
+		return Native(UUID)
+	case BooleanLiteral:
+		return Native(Boolean)
+	case HexLiteral:
+		return Native(Blob)
+	case DurationLiteral:
+		return Native(Duration)
+	}
+	return Native(Text)
+}
+
+// ConstantError says that a kind of constant does not go with a type. Its Message needs the name of
+// the column or parameter, which only the caller knows.
+type ConstantError struct {
+	Kind LiteralKind
+	Text string
+	Type *Type
+}
+
+func (e *ConstantError) Error() string {
+	return fmt.Sprintf("Invalid %s constant (%s) of type %s", e.Kind, e.Text, e.Type)
+}
+
+// Message is Cassandra's text for a column or parameter of that name.
+func (e *ConstantError) Message(column string) string {
+	return fmt.Sprintf("Invalid %s constant (%s) for \"%s\" of type %s", e.Kind, e.Text, column, e.Type)
+}
+
+// ValueError says that a text is not a value of a type. Its text is Cassandra's.
+type ValueError struct {
+	Type   *Type
+	Reason string
+}
+
+func (e *ValueError) Error() string { return e.Reason }
+
+// FromLiteral is the wire form of a constant as CQL accepts it for t. text is what stands between
+// the quotes for a string, and the token itself for the others. The error is a *ConstantError
+// when the kind does not go with the type, a *ValueError when the text does not.
+func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
+	if !kind.Assigns(t) {
+		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
+	}
+	return t.FromText(text)
+}
+
+// FromText is the wire form of a scalar written as FromLiteral's text. An empty text is the empty
+// value where the type has one. Types with parts have no such form.
+func (t *Type) FromText(text string) ([]byte, error) {
+	if text == "" && t.kind < List && t.AllowsEmpty() {
+		return []byte{}, nil
+	}
+	switch t.kind {
+	case Ascii:
+		for i := range len(text) {
+			if text[i] >= 0x80 {
+				return nil, valueError(Ascii, "Invalid ASCII character in string literal: "+
+					"java.nio.charset.UnmappableCharacterException: Input length = 1")
+			}
+		}
+		return []byte(text), nil
+	case Text:
+		return []byte(text), nil
+	case Bigint, Counter, Int, Smallint, Tinyint:
+		return t.integerFromText(text)
+	case Varint:
+		x, ok := new(big.Int).SetString(text, 10)
+		if !ok || len(text) > literalDigitsMax {
+			return nil, valueError(Varint, "unable to make int from '%s'", text)
+		}
+		return appendBig(nil, x), nil
+	case Float, Double:
+		return t.floatFromText(text)
+	case Decimal:
+		return decimalFromText(text)
+	case Blob:
+		digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
+		b, err := hex.DecodeString(digits)
+		if err != nil {
+			return nil, valueError(Blob, "cannot parse '%s' as hex bytes", digits)
+		}
+		return b, nil
+	case Boolean:
+		return booleanFromText(text)
+	case UUID, Timeuuid:
+		return t.uuidFromText(text)
+	case Inet:
+		return inetFromText(text)
+	case Date, Time, Timestamp, Duration:
+		return t.temporalFromText(text)
+	}
+	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
+}
+
+// literalDigitsMax bounds what is turned from decimal digits into a number: more would cost more
+// time than a request should, and no such value fits a key.
+const literalDigitsMax = 1 << 20
+
+func (t *Type) integerFromText(text string) ([]byte, error) {
+	size := fixedSize(t.kind)
+	n, err := strconv.ParseInt(text, 10, 8*size)
+	if err != nil {
+		return nil, valueError(t.kind, "Unable to make %s from '%s'", javaInteger(size), text)
+	}
+	b := appendBE64(make([]byte, 0, 8), uint64(n))
+	return b[8-size:], nil
+}
+
+// javaInteger is what Cassandra's messages call an integer of that size.
+func javaInteger(size int) string {
+	switch size {
+	case 1:
+		return "byte"
+	case 2:
+		return "short"
+	case 4:
+		return "int"
+	}
+	return "long"
+}
+
+func booleanFromText(text string) ([]byte, error) {
+	switch strings.ToLower(text) {
+	case "true":
+		return []byte{1}, nil
+	case "false":
+		return []byte{0}, nil
+	}
+	return nil, valueError(Boolean, "Unable to make boolean from '%s'", text)
+}
+
+func (t *Type) uuidFromText(text string) ([]byte, error) {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return nil, valueError(t.kind, "Unable to make UUID from '%s'", text)
+	}
+	digits := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, valueError(t.kind, "Unable to make UUID from '%s'", text)
+	}
+	if t.kind == Timeuuid && b[6]>>4 != 1 {
+		return nil, valueError(Timeuuid, "TimeUUID supports only version 1 UUIDs")
+	}
+	return b, nil
+}
+
+// inetFromText reads addresses, not host names: a database does not ask DNS what a statement means.
+func inetFromText(text string) ([]byte, error) {
+	source := text
+	if strings.HasPrefix(source, "[") && strings.HasSuffix(source, "]") {
+		source = source[1 : len(source)-1]
+	}
+	if b, ok := ipv4FromText(source); ok {
+		return b, nil
+	}
+	a, err := netip.ParseAddr(source)
+	if err != nil || a.Is4() {
+		return nil, valueError(Inet, "Unable to make inet address from '%s'", text)
+	}
+	return a.WithZone("").Unmap().AsSlice(), nil
+}
+
+// ipv4FromText reads one to four decimal parts, of which the last fills the bytes that are left.
+func ipv4FromText(s string) ([]byte, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return nil, false
+	}
+	b := make([]byte, 4)
+	for i, p := range parts {
+		limit := uint64(1) << 8
+		last := i == len(parts)-1
+		if last {
+			limit = 1 << (8 * (4 - i))
+		}
+		n, err := strconv.ParseUint(p, 10, 64)
+		if err != nil || !allDigits(p) || n >= limit {
+			return nil, false
+		}
+		if last {
+			var rest [8]byte
+			copy(b[i:], appendBE64(rest[:0], n)[4+i:])
+			return b, true
+		}
+		b[i] = byte(n)
+	}
+	return nil, false
+}
+
+func (t *Type) temporalFromText(text string) ([]byte, error) {
+	switch t.kind {
+	case Date:
+		d, err := ParseDate(text)
+		if err != nil {
+			return nil, err
+		}
+		return appendBE32(nil, d), nil
+	case Time:
+		n, err := ParseTime(text)
+		if err != nil {
+			return nil, err
+		}
+		return appendBE64(nil, uint64(n)), nil
+	case Timestamp:
+		ms, err := ParseTimestamp(text)
+		if err != nil {
+			return nil, err
+		}
+		return appendBE64(nil, uint64(ms)), nil
+	}
+	d, err := ParseDuration(text)
+	if err != nil {
+		return nil, err
+	}
+	return d.Append(nil), nil
+}

@@ -1,0 +1,276 @@
+package types
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Instants are CQL timestamps: milliseconds since 1970-01-01T00:00:00Z. Dates are days with
+// 1970-01-01 in the middle, at 2^31. Times are nanoseconds since midnight. The calendar is the
+// Gregorian one, extended to all years, with a year 0.
+
+const (
+	dateEpoch     = 1 << 31
+	millisPerDay  = 24 * 60 * 60 * 1000
+	dayNanosLimit = nanosPerDay
+)
+
+// DaysFromCivil counts the days from 1970-01-01 to a date.
+func DaysFromCivil(year int64, month, day int) int64 {
+	if month <= 2 {
+		year--
+	}
+	era := floorDiv(year, 400)
+	yearOfEra := year - era*400
+	monthFromMarch := (month + 9) % 12
+	dayOfYear := (153*monthFromMarch+2)/5 + day - 1
+	return era*146097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + int64(dayOfYear) - 719468
+}
+
+// CivilFromDays is the date that many days after 1970-01-01.
+func CivilFromDays(days int64) (year int64, month, day int) {
+	days += 719468
+	era := floorDiv(days, 146097)
+	dayOfEra := days - era*146097
+	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
+	dayOfYear := int(dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100))
+	monthFromMarch := (5*dayOfYear + 2) / 153
+	day = dayOfYear - (153*monthFromMarch+2)/5 + 1
+	month = (monthFromMarch+2)%12 + 1
+	year = yearOfEra + era*400
+	if month <= 2 {
+		year++
+	}
+	return year, month, day
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+func daysInMonth(year int64, month int) int {
+	switch month {
+	case 4, 6, 9, 11:
+		return 30
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
+}
+
+// DateFromMillis is the day a timestamp falls on, in UTC; ok is false when a date cannot hold it.
+func DateFromMillis(ms int64) (date uint32, ok bool) {
+	days := floorDiv(ms, millisPerDay) + dateEpoch
+	return uint32(days), days >= 0 && days < 1<<32
+}
+
+// MillisFromDate is a date's midnight, in UTC.
+func MillisFromDate(date uint32) int64 { return (int64(date) - dateEpoch) * millisPerDay }
+
+// AddDuration adds a duration to a timestamp: months first, where a day beyond the month's end
+// becomes its last, then days, then time. ok is false beyond what a timestamp can hold.
+func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
+	days := floorDiv(ms, millisPerDay)
+	rest := ms - days*millisPerDay
+	if d.Months != 0 {
+		year, month, day := CivilFromDays(days)
+		m := year*12 + int64(month-1) + int64(d.Months)
+		year, month = floorDiv(m, 12), int(m-floorDiv(m, 12)*12)+1
+		days = DaysFromCivil(year, month, min(day, daysInMonth(year, month)))
+	}
+	days += int64(d.Days)
+	sum, ok = millisFrom(days, rest)
+	if !ok {
+		return 0, false
+	}
+	delta := d.Nanos / nanosPerMilli
+	return sum + delta, (sum+delta < sum) == (delta < 0)
+}
+
+// millisFrom puts days and milliseconds, less than two days' worth, together without overflow.
+func millisFrom(days, ms int64) (int64, bool) {
+	const daysMax = 1<<63/millisPerDay + 1
+	if days > daysMax || days < -daysMax {
+		return 0, false
+	}
+	// Negative days go through the day after, so that the first day that fits in part does.
+	if days < 0 {
+		days, ms = days+1, ms-millisPerDay
+	}
+	p := days * millisPerDay
+	if p/millisPerDay != days {
+		return 0, false
+	}
+	s := p + ms
+	return s, (s < p) == (ms < 0)
+}
+
+// uuidEpochMillis is where a version 1 UUID's timestamp, in steps of 100 ns, begins: 1582-10-15.
+const uuidEpochMillis = -12219292800000
+
+// UUIDTicks is the timestamp of a version 1 UUID for a Unix time in milliseconds, plus steps of 100 ns.
+func UUIDTicks(ms, steps int64) uint64 { return uint64((ms-uuidEpochMillis)*10000 + steps) }
+
+// AppendTimeuuid appends the version 1 UUID of a timestamp (UUIDTicks) and of its second half:
+// variant, clock sequence and node, which the caller has drawn.
+func AppendTimeuuid(dst []byte, ticks, clockAndNode uint64) []byte {
+	v := ticks&(1<<60-1) | 1<<60
+	return appendBE64(appendBE64(dst, unreorderTimestamp(v)), clockAndNode)
+}
+
+// TimeuuidMillis is the Unix time in milliseconds of a version 1 UUID; ok is false for others.
+func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
+	if len(wire) != 16 || wire[6]>>4 != 1 {
+		return 0, false
+	}
+	ticks := int64(reorderTimestamp(be64(wire)) & (1<<60 - 1))
+	return ticks/10000 + uuidEpochMillis, true
+}
+
+// The second halves that sort first and last, byte by byte signed. No real UUID has them.
+const (
+	clockAndNodeFirst = 0x8080808080808080
+	clockAndNodeLast  = 0x7F7F7F7F7F7F7F7F
+)
+
+// AppendMinTimeuuid appends the bound below every timeuuid of that millisecond.
+func AppendMinTimeuuid(dst []byte, ms int64) []byte {
+	return AppendTimeuuid(dst, UUIDTicks(ms, 0), clockAndNodeFirst)
+}
+
+// AppendMaxTimeuuid appends the bound above every timeuuid of that millisecond.
+func AppendMaxTimeuuid(dst []byte, ms int64) []byte {
+	return AppendTimeuuid(dst, UUIDTicks(ms, 9999), clockAndNodeLast)
+}
+
+// ParseDate reads a date: yyyy-mm-dd, with a sign when the year has more than four digits, or the
+// number of days itself.
+func ParseDate(text string) (uint32, error) {
+	if isWholeNumber(text) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n >= 1<<32 {
+			return 0, valueError(Date, "Unable to make unsigned int (for date) from: '%s'", text)
+		}
+		return uint32(n), nil
+	}
+	year, month, day, rest, ok := parseISODate(text)
+	if !ok || rest != "" || day > daysInMonth(year, month) {
+		return 0, valueError(Date, "Unable to coerce '%s' to a formatted date (long)", text)
+	}
+	days := DaysFromCivil(year, month, day) + dateEpoch
+	switch {
+	case days < 0:
+		return 0, valueError(Date, "Input date %s is less than min supported date -5877641-06-23T00:00Z", text)
+	case days >= 1<<32:
+		return 0, valueError(Date, "Input date %s is greater than max supported date +5881580-07-11T00:00Z", text)
+	}
+	return uint32(days), nil
+}
+
+// parseISODate reads [sign]yyyy-mm-dd from the front of s; the day may be up to 31 in any month.
+func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
+	signed := s != "" && (s[0] == '-' || s[0] == '+')
+	digits := s
+	if signed {
+		digits = s[1:]
+	}
+	n := 0
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	if n < 4 || n > 9 || (n > 4) != (signed && s[0] == '+') && !(signed && s[0] == '-') {
+		return 0, 0, 0, "", false
+	}
+	year, _ = strconv.ParseInt(digits[:n], 10, 64)
+	if signed && s[0] == '-' {
+		year = -year
+	}
+	rest = digits[n:]
+	if len(rest) < 6 || rest[0] != '-' || rest[3] != '-' || !allDigits(rest[1:3]) || !allDigits(rest[4:6]) {
+		return 0, 0, 0, "", false
+	}
+	month, day = int(rest[1]-'0')*10+int(rest[2]-'0'), int(rest[4]-'0')*10+int(rest[5]-'0')
+	return year, month, day, rest[6:], month >= 1 && month <= 12 && day >= 1 && day <= 31
+}
+
+func isWholeNumber(s string) bool { return allDigits(strings.TrimPrefix(s, "-")) }
+
+// ParseTime reads a time of day: hh:mm:ss[.fffffffff], or the number of nanoseconds itself.
+func ParseTime(text string) (int64, error) {
+	if isWholeNumber(text) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n >= dayNanosLimit {
+			return 0, valueError(Time, "Unable to make long (for time) from: '%s'", text)
+		}
+		return n, nil
+	}
+	nanos, ok := parseClock(strings.TrimSpace(text))
+	if !ok {
+		return 0, valueError(Time, "(TimeType) Unable to coerce '%s' to a formatted time (long)", text)
+	}
+	return nanos, nil
+}
+
+func parseClock(s string) (int64, bool) {
+	hours, s, ok1 := strings.Cut(s, ":")
+	minutes, s, ok2 := strings.Cut(s, ":")
+	seconds, fraction, hasFraction := strings.Cut(s, ".")
+	if !ok1 || !ok2 {
+		return 0, false
+	}
+	h, ok1 := clockPart(hours, 24)
+	m, ok2 := clockPart(minutes, 60)
+	sec, ok3 := clockPart(seconds, 60)
+	nanos, ok4 := int64(0), true
+	if hasFraction {
+		nanos, ok4 = fractionNanos(fraction)
+	}
+	return h*nanosPerHour + m*nanosPerMinute + sec*nanosPerSecond + nanos, ok1 && ok2 && ok3 && ok4
+}
+
+func clockPart(s string, limit int64) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return n, err == nil && allDigits(s) && n < limit
+}
+
+// fractionNanos reads one to nine digits behind the point of a second.
+func fractionNanos(s string) (int64, bool) {
+	if !allDigits(s) || len(s) > 9 {
+		return 0, false
+	}
+	n, _ := strconv.ParseInt(s, 10, 64)
+	for range 9 - len(s) {
+		n *= 10
+	}
+	return n, true
+}
+
+func valueError(k Kind, format string, args ...any) error {
+	return &ValueError{Type: Native(k), Reason: fmt.Sprintf(format, args...)}
+}
+
+// appendPadded appends n with zeros in front up to width digits.
+func appendPadded(dst []byte, n int64, width int) []byte {
+	var buf [20]byte
+	digits := strconv.AppendInt(buf[:0], n, 10)
+	for range width - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
+}
+
+// AppendTimeText appends a time of day as CQL prints it: hh:mm:ss.fffffffff.
+func AppendTimeText(dst []byte, nanos int64) []byte {
+	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
+	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')
+	dst = append(appendPadded(dst, nanos/nanosPerSecond%60, 2), '.')
+	return appendPadded(dst, nanos%nanosPerSecond, 9)
+}

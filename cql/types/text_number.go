@@ -1,0 +1,199 @@
+package types
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+func (t *Type) floatFromText(text string) ([]byte, error) {
+	bits, word := 64, "double"
+	if t.kind == Float {
+		bits, word = 32, "float"
+	}
+	f, ok := specialFloat(text)
+	if !ok {
+		if !isDecimalText(text) {
+			return nil, valueError(t.kind, "Unable to make %s from '%s'", word, text)
+		}
+		// Beyond the range the nearest value is an infinity, as in Java.
+		f, _ = strconv.ParseFloat(text, bits)
+	}
+	if t.kind == Float {
+		return appendBE32(nil, floatBits32(float32(f))), nil
+	}
+	return appendBE64(nil, floatBits64(f)), nil
+}
+
+func specialFloat(text string) (float64, bool) {
+	switch strings.ToLower(text) {
+	case "nan", "-nan":
+		return math.NaN(), true
+	case "infinity":
+		return math.Inf(1), true
+	case "-infinity":
+		return math.Inf(-1), true
+	}
+	return 0, false
+}
+
+// floatBits32 are the bits of f, of the one NaN Java writes when it is one.
+func floatBits32(f float32) uint32 {
+	if f != f {
+		return 0x7FC00000
+	}
+	return math.Float32bits(f)
+}
+
+func floatBits64(f float64) uint64 {
+	if f != f {
+		return 0x7FF8000000000000
+	}
+	return math.Float64bits(f)
+}
+
+// isDecimalText accepts [-]digits[.digits][e[±]digits], with digits on one side of the point.
+func isDecimalText(s string) bool {
+	_, _, _, ok := splitDecimal(s)
+	return ok
+}
+
+// splitDecimal takes a decimal apart: its sign and digits without the point, how many of them stand
+// behind the point, and the exponent's text.
+func splitDecimal(s string) (digits string, point int, exponent string, ok bool) {
+	mantissa, hasExponent := s, false
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		mantissa, exponent, hasExponent = s[:i], s[i+1:], true
+	}
+	sign := ""
+	if mantissa != "" && (mantissa[0] == '-' || mantissa[0] == '+') {
+		sign, mantissa = strings.TrimPrefix(mantissa[:1], "+"), mantissa[1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits = whole + fraction
+	unsigned := strings.TrimLeft(exponent, "+-")
+	if !allDigits(digits) || hasExponent && (!allDigits(unsigned) || len(exponent)-len(unsigned) > 1) {
+		return "", 0, "", false
+	}
+	return sign + digits, len(fraction), exponent, true
+}
+
+// decimalFromText keeps the scale as it is written: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3.
+func decimalFromText(text string) ([]byte, error) {
+	digits, point, exponent, ok := splitDecimal(text)
+	if !ok || len(digits) > literalDigitsMax {
+		return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
+	}
+	scale := int64(point)
+	if exponent != "" {
+		e, err := strconv.ParseInt(exponent, 10, 64)
+		if err != nil || e > math.MaxInt32+1 || e < -math.MaxInt32 {
+			return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
+		}
+		scale -= e
+	}
+	if scale != int64(int32(scale)) {
+		return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
+	}
+	x, _ := new(big.Int).SetString(digits, 10)
+	return appendBig(appendBE32(nil, uint32(scale)), x), nil
+}
+
+// appendFloatText appends f as Java prints it: at least one digit on either side of the point, and
+// an exponent below 10^-3 and from 10^7 on. bits is 32 or 64.
+func appendFloatText(dst []byte, f float64, bits int) []byte {
+	switch {
+	case f != f:
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	if a := math.Abs(f); a == 0 || a >= 1e-3 && a < 1e7 {
+		start := len(dst)
+		dst = strconv.AppendFloat(dst, f, 'f', -1, bits)
+		if bytes.IndexByte(dst[start:], '.') < 0 {
+			dst = append(dst, ".0"...)
+		}
+		return dst
+	}
+	var buf [32]byte
+	b := strconv.AppendFloat(buf[:0], f, 'e', -1, bits)
+	if bytes.IndexByte(b, '.') < 0 {
+		b = twoDigits(buf[:0], f, bits)
+	}
+	mantissa, exponent, _ := bytes.Cut(b, []byte{'e'})
+	dst = append(append(dst, mantissa...), 'E')
+	n, _ := strconv.Atoi(string(exponent))
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+// twoDigits prints f, for which one digit is enough, with two: the two nearest to it when they read
+// back as f, which they may fail to for no float that is not near zero.
+func twoDigits(buf []byte, f float64, bits int) []byte {
+	b := strconv.AppendFloat(buf, f, 'e', 1, bits)
+	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
+		return b
+	}
+	one := strconv.FormatFloat(f, 'e', -1, bits)
+	i := strings.IndexByte(one, 'e')
+	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)
+}
+
+// appendDecimalText appends a decimal as Java's BigDecimal.toString does: plain while the scale is
+// not negative and the number not below 10^-6, else with an exponent.
+func appendDecimalText(dst, wire []byte) []byte {
+	scale := int64(int32(be32(wire)))
+	unscaled := wire[4:]
+	var buf [40]byte
+	var digits []byte
+	if len(unscaled) <= 8 && len(unscaled) > 0 {
+		digits = strconv.AppendInt(buf[:0], signExtend(unscaled), 10)
+	} else {
+		digits = decodeBig(unscaled).Append(buf[:0], 10)
+	}
+	if digits[0] == '-' {
+		dst, digits = append(dst, '-'), digits[1:]
+	}
+	n := int64(len(digits))
+	adjusted := n - 1 - scale
+	if scale >= 0 && adjusted >= -6 {
+		switch whole := n - scale; {
+		case scale == 0:
+			return append(dst, digits...)
+		case whole > 0:
+			dst = append(append(dst, digits[:whole]...), '.')
+			return append(dst, digits[whole:]...)
+		default:
+			dst = append(dst, "0."...)
+			for range -whole {
+				dst = append(dst, '0')
+			}
+			return append(dst, digits...)
+		}
+	}
+	dst = append(dst, digits[0])
+	if n > 1 {
+		dst = append(append(dst, '.'), digits[1:]...)
+	}
+	if adjusted == 0 {
+		return dst
+	}
+	dst = append(dst, 'E')
+	if adjusted > 0 {
+		dst = append(dst, '+')
+	}
+	return strconv.AppendInt(dst, adjusted, 10)
+}
+
+// signExtend reads up to eight bytes of two's complement, at least one.
+func signExtend(b []byte) int64 {
+	v := int64(int8(b[0]))
+	for _, c := range b[1:] {
+		v = v<<8 | int64(c)
+	}
+	return v
+}

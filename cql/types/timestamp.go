@@ -1,0 +1,255 @@
+package types
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseTimestamp reads a timestamp: a whole number is milliseconds since 1970 itself; else a date,
+// optionally a time behind a T or one space, and optionally a zone:
+//
+//	2020-01-02
+//	2020-1-2 3:4            one digit is enough when there is a time
+//	2020-01-02T03:04:05.678901
+//	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names behind a space)
+//
+// Without a zone it is UTC. As in Cassandra a day the month does not have becomes its last, and
+// digits beyond milliseconds are dropped. Zone names are those of the IANA database and a few
+// abbreviations; 'now' needs a clock and is the caller's.
+func ParseTimestamp(text string) (int64, error) {
+	if isWholeNumber(text) {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, valueError(Timestamp, "Unable to make long (for date) from: '%s'", text)
+		}
+		return ms, nil
+	}
+	c, rest, ok := parseDateTime(text)
+	if !ok {
+		c, rest, ok = civilTime{}, "", false
+		if year, month, day, r, isDate := parseISODate(text); isDate {
+			c, rest, ok = civilTime{year: year, month: month, day: day}, r, true
+		}
+	}
+	if ok {
+		if ms, ok := c.millis(rest); ok {
+			return ms, nil
+		}
+	}
+	return 0, valueError(Timestamp, "Unable to parse a date/time from '%s'", text)
+}
+
+// civilTime is a date and the nanoseconds since its midnight, of no zone yet.
+type civilTime struct {
+	year       int64
+	month, day int
+	nanos      int64
+}
+
+// millis is the instant the civil time is in the zone that is left of the text.
+func (c civilTime) millis(zone string) (int64, bool) {
+	day := min(c.day, daysInMonth(c.year, c.month))
+	ms, ok := millisFrom(DaysFromCivil(c.year, c.month, day), c.nanos/nanosPerMilli)
+	if !ok || zone == "" {
+		return ms, ok
+	}
+	offset, ok := parseOffset(zone)
+	if !ok {
+		name, spaced := strings.CutPrefix(zone, " ")
+		if !spaced {
+			return 0, false
+		}
+		if offset, ok = parseOffset(name); !ok {
+			return c.inZone(name, day)
+		}
+	}
+	shifted := ms - offset
+	return shifted, (shifted > ms) == (offset < 0)
+}
+
+// inZone asks the zone database, which knows years a time.Time can hold.
+func (c civilTime) inZone(name string, day int) (int64, bool) {
+	if c.year < -290000 || c.year > 290000 {
+		return 0, false
+	}
+	region, ok := zoneRegion(name)
+	if !ok {
+		return 0, false
+	}
+	location, err := time.LoadLocation(region)
+	if err != nil {
+		return 0, false
+	}
+	seconds, nanos := c.nanos/nanosPerSecond, c.nanos%nanosPerSecond
+	at := time.Date(int(c.year), time.Month(c.month), day, 0, 0, int(seconds), int(nanos), location)
+	return floorDiv(at.UnixMicro(), 1000), true
+}
+
+// zoneRegion is the IANA name for a zone name or one of the usual abbreviations, which all follow
+// their region's summer time, as in Java.
+func zoneRegion(name string) (string, bool) {
+	switch name {
+	case "UTC", "GMT", "UT":
+		return "UTC", true
+	case "PST", "PDT":
+		return "America/Los_Angeles", true
+	case "MST", "MDT":
+		return "America/Denver", true
+	case "CST", "CDT":
+		return "America/Chicago", true
+	case "EST", "EDT":
+		return "America/New_York", true
+	case "CET", "CEST":
+		return "Europe/Paris", true
+	case "JST":
+		return "Asia/Tokyo", true
+	}
+	for i := range len(name) {
+		c := name[i] | 0x20
+		if (c < 'a' || c > 'z') && strings.IndexByte("/_-+0123456789", name[i]) < 0 {
+			return "", false
+		}
+	}
+	return name, strings.Contains(name, "/")
+}
+
+// offsetMax is the largest difference from UTC a zone may have, in hours.
+const offsetMax = 18
+
+// parseOffset reads Z, ±hh, ±hhmm or ±hh:mm, in milliseconds east of UTC.
+func parseOffset(s string) (int64, bool) {
+	if s == "Z" {
+		return 0, true
+	}
+	if len(s) < 3 || s[0] != '+' && s[0] != '-' || !allDigits(s[1:3]) {
+		return 0, false
+	}
+	minutes := int64(s[1]-'0')*600 + int64(s[2]-'0')*60
+	rest := strings.TrimPrefix(s[3:], ":")
+	switch {
+	case len(s) == 3:
+	case len(rest) == 2 && allDigits(rest) && rest < "60":
+		minutes += int64(rest[0]-'0')*10 + int64(rest[1]-'0')
+	default:
+		return 0, false
+	}
+	if minutes > offsetMax*60 {
+		return 0, false
+	}
+	if s[0] == '-' {
+		minutes = -minutes
+	}
+	return minutes * 60000, true
+}
+
+// parseDateTime reads a date and a time from the front of s; the rest is the zone.
+func parseDateTime(s string) (c civilTime, rest string, ok bool) {
+	p := numberParser{rest: s}
+	c.year = p.number(999999999)
+	p.expect('-')
+	c.month = int(p.number(12))
+	p.expect('-')
+	c.day = int(p.number(31))
+	if p.bad || c.year < 1 || c.month < 1 || c.day < 1 || !p.next('T') && !p.next(' ') {
+		return c, "", false
+	}
+	hours := p.number(24)
+	p.expect(':')
+	minutes := p.number(59)
+	var seconds, fraction int64
+	if p.next(':') {
+		seconds = p.number(59)
+		if p.next('.') {
+			fraction = p.fraction()
+		}
+	}
+	c.nanos = hours*nanosPerHour + minutes*nanosPerMinute + seconds*nanosPerSecond + fraction
+	return c, p.rest, !p.bad && c.nanos <= nanosPerDay // 24:00 is the next day's midnight
+}
+
+type numberParser struct {
+	rest string
+	bad  bool
+}
+
+func (p *numberParser) next(c byte) bool {
+	if p.rest != "" && p.rest[0] == c {
+		p.rest = p.rest[1:]
+		return true
+	}
+	return false
+}
+
+func (p *numberParser) expect(c byte) {
+	if !p.next(c) {
+		p.bad = true
+	}
+}
+
+func (p *numberParser) digits() string {
+	n := 0
+	for n < len(p.rest) && p.rest[n] >= '0' && p.rest[n] <= '9' {
+		n++
+	}
+	d := p.rest[:n]
+	p.rest = p.rest[n:]
+	return d
+}
+
+func (p *numberParser) number(upper int64) int64 {
+	n, err := strconv.ParseInt(p.digits(), 10, 64)
+	if err != nil || n > upper {
+		p.bad = true
+		return 0
+	}
+	return n
+}
+
+// fraction reads up to nine digits, none of them needed.
+func (p *numberParser) fraction() int64 {
+	d := p.digits()
+	if d == "" {
+		return 0
+	}
+	n, ok := fractionNanos(d)
+	p.bad = p.bad || !ok
+	return n
+}
+
+// AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus beyond the year 9999.
+func AppendDateText(dst []byte, date uint32) []byte {
+	year, month, day := CivilFromDays(int64(date) - dateEpoch)
+	if year < 0 {
+		dst = append(dst, '-')
+		year = -year
+	} else if year > 9999 {
+		dst = append(dst, '+')
+	}
+	return appendCivil(dst, year, month, day)
+}
+
+func appendCivil(dst []byte, year int64, month, day int) []byte {
+	dst = append(appendPadded(dst, year, 4), '-')
+	dst = append(appendPadded(dst, int64(month), 2), '-')
+	return appendPadded(dst, int64(day), 2)
+}
+
+// AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds, separator
+// being T, or a space in JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
+func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
+	days := floorDiv(ms, millisPerDay)
+	rest := ms - days*millisPerDay
+	year, month, day := CivilFromDays(days)
+	if year < 1 {
+		year = 1 - year
+	}
+	if year > 9999 {
+		dst = append(dst, '+')
+	}
+	dst = append(appendCivil(dst, year, month, day), separator)
+	dst = append(appendPadded(dst, rest/3600000, 2), ':')
+	dst = append(appendPadded(dst, rest/60000%60, 2), ':')
+	dst = append(appendPadded(dst, rest/1000%60, 2), '.')
+	return append(appendPadded(dst, rest%1000, 3), 'Z')
+}
