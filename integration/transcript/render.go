@@ -26,7 +26,10 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		pages = append(pages, rq.render(a))
+		// Whether rows that end with a page are followed by an empty one is the server's choice.
+		if len(pages) == 0 || len(a.Rows) > 0 || a.Err != nil {
+			pages = append(pages, rq.render(a))
+		}
 		if a.PagingState == nil {
 			return strings.Join(pages, "\n-- next page\n"), nil
 		}
