@@ -197,3 +197,7 @@ func signExtend(b []byte) int64 {
 	}
 	return v
 }
+
+func float64FromBits(v uint64) float64 { return math.Float64frombits(v) }
+
+func float32FromBits(v uint32) float32 { return math.Float32frombits(v) }

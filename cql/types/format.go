@@ -1,0 +1,202 @@
+package types
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"strconv"
+
+	"cqld/internal/wire"
+)
+
+// AppendLiteral appends a value as a CQL literal that FromLiteral, or a collection literal, reads
+// back; it is what Cassandra prints. Null, and the empty value of a type whose values are not text,
+// are "null". Bytes that are not a value of the type are printed as a blob.
+func (t *Type) AppendLiteral(dst, wire []byte) []byte {
+	switch {
+	case wire == nil:
+		return append(dst, "null"...)
+	case len(wire) == 0 && t.EmptyIsNull():
+		return append(dst, "null"...)
+	case t.Validate(wire) != nil:
+		return appendBlobText(dst, wire)
+	}
+	switch t.kind {
+	case Ascii, Text:
+		return appendQuoted(dst, wire)
+	case Date, Inet, Time, Timestamp:
+		return append(t.appendScalarText(append(dst, '\''), wire), '\'')
+	case List, Vector:
+		return t.appendLiterals(dst, wire, '[', ']')
+	case Set, Map:
+		return t.appendLiterals(dst, wire, '{', '}')
+	case Tuple:
+		return t.appendLiterals(dst, wire, '(', ')')
+	case UDT:
+		return t.appendFieldLiterals(dst, wire)
+	}
+	return t.appendScalarText(dst, wire)
+}
+
+// AppendText appends a value as AppendLiteral does, but without quotes around scalars: the form of
+// messages and of a cast to text. The empty value is no text.
+func (t *Type) AppendText(dst, wire []byte) []byte {
+	switch {
+	case wire == nil:
+		return append(dst, "null"...)
+	case len(wire) == 0 && t.kind < List:
+		return dst
+	case t.kind >= List:
+		return t.AppendLiteral(dst, wire)
+	case t.Validate(wire) != nil:
+		return appendBlobText(dst, wire)
+	}
+	return t.appendScalarText(dst, wire)
+}
+
+// appendScalarText takes a valid, non-empty value of a scalar type.
+func (t *Type) appendScalarText(dst, wire []byte) []byte {
+	switch t.kind {
+	case Ascii, Text:
+		return append(dst, wire...)
+	case Bigint, Counter, Int, Smallint, Tinyint:
+		return strconv.AppendInt(dst, signExtend(wire), 10)
+	case Boolean:
+		return strconv.AppendBool(dst, wire[0] != 0)
+	case Date:
+		return AppendDateText(dst, be32(wire))
+	case Decimal:
+		return appendDecimalText(dst, wire)
+	case Double:
+		return appendFloatText(dst, float64FromBits(be64(wire)), 64)
+	case Duration:
+		d, _ := DecodeDuration(wire)
+		return d.AppendText(dst)
+	case Float:
+		return appendFloatText(dst, float64(float32FromBits(be32(wire))), 32)
+	case Inet:
+		return appendInetText(dst, wire)
+	case Time:
+		return AppendTimeText(dst, int64(be64(wire)))
+	case Timestamp:
+		return AppendTimestampText(dst, int64(be64(wire)), 'T')
+	case Timeuuid, UUID:
+		return appendUUIDText(dst, wire)
+	case Varint:
+		if len(wire) <= 8 {
+			return strconv.AppendInt(dst, signExtend(wire), 10)
+		}
+		return decodeBig(wire).Append(dst, 10)
+	}
+	return appendBlobText(dst, wire)
+}
+
+func appendBlobText(dst, wire []byte) []byte {
+	return hex.AppendEncode(append(dst, "0x"...), wire)
+}
+
+func appendQuoted(dst, text []byte) []byte {
+	dst = append(dst, '\'')
+	for _, c := range text {
+		if c == '\'' {
+			dst = append(dst, '\'')
+		}
+		dst = append(dst, c)
+	}
+	return append(dst, '\'')
+}
+
+// appendInetText spells IPv6 as Java does: eight groups, none left out.
+func appendInetText(dst, wire []byte) []byte {
+	a, _ := netip.AddrFromSlice(wire)
+	a = a.Unmap()
+	if a.Is4() {
+		return a.AppendTo(dst)
+	}
+	for i := 0; i < 16; i += 2 {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendUint(dst, uint64(be16(wire[i:])), 16)
+	}
+	return dst
+}
+
+func appendUUIDText(dst, wire []byte) []byte {
+	for i, end := range []int{4, 6, 8, 10, 16} {
+		start := 0
+		if i > 0 {
+			dst = append(dst, '-')
+			start = 2 + 2*i
+		}
+		dst = hex.AppendEncode(dst, wire[start:end])
+	}
+	return dst
+}
+
+func (t *Type) appendLiterals(dst, b []byte, open, end byte) []byte {
+	dst = append(dst, open)
+	for i, part := range t.parts(b) {
+		switch {
+		case t.kind == Map && i%2 == 1:
+			dst = append(dst, ": "...)
+		case i > 0:
+			dst = append(dst, ", "...)
+		}
+		dst = t.partType(i).AppendLiteral(dst, part)
+	}
+	return append(dst, end)
+}
+
+func (t *Type) appendFieldLiterals(dst, b []byte) []byte {
+	dst = append(dst, '{')
+	for i, part := range t.parts(b) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(append(dst, QuoteName(t.fields[i])...), ": "...)
+		dst = t.elems[i].AppendLiteral(dst, part)
+	}
+	return append(dst, '}')
+}
+
+// partType is the type of the i-th part as parts numbers them.
+func (t *Type) partType(i int) *Type {
+	switch t.kind {
+	case Map:
+		return t.elems[i%2]
+	case Tuple, UDT:
+		return t.elems[i]
+	}
+	return t.elems[0]
+}
+
+// parts are the parts of a valid value: elements, keys and values by turns, or the fields that are
+// there. A null field is nil.
+func (t *Type) parts(b []byte) func(yield func(int, []byte) bool) {
+	return func(yield func(int, []byte) bool) {
+		c := wire.NewCursor(b)
+		n := len(t.elems)
+		switch t.kind {
+		case List, Set, Map:
+			n *= c.IntCount(4 * n)
+		case Vector:
+			n = t.dims
+		}
+		for i := range n {
+			if c.Len() == 0 && (t.kind == Tuple || t.kind == UDT) {
+				return
+			}
+			v := t.nextPart(&c)
+			if c.Err() != nil || !yield(i, v) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Type) nextPart(c *wire.Cursor) []byte {
+	if t.kind == Vector {
+		return t.vectorElement(c)
+	}
+	return c.Bytes()
+}

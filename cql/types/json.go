@@ -1,0 +1,150 @@
+package types
+
+import "unicode/utf8"
+
+// AppendJSON appends a value as SELECT JSON and to_json print it. The value must be valid. Null and
+// floats JSON does not have are null; the empty value of a number or the like is "".
+func (t *Type) AppendJSON(dst, wire []byte) []byte {
+	switch {
+	case wire == nil:
+		return append(dst, "null"...)
+	case len(wire) == 0 && t.EmptyIsNull():
+		return append(dst, `""`...)
+	case t.Validate(wire) != nil:
+		return append(appendBlobText(append(dst, '"'), wire), '"')
+	}
+	switch t.kind {
+	case Bigint, Boolean, Counter, Decimal, Int, Smallint, Tinyint, Varint:
+		return t.appendScalarText(dst, wire)
+	case Double, Float:
+		return t.appendJSONFloat(dst, wire)
+	case Ascii, Text:
+		return appendJSONString(dst, wire)
+	case Timestamp:
+		return append(AppendTimestampText(append(dst, '"'), int64(be64(wire)), ' '), '"')
+	case List, Set, Tuple, Vector:
+		return t.appendJSONArray(dst, wire)
+	case Map:
+		return t.appendJSONMap(dst, wire)
+	case UDT:
+		return t.appendJSONFields(dst, wire)
+	}
+	return append(t.appendScalarText(append(dst, '"'), wire), '"')
+}
+
+func (t *Type) appendJSONFloat(dst, wire []byte) []byte {
+	start := len(dst)
+	dst = t.appendScalarText(dst, wire)
+	if c := dst[len(dst)-1]; c == 'N' || c == 'y' { // NaN, Infinity
+		return append(dst[:start], "null"...)
+	}
+	return dst
+}
+
+func (t *Type) appendJSONArray(dst, wire []byte) []byte {
+	dst = append(dst, '[')
+	n := 0
+	for i, part := range t.parts(wire) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = t.partType(i).AppendJSON(dst, part)
+		n++
+	}
+	if t.kind == Tuple {
+		for ; n < len(t.elems); n++ {
+			if n > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = append(dst, "null"...)
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendJSONMap makes a string of every key: one that JSON has as a string stays, another is quoted.
+func (t *Type) appendJSONMap(dst, wire []byte) []byte {
+	dst = append(dst, '{')
+	var key []byte
+	for i, part := range t.parts(wire) {
+		if i%2 == 1 {
+			dst = t.elems[1].AppendJSON(append(dst, ": "...), part)
+			continue
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		key = t.elems[0].AppendJSON(key[:0], part)
+		if key[0] == '"' {
+			dst = append(dst, key...)
+		} else {
+			dst = appendJSONString(dst, key)
+		}
+	}
+	return append(dst, '}')
+}
+
+// appendJSONFields names all fields, also those a value written before ALTER TYPE does not have.
+func (t *Type) appendJSONFields(dst, wire []byte) []byte {
+	dst = append(dst, '{')
+	n := 0
+	field := func(i int, part []byte) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(AppendJSONName(dst, t.fields[i]), ": "...)
+		dst = t.elems[i].AppendJSON(dst, part)
+	}
+	for i, part := range t.parts(wire) {
+		field(i, part)
+		n++
+	}
+	for ; n < len(t.elems); n++ {
+		field(n, nil)
+	}
+	return append(dst, '}')
+}
+
+// AppendJSONName appends the name of a column or field as a key of a JSON object: a name that needs
+// its case kept has its double quotes inside the string, so that INSERT JSON reads it back.
+func AppendJSONName(dst []byte, name string) []byte {
+	for i := range len(name) {
+		if c := name[i]; c >= 'A' && c <= 'Z' {
+			return appendJSONString(dst, []byte(`"`+name+`"`))
+		}
+	}
+	return appendJSONString(dst, []byte(name))
+}
+
+func appendJSONString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRune(s[i:])
+			dst = utf8.AppendRune(dst, r) // what is not UTF-8 becomes U+FFFD
+			i += size
+			continue
+		}
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\b':
+			dst = append(dst, '\\', 'b')
+		case c == '\f':
+			dst = append(dst, '\\', 'f')
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c == '\r':
+			dst = append(dst, '\\', 'r')
+		case c == '\t':
+			dst = append(dst, '\\', 't')
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', '0'+c>>4, "0123456789ABCDEF"[c&0xF])
+		default:
+			dst = append(dst, c)
+		}
+		i++
+	}
+	return append(dst, '"')
+}
