@@ -100,6 +100,7 @@ type request struct {
 	pageSize int
 	mask     map[string]bool
 	raw      bool
+	header   bool
 	prepared bool
 	options  cqlclient.Options
 }
@@ -177,6 +178,8 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			}
 		case "raw":
 			rq.raw = true
+		case "header":
+			rq.header = true
 		case "prepared":
 			rq.prepared = true
 		case "ts":

@@ -50,7 +50,9 @@ func (rq *request) render(a *cqlclient.Answer) string {
 	}
 	var out []string
 	for _, w := range a.Warnings {
-		out = append(out, "warning: "+w)
+		if !strings.HasPrefix(w, rareWarning) {
+			out = append(out, "warning: "+w)
+		}
 	}
 	switch a.Kind {
 	case cqlclient.Failed:
@@ -77,12 +79,18 @@ func renderError(e *cqlclient.Error) string {
 	return e.Error()
 }
 
+// rareWarning begins the warning that Cassandra gives with the first statement prepared after USE only.
+const rareWarning = "`USE <keyspace>` with prepared statements"
+
 func (rq *request) rows(a *cqlclient.Answer) []string {
 	head := make([]string, len(a.Columns))
 	for i, c := range a.Columns {
 		head[i] = c.Name + " " + c.Type.String()
 	}
 	out := []string{strings.Join(head, " | ")}
+	if rq.header {
+		return out
+	}
 	for _, row := range a.Rows {
 		cells := make([]string, len(row))
 		for i, b := range row {
@@ -118,8 +126,5 @@ func describePrepared(c *cqlclient.Conn, statement string) (string, error) {
 		return "[" + strings.Join(out, ", ") + "]"
 	}
 	text := fmt.Sprintf("binds %s key %v\nresult %s", columns(a.Prepared.Binds), a.Prepared.KeyIndexes, columns(a.Prepared.Result))
-	for _, w := range a.Warnings {
-		text = "warning: " + w + "\n" + text
-	}
 	return text, nil
 }
