@@ -4,8 +4,6 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"strconv"
-
-	"cqld/internal/wire"
 )
 
 // AppendLiteral appends a value as a CQL literal that FromLiteral, or a collection literal, reads
@@ -135,68 +133,27 @@ func appendUUIDText(dst, wire []byte) []byte {
 
 func (t *Type) appendLiterals(dst, b []byte, open, end byte) []byte {
 	dst = append(dst, open)
-	for i, part := range t.parts(b) {
+	for p := t.Parts(b); p.Next(); {
+		i := p.Index()
 		switch {
 		case t.kind == Map && i%2 == 1:
 			dst = append(dst, ": "...)
 		case i > 0:
 			dst = append(dst, ", "...)
 		}
-		dst = t.partType(i).AppendLiteral(dst, part)
+		dst = p.Type().AppendLiteral(dst, p.Bytes())
 	}
 	return append(dst, end)
 }
 
 func (t *Type) appendFieldLiterals(dst, b []byte) []byte {
 	dst = append(dst, '{')
-	for i, part := range t.parts(b) {
-		if i > 0 {
+	for p := t.Parts(b); p.Next(); {
+		if p.Index() > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = append(append(dst, QuoteName(t.fields[i])...), ": "...)
-		dst = t.elems[i].AppendLiteral(dst, part)
+		dst = append(append(dst, QuoteName(t.fields[p.Index()])...), ": "...)
+		dst = p.Type().AppendLiteral(dst, p.Bytes())
 	}
 	return append(dst, '}')
-}
-
-// partType is the type of the i-th part as parts numbers them.
-func (t *Type) partType(i int) *Type {
-	switch t.kind {
-	case Map:
-		return t.elems[i%2]
-	case Tuple, UDT:
-		return t.elems[i]
-	}
-	return t.elems[0]
-}
-
-// parts are the parts of a valid value: elements, keys and values by turns, or the fields that are
-// there. A null field is nil.
-func (t *Type) parts(b []byte) func(yield func(int, []byte) bool) {
-	return func(yield func(int, []byte) bool) {
-		c := wire.NewCursor(b)
-		n := len(t.elems)
-		switch t.kind {
-		case List, Set, Map:
-			n *= c.IntCount(4 * n)
-		case Vector:
-			n = t.dims
-		}
-		for i := range n {
-			if c.Len() == 0 && (t.kind == Tuple || t.kind == UDT) {
-				return
-			}
-			v := t.nextPart(&c)
-			if c.Err() != nil || !yield(i, v) {
-				return
-			}
-		}
-	}
-}
-
-func (t *Type) nextPart(c *wire.Cursor) []byte {
-	if t.kind == Vector {
-		return t.vectorElement(c)
-	}
-	return c.Bytes()
 }

@@ -44,12 +44,11 @@ func (t *Type) appendJSONFloat(dst, wire []byte) []byte {
 func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 	dst = append(dst, '[')
 	n := 0
-	for i, part := range t.parts(wire) {
-		if i > 0 {
+	for p := t.Parts(wire); p.Next(); n++ {
+		if n > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = t.partType(i).AppendJSON(dst, part)
-		n++
+		dst = p.Type().AppendJSON(dst, p.Bytes())
 	}
 	if t.kind == Tuple {
 		for ; n < len(t.elems); n++ {
@@ -66,15 +65,15 @@ func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	var key []byte
-	for i, part := range t.parts(wire) {
-		if i%2 == 1 {
-			dst = t.elems[1].AppendJSON(append(dst, ": "...), part)
+	for p := t.Parts(wire); p.Next(); {
+		if p.Index()%2 == 1 {
+			dst = t.elems[1].AppendJSON(append(dst, ": "...), p.Bytes())
 			continue
 		}
-		if i > 0 {
+		if p.Index() > 0 {
 			dst = append(dst, ", "...)
 		}
-		key = t.elems[0].AppendJSON(key[:0], part)
+		key = t.elems[0].AppendJSON(key[:0], p.Bytes())
 		if key[0] == '"' {
 			dst = append(dst, key...)
 		} else {
@@ -95,9 +94,8 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 		dst = append(AppendJSONName(dst, t.fields[i]), ": "...)
 		dst = t.elems[i].AppendJSON(dst, part)
 	}
-	for i, part := range t.parts(wire) {
-		field(i, part)
-		n++
+	for p := t.Parts(wire); p.Next(); n++ {
+		field(n, p.Bytes())
 	}
 	for ; n < len(t.elems); n++ {
 		field(n, nil)

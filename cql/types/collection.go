@@ -1,0 +1,265 @@
+package types
+
+import (
+	"slices"
+
+	"cqld/internal/wire"
+)
+
+// Parts walks the parts of a value without allocating: the elements of a list, set or vector, keys
+// and values by turns of a map, the fields that are there of a tuple or UDT.
+//
+//	for p := t.Parts(v); p.Next(); {
+//		use(p.Index(), p.Type(), p.Bytes())
+//	}
+//
+// It stops at bytes that are no value of the type, and Err says so.
+type Parts struct {
+	t     *Type
+	c     wire.Cursor
+	n     int
+	i     int
+	bytes []byte
+}
+
+// Parts begins a walk over b, which the slices it gives point into. Null and empty have no parts.
+func (t *Type) Parts(b []byte) Parts {
+	p := Parts{t: t, c: wire.NewCursor(b), n: len(t.elems), i: -1}
+	switch {
+	case len(b) == 0:
+		p.n = 0
+	case t.IsCollection():
+		p.n *= p.c.IntCount(4 * p.n)
+	case t.kind == Vector:
+		p.n = t.dims
+	}
+	return p
+}
+
+// Next goes to the next part and says whether there is one.
+func (p *Parts) Next() bool {
+	if p.i+1 >= p.n || p.c.Err() != nil {
+		return false
+	}
+	switch p.t.kind {
+	case Vector:
+		p.bytes = p.t.vectorElement(&p.c)
+	case Tuple, UDT:
+		if p.c.Len() == 0 {
+			return false
+		}
+		p.bytes = p.c.Bytes()
+	default:
+		p.bytes = p.c.Bytes()
+	}
+	p.i++
+	return p.c.Err() == nil
+}
+
+// Len is the number of parts; of a tuple or UDT, the number it may have.
+func (p *Parts) Len() int { return p.n }
+
+// Index counts the parts from 0.
+func (p *Parts) Index() int { return p.i }
+
+// Bytes is the part's wire form; nil is null, which only a field may be.
+func (p *Parts) Bytes() []byte { return p.bytes }
+
+// Type is the part's type.
+func (p *Parts) Type() *Type { return p.t.partType(p.i) }
+
+// Err is not nil when the value ended before its parts did.
+func (p *Parts) Err() error {
+	if p.c.Err() != nil {
+		return p.t.malformed("Not enough bytes to read a %s", p.t)
+	}
+	return nil
+}
+
+// partType is the type of the i-th part.
+func (t *Type) partType(i int) *Type {
+	switch t.kind {
+	case Map:
+		return t.elems[i%2]
+	case Tuple, UDT:
+		return t.elems[i]
+	}
+	return t.elems[0]
+}
+
+// Len is the number of elements, entries or fields of a value.
+func (t *Type) Len(b []byte) int {
+	p := t.Parts(b)
+	if t.kind == Map {
+		return p.n / 2
+	}
+	return p.n
+}
+
+// At is the i-th element of a list or vector or field of a tuple or UDT; ok is false when there is
+// none. A null field is nil and there.
+func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
+	if i < 0 {
+		return nil, false
+	}
+	for p := t.Parts(b); p.Next(); {
+		if p.Index() == i {
+			return p.Bytes(), true
+		}
+	}
+	return nil, (t.kind == Tuple || t.kind == UDT) && i < len(t.elems)
+}
+
+// FieldIndex is where a UDT has the field of that name, or -1.
+func (t *Type) FieldIndex(name string) int { return slices.Index(t.fields, name) }
+
+// Lookup finds key in a map and gives its value, or in a set and gives the element.
+func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
+	for p := t.Parts(b); p.Next(); {
+		if t.elems[0].Compare(p.Bytes(), key) != 0 {
+			if t.kind == Map {
+				p.Next()
+			}
+			continue
+		}
+		if t.kind == Map {
+			p.Next()
+		}
+		return p.Bytes(), p.Err() == nil
+	}
+	return nil, false
+}
+
+// Contains says whether a list or set has the element, or a map the value.
+func (t *Type) Contains(b, element []byte) bool {
+	for p := t.Parts(b); p.Next(); {
+		if t.kind == Map && !p.Next() {
+			break
+		}
+		if p.Type().Compare(p.Bytes(), element) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendParts builds a value of its parts, as Parts gives them, and appends it. The elements of a
+// set and the entries of a map are put in the type's order, and of equal ones the last stays; for
+// that parts is sorted in place. The error is a *MalformedError: a null in a collection or vector,
+// or a number of parts the type does not have.
+func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
+	switch t.kind {
+	case Tuple, UDT:
+		if len(parts) > len(t.elems) {
+			return nil, t.malformed("Expected %d elements for %s but got %d", len(t.elems), t, len(parts))
+		}
+		for _, p := range parts {
+			dst = wire.AppendBytes(dst, p)
+		}
+		return dst, nil
+	case Vector:
+		return t.appendVector(dst, parts)
+	case Map:
+		if len(parts)%2 != 0 {
+			return nil, t.malformed("A map has a value for each key")
+		}
+	}
+	for _, p := range parts {
+		if p == nil {
+			return nil, t.malformed("null is not supported inside collections")
+		}
+	}
+	switch t.kind {
+	case Set:
+		parts = t.sortSet(parts)
+	case Map:
+		parts = t.sortMap(parts)
+	}
+	dst = appendBE32(dst, uint32(len(parts)/len(t.elems)))
+	for _, p := range parts {
+		dst = wire.AppendBytes(dst, p)
+	}
+	return dst, nil
+}
+
+func (t *Type) appendVector(dst []byte, parts [][]byte) ([]byte, error) {
+	if len(parts) != t.dims {
+		return nil, t.malformed("Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
+	}
+	size := vectorElementSize(t.elems[0])
+	for _, p := range parts {
+		switch {
+		case p == nil:
+			return nil, t.malformed("null is not supported inside vectors")
+		case size == 0:
+			dst = wire.AppendUnsignedVint(dst, uint64(len(p)))
+		case len(p) != size:
+			return nil, t.malformed("Not enough bytes to read a %s", t)
+		}
+		dst = append(dst, p...)
+	}
+	return dst, nil
+}
+
+func (t *Type) sortSet(parts [][]byte) [][]byte {
+	slices.SortStableFunc(parts, t.elems[0].Compare)
+	return slices.CompactFunc(parts, func(a, b []byte) bool { return t.elems[0].Compare(a, b) == 0 })
+}
+
+func (t *Type) sortMap(parts [][]byte) [][]byte {
+	entries := make([][2][]byte, 0, len(parts)/2)
+	for i := 0; i < len(parts); i += 2 {
+		entries = append(entries, [2][]byte{parts[i], parts[i+1]})
+	}
+	slices.SortStableFunc(entries, func(a, b [2][]byte) int { return t.elems[0].Compare(a[0], b[0]) })
+	kept := parts[:0]
+	for i, e := range entries {
+		if i+1 < len(entries) && t.elems[0].Compare(e[0], entries[i+1][0]) == 0 {
+			continue
+		}
+		kept = append(kept, e[0], e[1])
+	}
+	return kept
+}
+
+// Normalize is a valid value with the elements of every set and the entries of every map in it in
+// the type's order, once each: what a client sends need not be. It is b itself where that holds.
+func (t *Type) Normalize(b []byte) []byte {
+	if len(b) == 0 || !t.hasSorted() || t.isNormal(b) {
+		return b
+	}
+	var parts [][]byte
+	for p := t.Parts(b); p.Next(); {
+		parts = append(parts, p.Type().Normalize(p.Bytes()))
+	}
+	normal, err := t.AppendParts(make([]byte, 0, len(b)), parts)
+	if err != nil {
+		return b // not a valid value
+	}
+	return normal
+}
+
+func (t *Type) hasSorted() bool {
+	if t.kind == Set || t.kind == Map {
+		return true
+	}
+	return slices.ContainsFunc(t.elems, (*Type).hasSorted)
+}
+
+func (t *Type) isNormal(b []byte) bool {
+	var last []byte
+	for p := t.Parts(b); p.Next(); {
+		v := p.Bytes()
+		part := p.Type()
+		if len(part.elems) > 0 && len(v) > 0 && part.hasSorted() && !part.isNormal(v) {
+			return false
+		}
+		if t.kind == Set || t.kind == Map && p.Index()%2 == 0 {
+			if last != nil && part.Compare(last, v) >= 0 {
+				return false
+			}
+			last = v
+		}
+	}
+	return true
+}
