@@ -14,7 +14,7 @@ type ColumnSelector struct{ Column string }
 // TermSelector is a literal or a bind marker: Term is *Literal or *BindMarker.
 type TermSelector struct{ Term Term }
 
-// CountAll is COUNT(*) or COUNT(1).
+// CountAll is COUNT(*), or COUNT of a constant, which means the same.
 type CountAll struct{}
 
 // FunctionSelector is f(a, b).

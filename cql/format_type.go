@@ -20,7 +20,7 @@ func appendType(dst []byte, t *TypeExpr) []byte {
 	case TypeVector:
 		dst = appendTypeArgs(dst, "vector", t)
 	case TypeUser:
-		dst = appendQualifiedName(dst, QualifiedName{Keyspace: t.Keyspace, Name: t.Name})
+		dst = appendTypeName(dst, QualifiedName{Keyspace: t.Keyspace, Name: t.Name})
 	case TypeCustom:
 		dst = appendString(dst, t.Custom)
 	case TypeInvalid:

@@ -34,7 +34,8 @@ func plainIdentifier(name string) bool {
 			return false
 		}
 	}
-	return !ReservedWord(name)
+	// true and false are not in Cassandra's list, but are read as booleans.
+	return !ReservedWord(name) && name != "true" && name != "false"
 }
 
 func appendIdentifier(dst []byte, name string) []byte {
@@ -62,6 +63,39 @@ func appendQualifiedName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace != "" {
 		dst = appendIdentifier(dst, n.Keyspace)
 		dst = append(dst, '.')
+	}
+	return appendIdentifier(dst, n.Name)
+}
+
+// appendFunctionName appends the name of a function. The keywords that have a
+// syntax of their own are quoted; TOKEN and COUNT, which is to say the
+// functions, are not.
+func appendFunctionName(dst []byte, n QualifiedName) []byte {
+	if n.Keyspace != "" {
+		dst = append(appendIdentifier(dst, n.Keyspace), '.')
+	}
+	switch n.Name {
+	case "token":
+		return append(dst, n.Name...)
+	case "ttl", "writetime", "maxwritetime", "key", "cast", "json", "distinct", "expr":
+		return appendQuoted(dst, n.Name, '"')
+	}
+	return appendIdentifier(dst, n.Name)
+}
+
+// appendTypeName appends the name of a user-defined type: in quotes where it
+// would be read as another type, or is not taken without.
+func appendTypeName(dst []byte, n QualifiedName) []byte {
+	if n.Keyspace != "" {
+		dst = append(appendIdentifier(dst, n.Keyspace), '.')
+	}
+	switch n.Name {
+	case "ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double", "duration", "float",
+		"inet", "int", "smallint", "text", "time", "timestamp", "timeuuid", "tinyint", "uuid", "varchar", "varint",
+		"frozen", "list", "map", "tuple", "vector",
+		"ttl", "count", "writetime", "maxwritetime", "cast", "json", "distinct",
+		"byte", "complex", "enum", "interval", "macaddr", "bitstring":
+		return appendQuoted(dst, n.Name, '"')
 	}
 	return appendIdentifier(dst, n.Name)
 }

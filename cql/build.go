@@ -1,0 +1,229 @@
+package cql
+
+import (
+	"strings"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+// builder turns a parse tree into the AST. It visits the tree in the order of
+// the text, so that bind markers are counted as they stand.
+type builder struct {
+	markers int
+	err     *SyntaxError // the first thing that only looked right
+}
+
+// fail refuses the statement, if nothing refused it before.
+func (b *builder) fail(msg string) {
+	if b.err == nil {
+		b.err = &SyntaxError{Msg: msg}
+	}
+}
+
+func (b *builder) statement(ctx grammar.IStatementContext) Statement {
+	switch c := ctx.GetChild(0).(type) {
+	case *grammar.SelectStatementContext:
+		return b.selectStatement(c)
+	case *grammar.InsertContext:
+		return b.insert(c)
+	case *grammar.UpdateContext:
+		return b.update(c)
+	case *grammar.DeleteContext:
+		return b.delete(c)
+	case *grammar.BatchContext:
+		return b.batch(c)
+	case *grammar.UseContext:
+		return &Use{Keyspace: name(c.Ident())}
+	case *grammar.TruncateContext:
+		return &Truncate{Table: tableName(c.TableName())}
+	case *grammar.CreateContext:
+		return b.create(c)
+	case *grammar.AlterContext:
+		return b.alter(c)
+	case *grammar.DropContext:
+		return b.drop(c)
+	case *grammar.GrantContext:
+		return b.grant(c)
+	case *grammar.RevokeContext:
+		return b.revoke(c)
+	case *grammar.ListContext:
+		return b.list(c)
+	case *grammar.AddIdentityContext:
+		return b.addIdentity(c)
+	case *grammar.DescribeContext:
+		return b.describe(c)
+	}
+	panic("cql: a rule of statement has no builder")
+}
+
+func (b *builder) create(ctx *grammar.CreateContext) Statement {
+	switch c := ctx.GetChild(1).(type) {
+	case *grammar.CreateKeyspaceContext:
+		return &CreateKeyspace{
+			Keyspace:    name(c.Ident()),
+			IfNotExists: c.IfNotExists() != nil,
+			Properties:  b.properties(c.Properties()),
+		}
+	case *grammar.CreateTableContext:
+		return b.createTable(c)
+	case *grammar.CreateTypeContext:
+		return b.createType(c)
+	case *grammar.CreateIndexContext:
+		return b.createIndex(c)
+	case *grammar.CreateMaterializedViewContext:
+		return b.createMaterializedView(c)
+	case *grammar.CreateFunctionContext:
+		return b.createFunction(c)
+	case *grammar.CreateAggregateContext:
+		return b.createAggregate(c)
+	case *grammar.CreateTriggerContext:
+		return &CreateTrigger{
+			IfNotExists: c.IfNotExists() != nil,
+			Name:        name(c.Ident()),
+			Table:       tableName(c.TableName()),
+			Using:       stringText(c.STRING_LITERAL().GetText()),
+		}
+	case *grammar.CreateRoleContext:
+		return &CreateRole{
+			Role:        roleName(c.RoleName()),
+			IfNotExists: c.IfNotExists() != nil,
+			Options:     b.roleOptions(c.AllRoleOption()),
+		}
+	case *grammar.CreateUserContext:
+		return &CreateRole{
+			User:        true,
+			Role:        b.userName(c.UserName(), userNameQuoted),
+			IfNotExists: c.IfNotExists() != nil,
+			Options:     userOptions(c.UserPassword(), c.K_SUPERUSER() != nil, c.K_NOSUPERUSER() != nil),
+		}
+	}
+	panic("cql: a rule of create has no builder")
+}
+
+func (b *builder) alter(ctx *grammar.AlterContext) Statement {
+	switch c := ctx.GetChild(1).(type) {
+	case *grammar.AlterKeyspaceContext:
+		return &AlterKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil, Properties: b.properties(c.Properties())}
+	case *grammar.AlterTableContext:
+		return b.alterTable(c)
+	case *grammar.AlterTypeContext:
+		return b.alterType(c)
+	case *grammar.AlterMaterializedViewContext:
+		return &AlterMaterializedView{
+			View:     tableName(c.TableName()),
+			IfExists: c.IfExists() != nil,
+			Options:  TableOptions{Properties: b.properties(c.Properties())},
+		}
+	case *grammar.AlterRoleContext:
+		return &AlterRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil, Options: b.roleOptions(c.AllRoleOption())}
+	case *grammar.AlterUserContext:
+		return &AlterRole{
+			User:     true,
+			Role:     b.userName(c.UserName(), userNameQuoted),
+			IfExists: c.IfExists() != nil,
+			Options:  userOptions(c.UserPassword(), c.K_SUPERUSER() != nil, c.K_NOSUPERUSER() != nil),
+		}
+	}
+	panic("cql: a rule of alter has no builder")
+}
+
+func (b *builder) drop(ctx *grammar.DropContext) Statement {
+	switch c := ctx.GetChild(1).(type) {
+	case *grammar.DropKeyspaceContext:
+		return &DropKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil}
+	case *grammar.DropTableContext:
+		return &DropTable{Table: tableName(c.TableName()), IfExists: c.IfExists() != nil}
+	case *grammar.DropTypeContext:
+		return &DropType{Type: b.typeName(c.TypeName()), IfExists: c.IfExists() != nil}
+	case *grammar.DropIndexContext:
+		return &DropIndex{Index: tableName(c.TableName()), IfExists: c.IfExists() != nil}
+	case *grammar.DropMaterializedViewContext:
+		return &DropMaterializedView{View: tableName(c.TableName()), IfExists: c.IfExists() != nil}
+	case *grammar.DropFunctionContext:
+		args, hasArgs := b.argumentTypes(c.ArgumentTypes())
+		return &DropFunction{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args, HasArgs: hasArgs}
+	case *grammar.DropAggregateContext:
+		args, hasArgs := b.argumentTypes(c.ArgumentTypes())
+		return &DropAggregate{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args, HasArgs: hasArgs}
+	case *grammar.DropTriggerContext:
+		return &DropTrigger{IfExists: c.IfExists() != nil, Name: name(c.Ident()), Table: tableName(c.TableName())}
+	case *grammar.DropRoleContext:
+		return &DropRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil}
+	case *grammar.DropUserContext:
+		return &DropRole{User: true, Role: b.userName(c.UserName(), userNameQuoted), IfExists: c.IfExists() != nil}
+	case *grammar.DropIdentityContext:
+		return &DropIdentity{Identity: b.userName(c.UserName(), identityQuoted), IfExists: c.IfExists() != nil}
+	}
+	panic("cql: a rule of drop has no builder")
+}
+
+// ---- Names ----
+
+// starter is what every rule's context can say.
+type starter interface{ GetStart() antlr.Token }
+
+// name returns the name that a rule of one token is.
+func name(ctx starter) string { return identifier(ctx.GetStart()) }
+
+// identifier returns the name that a token means: as it is in quotes, lower case without.
+func identifier(token antlr.Token) string {
+	switch token.GetTokenType() {
+	case grammar.CqlLexerQUOTED_NAME:
+		return unquote(token.GetText(), `"`)
+	case grammar.CqlLexerEMPTY_QUOTED_NAME:
+		return ""
+	}
+	return strings.ToLower(token.GetText())
+}
+
+// names returns one name for each context.
+func names[C starter](all []C) []string {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = name(c)
+	}
+	return out
+}
+
+// qualified returns the name that the tokens from start to stop are: one, or
+// two with a point between.
+func qualified(start, stop antlr.Token) QualifiedName {
+	if start == stop {
+		return QualifiedName{Name: identifier(start)}
+	}
+	return QualifiedName{Keyspace: identifier(start), Name: identifier(stop)}
+}
+
+func tableName(ctx grammar.ITableNameContext) QualifiedName {
+	return qualified(ctx.GetStart(), ctx.GetStop())
+}
+
+func functionName(ctx grammar.IFunctionNameContext) QualifiedName {
+	return qualified(ctx.GetStart(), ctx.GetStop())
+}
+
+// stringText returns the content of a string literal.
+func stringText(text string) string {
+	if text[0] == '$' {
+		return text[2 : len(text)-2]
+	}
+	return unquote(text, "'")
+}
+
+// tokenOf returns the token that a child of the tree is, or nil where it is a rule.
+func tokenOf(child antlr.Tree) antlr.Token {
+	if leaf, ok := child.(antlr.TerminalNode); ok {
+		return leaf.GetSymbol()
+	}
+	return nil
+}
+
+// kindOf returns the type of the token that a child is, or antlr.TokenInvalidType.
+func kindOf(child antlr.Tree) int {
+	if token := tokenOf(child); token != nil {
+		return token.GetTokenType()
+	}
+	return antlr.TokenInvalidType
+}

@@ -1,0 +1,284 @@
+package cql
+
+import (
+	"cqld/grammar"
+)
+
+func (b *builder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
+	s := &Select{
+		JSON:     ctx.K_JSON() != nil,
+		Distinct: ctx.K_DISTINCT() != nil,
+		Columns:  b.selectColumns(ctx.SelectColumns()),
+		Table:    tableName(ctx.TableName()),
+		Where:    b.where(ctx.WhereClause()),
+	}
+	if c := ctx.GroupBy(); c != nil {
+		s.GroupBy = b.selectorList(c.AllSelector())
+	}
+	if c := ctx.OrderBy(); c != nil {
+		for _, o := range c.AllOrdering() {
+			ordering := Ordering{Column: name(o.ColumnName()), Descending: o.K_DESC() != nil}
+			if o.K_ANN() != nil {
+				ordering.ANN = b.term(o.Term())
+			}
+			s.OrderBy = append(s.OrderBy, ordering)
+		}
+	}
+	if c := ctx.PerPartitionLimit(); c != nil {
+		s.PerPartitionLimit = b.integerValue(c.IntegerValue())
+	}
+	if c := ctx.Limit(); c != nil {
+		s.Limit = b.integerValue(c.IntegerValue())
+	}
+	s.AllowFiltering = ctx.AllowFiltering() != nil
+	return s
+}
+
+func (b *builder) insert(ctx *grammar.InsertContext) Statement {
+	table := tableName(ctx.TableName())
+	ifNotExists := ctx.IfNotExists() != nil
+	if ctx.K_JSON() == nil {
+		columns := names(ctx.ColumnNames().AllColumnName())
+		values := b.terms(ctx.Terms())
+		return &Insert{Table: table, Columns: columns, Values: values, IfNotExists: ifNotExists, Using: b.using(ctx.UsingClause())}
+	}
+	var value Term
+	if marker := ctx.JsonValue().Marker(); marker != nil {
+		value = b.marker(marker)
+	} else {
+		value = literal(ctx.JsonValue().GetStart())
+	}
+	return &InsertJSON{
+		Table:        table,
+		Value:        value,
+		DefaultUnset: ctx.K_UNSET() != nil,
+		IfNotExists:  ifNotExists,
+		Using:        b.using(ctx.UsingClause()),
+	}
+}
+
+func (b *builder) update(ctx *grammar.UpdateContext) Statement {
+	u := &Update{
+		Table: tableName(ctx.TableName()),
+		Using: b.using(ctx.UsingClause()),
+	}
+	for _, a := range ctx.AllAssignment() {
+		u.Assignments = append(u.Assignments, b.assignment(a))
+	}
+	b.checkAssignments(u.Assignments)
+	u.Where = b.where(ctx.WhereClause())
+	u.IfExists, u.Conditions = b.ifClause(ctx.IfClause())
+	return u
+}
+
+func (b *builder) delete(ctx *grammar.DeleteContext) Statement {
+	d := &Delete{Table: tableName(ctx.TableName())}
+	for _, t := range ctx.AllDeleteTarget() {
+		target := DeleteTarget{Column: name(t.ColumnName())}
+		if key := t.Term(); key != nil {
+			target.Key = b.term(key)
+		}
+		if field := t.Ident(); field != nil {
+			target.Field = name(field)
+		}
+		d.Targets = append(d.Targets, target)
+	}
+	if t := ctx.UsingTimestamp(); t != nil {
+		d.Using.Timestamp = b.integerValue(t.IntegerValue())
+	}
+	d.Where = b.where(ctx.WhereClause())
+	d.IfExists, d.Conditions = b.ifClause(ctx.IfClause())
+	return d
+}
+
+func (b *builder) batch(ctx *grammar.BatchContext) Statement {
+	batch := &Batch{Using: b.using(ctx.UsingClause())}
+	switch {
+	case ctx.K_UNLOGGED() != nil:
+		batch.Kind = BatchUnlogged
+	case ctx.K_COUNTER() != nil:
+		batch.Kind = BatchCounter
+	}
+	for _, s := range ctx.AllBatchStatement() {
+		switch c := s.GetChild(0).(type) {
+		case *grammar.InsertContext:
+			batch.Statements = append(batch.Statements, b.insert(c))
+		case *grammar.UpdateContext:
+			batch.Statements = append(batch.Statements, b.update(c))
+		case *grammar.DeleteContext:
+			batch.Statements = append(batch.Statements, b.delete(c))
+		}
+	}
+	return batch
+}
+
+// using builds USING. Where an option is said twice, the last one counts.
+func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
+	var u Using
+	if ctx == nil {
+		return u
+	}
+	for _, o := range ctx.AllUsingOption() {
+		if t := o.UsingTimestamp(); t != nil {
+			u.Timestamp = b.integerValue(t.IntegerValue())
+		} else {
+			u.TTL = b.integerValue(o.IntegerValue())
+		}
+	}
+	return u
+}
+
+func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {
+	column := name(ctx.ColumnName())
+	switch {
+	case ctx.AssignmentValue() != nil:
+		return b.assignmentValue(column, ctx.AssignmentValue())
+	case ctx.PLUS_EQ() != nil:
+		return &AddToColumn{Column: column, Value: b.term(ctx.Term(0))}
+	case ctx.MINUS_EQ() != nil:
+		return &SubtractFromColumn{Column: column, Value: b.term(ctx.Term(0))}
+	case ctx.LBRACKET() != nil:
+		key := b.term(ctx.Term(0))
+		return &SetElement{Column: column, Key: key, Value: b.term(ctx.Term(1))}
+	default:
+		return &SetField{Column: column, Field: name(ctx.Ident()), Value: b.term(ctx.Term(0))}
+	}
+}
+
+// assignmentValue builds what follows "column =". A column there must be the
+// same column.
+func (b *builder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
+	other := ctx.ColumnName()
+	same := other == nil || name(other) == column
+	children := ctx.GetChildren()
+	switch {
+	case other == nil:
+		return &SetColumn{Column: column, Value: b.sum(children)}
+	case ctx.INTEGER() != nil:
+		text := ctx.INTEGER().GetText()
+		if !same {
+			sign := "+"
+			if text[0] == '-' {
+				sign = "-"
+			}
+			b.fail("Only expressions of the form X = X " + sign + " <value> are supported.")
+		}
+		return &AddToColumn{Column: column, Value: &Literal{Kind: LiteralInteger, Text: text}}
+	case ctx.Term() == nil: // the last two children are "+ column"
+		if !same {
+			b.fail("Only expressions of the form X = <value> + X are supported.")
+		}
+		return &PrependToColumn{Column: column, Value: b.sum(children[:len(children)-2])}
+	}
+	operator := tokenOf(children[1]).GetText()
+	if !same {
+		b.fail("Only expressions of the form X = X " + operator + "<value> are supported.")
+	}
+	value := b.term(ctx.Term())
+	if operator == "+" {
+		return &AddToColumn{Column: column, Value: value}
+	}
+	return &SubtractFromColumn{Column: column, Value: value}
+}
+
+// checkAssignments refuses two assignments to one column, except two of its
+// elements or fields, or two changes of what it holds.
+func (b *builder) checkAssignments(all []Assignment) {
+	if len(all) < 2 {
+		return
+	}
+	setWhole := make(map[string]bool, len(all))
+	for _, a := range all {
+		column, whole := assignedColumn(a)
+		if earlier, twice := setWhole[column]; twice && (earlier || whole) {
+			b.fail("Multiple incompatible setting of column " + QuoteIdentifier(column))
+			return
+		}
+		setWhole[column] = setWhole[column] || whole
+	}
+}
+
+// assignedColumn returns the column of an assignment, and whether it sets the whole of it.
+func assignedColumn(a Assignment) (column string, whole bool) {
+	switch a := a.(type) {
+	case *SetColumn:
+		return a.Column, true
+	case *AddToColumn:
+		return a.Column, false
+	case *SubtractFromColumn:
+		return a.Column, false
+	case *PrependToColumn:
+		return a.Column, false
+	case *SetElement:
+		return a.Column, false
+	case *SetField:
+		return a.Column, false
+	}
+	panic("cql: an assignment has no column")
+}
+
+func (b *builder) ifClause(ctx grammar.IIfClauseContext) (exists bool, conditions []Condition) {
+	if ctx == nil {
+		return false, nil
+	}
+	for _, c := range ctx.AllCondition() {
+		conditions = append(conditions, b.condition(c))
+	}
+	return ctx.K_EXISTS() != nil, conditions
+}
+
+func (b *builder) condition(ctx grammar.IConditionContext) Condition {
+	c := Condition{Column: name(ctx.ColumnName())}
+	terms := ctx.AllTerm()
+	if ctx.LBRACKET() != nil {
+		c.Key = b.term(terms[0])
+		terms = terms[1:]
+	}
+	if field := ctx.Ident(); field != nil {
+		c.Field = name(field)
+	}
+	switch {
+	case ctx.K_IN() != nil:
+		in := b.inValues(ctx.InValues())
+		c.In = &in
+		return c
+	case ctx.K_CONTAINS() != nil:
+		c.Operator = containsOperator(ctx.K_KEY() != nil)
+	default:
+		c.Operator = operator(ctx.Operator())
+	}
+	c.Value = b.term(terms[0])
+	return c
+}
+
+func containsOperator(key bool) Operator {
+	if key {
+		return ContainsKey
+	}
+	return Contains
+}
+
+func operator(ctx grammar.IOperatorContext) Operator {
+	switch ctx.GetStart().GetTokenType() {
+	case grammar.CqlLexerEQ:
+		return Equal
+	case grammar.CqlLexerNEQ:
+		return NotEqual
+	case grammar.CqlLexerLT:
+		return Less
+	case grammar.CqlLexerLTE:
+		return LessOrEqual
+	case grammar.CqlLexerGT:
+		return Greater
+	case grammar.CqlLexerGTE:
+		return GreaterOrEqual
+	}
+	panic("cql: a token of operator has no builder")
+}
+
+func (b *builder) inValues(ctx grammar.IInValuesContext) InList {
+	if marker := ctx.Marker(); marker != nil {
+		return InList{Marker: b.marker(marker)}
+	}
+	return InList{Values: b.terms(ctx.Terms())}
+}

@@ -1,0 +1,213 @@
+package cql
+
+import (
+	"cqld/grammar"
+)
+
+// What is said of a quoted name where users and identities are named.
+const (
+	userNameQuoted = "Quoted strings are are not supported for user names and USER is deprecated, please use ROLE"
+	identityQuoted = "Quoted strings are are not supported for identity"
+)
+
+func roleName(ctx grammar.IRoleNameContext) string {
+	if s := ctx.STRING_LITERAL(); s != nil {
+		return stringText(s.GetText())
+	}
+	return name(ctx.Ident())
+}
+
+// userName returns the name of a user or an identity: unlike every other
+// name, one without quotes keeps its case.
+func (b *builder) userName(ctx grammar.IUserNameContext, quoted string) string {
+	switch {
+	case ctx.QUOTED_NAME() != nil:
+		b.fail(quoted)
+	case ctx.STRING_LITERAL() != nil:
+		return stringText(ctx.STRING_LITERAL().GetText())
+	}
+	return ctx.GetStart().GetText()
+}
+
+func (b *builder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
+	var o RoleOptions
+	for _, c := range all {
+		b.roleOption(&o, c)
+	}
+	if o.Password != nil && o.HashedPassword != nil {
+		b.fail("Options 'password' and 'hashed password' are mutually exclusive")
+	}
+	return o
+}
+
+func (b *builder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
+	switch {
+	case ctx.K_HASHED() != nil:
+		setOnce(b, &o.HashedPassword, stringText(ctx.STRING_LITERAL().GetText()), "HASHED_PASSWORD")
+	case ctx.K_PASSWORD() != nil:
+		setOnce(b, &o.Password, stringText(ctx.STRING_LITERAL().GetText()), "PASSWORD")
+	case ctx.K_OPTIONS() != nil:
+		if o.Options != nil {
+			b.fail("Multiple definition for property 'OPTIONS'")
+		}
+		o.Options = b.propertyMap(ctx.AllMapEntry())
+	case ctx.K_SUPERUSER() != nil:
+		setOnce(b, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
+	case ctx.K_LOGIN() != nil:
+		setOnce(b, &o.Login, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "LOGIN")
+	case ctx.K_TO() != nil:
+		setAccess(b, &o.Datacenters, ctx, "DCs have already been set")
+	default:
+		setAccess(b, &o.CIDRs, ctx, "CIDR groups have already been set")
+	}
+}
+
+// setOnce sets an option that may be said only once.
+func setOnce[V any](b *builder, option **V, value V, name string) {
+	if *option != nil {
+		b.fail("Multiple definition for property '" + name + "'")
+	}
+	*option = &value
+}
+
+func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, twice string) {
+	if *option != nil {
+		b.fail(twice)
+	}
+	list := &AccessList{All: ctx.K_ALL() != nil}
+	if set := ctx.StringSet(); set != nil {
+		for _, s := range set.AllSTRING_LITERAL() {
+			list.Names = append(list.Names, stringText(s.GetText()))
+		}
+	}
+	*option = list
+}
+
+func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser bool) RoleOptions {
+	var o RoleOptions
+	if password != nil {
+		text := stringText(password.STRING_LITERAL().GetText())
+		if password.K_HASHED() != nil {
+			o.HashedPassword = &text
+		} else {
+			o.Password = &text
+		}
+	}
+	if superuser || noSuperuser {
+		o.Superuser = &superuser
+	}
+	return o
+}
+
+func (b *builder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
+	return &AddIdentity{
+		Identity:    b.userName(ctx.UserName(0), identityQuoted),
+		IfNotExists: ctx.IfNotExists() != nil,
+		Role:        b.userName(ctx.UserName(1), identityQuoted),
+	}
+}
+
+func (b *builder) grant(ctx *grammar.GrantContext) Statement {
+	if ctx.Resource() == nil {
+		return &GrantRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
+	}
+	return &GrantPermissions{
+		Permissions: permissions(ctx.Permissions()),
+		Resource:    b.resource(ctx.Resource()),
+		Grantee:     roleName(ctx.RoleName(0)),
+	}
+}
+
+func (b *builder) revoke(ctx *grammar.RevokeContext) Statement {
+	if ctx.Resource() == nil {
+		return &RevokeRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
+	}
+	return &RevokePermissions{
+		Permissions: permissions(ctx.Permissions()),
+		Resource:    b.resource(ctx.Resource()),
+		Grantee:     roleName(ctx.RoleName(0)),
+	}
+}
+
+func (b *builder) list(ctx *grammar.ListContext) Statement {
+	of := ""
+	if ctx.RoleName() != nil {
+		of = roleName(ctx.RoleName())
+	}
+	noRecursive := ctx.K_NORECURSIVE() != nil
+	switch {
+	case ctx.K_USERS() != nil:
+		return &ListUsers{}
+	case ctx.K_ROLES() != nil:
+		return &ListRoles{Of: of, NoRecursive: noRecursive}
+	}
+	l := &ListPermissions{Permissions: permissions(ctx.Permissions()), Of: of, NoRecursive: noRecursive}
+	if r := ctx.Resource(); r != nil {
+		l.Resource = b.resource(r)
+	}
+	return l
+}
+
+func permissions(ctx grammar.IPermissionsContext) []Permission {
+	var out []Permission
+	for _, p := range ctx.AllPermission() {
+		out = append(out, permission(p.GetStart().GetTokenType()))
+	}
+	return out
+}
+
+func permission(token int) Permission {
+	switch token {
+	case grammar.CqlLexerK_CREATE:
+		return PermissionCreate
+	case grammar.CqlLexerK_ALTER:
+		return PermissionAlter
+	case grammar.CqlLexerK_DROP:
+		return PermissionDrop
+	case grammar.CqlLexerK_SELECT:
+		return PermissionSelect
+	case grammar.CqlLexerK_MODIFY:
+		return PermissionModify
+	case grammar.CqlLexerK_AUTHORIZE:
+		return PermissionAuthorize
+	case grammar.CqlLexerK_DESCRIBE:
+		return PermissionDescribe
+	case grammar.CqlLexerK_EXECUTE:
+		return PermissionExecute
+	case grammar.CqlLexerK_UNMASK:
+		return PermissionUnmask
+	case grammar.CqlLexerK_SELECT_MASKED:
+		return PermissionSelectMasked
+	}
+	panic("cql: a token of permission has no builder")
+}
+
+func (b *builder) resource(ctx grammar.IResourceContext) Resource {
+	inKeyspace := func() QualifiedName { return QualifiedName{Keyspace: name(ctx.Ident())} }
+	switch {
+	case ctx.K_KEYSPACES() != nil:
+		return Resource{Kind: ResourceAllKeyspaces}
+	case ctx.K_TABLES() != nil:
+		return Resource{Kind: ResourceAllTablesInKeyspace, Name: inKeyspace()}
+	case ctx.K_ROLES() != nil:
+		return Resource{Kind: ResourceAllRoles}
+	case ctx.K_FUNCTIONS() != nil && ctx.Ident() != nil:
+		return Resource{Kind: ResourceAllFunctionsInKeyspace, Name: inKeyspace()}
+	case ctx.K_FUNCTIONS() != nil:
+		return Resource{Kind: ResourceAllFunctions}
+	case ctx.K_ALL() != nil:
+		return Resource{Kind: ResourceAllMBeans}
+	case ctx.KeyspaceKeyword() != nil:
+		return Resource{Kind: ResourceKeyspace, Name: inKeyspace()}
+	case ctx.RoleName() != nil:
+		return Resource{Kind: ResourceRole, Name: QualifiedName{Name: roleName(ctx.RoleName())}}
+	case ctx.FunctionName() != nil:
+		args, _ := b.argumentTypes(ctx.ArgumentTypes())
+		return Resource{Kind: ResourceFunction, Name: functionName(ctx.FunctionName()), Args: args}
+	case ctx.K_MBEAN() != nil:
+		return Resource{Kind: ResourceMBean, Name: QualifiedName{Name: stringText(ctx.STRING_LITERAL().GetText())}}
+	case ctx.K_MBEANS() != nil:
+		return Resource{Kind: ResourceMBeans, Name: QualifiedName{Name: stringText(ctx.STRING_LITERAL().GetText())}}
+	}
+	return Resource{Kind: ResourceTable, Name: tableName(ctx.TableName())}
+}

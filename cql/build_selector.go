@@ -1,0 +1,172 @@
+package cql
+
+import (
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+func (b *builder) selectColumns(ctx grammar.ISelectColumnsContext) []SelectColumn {
+	if ctx.STAR() != nil {
+		return nil
+	}
+	var out []SelectColumn
+	for _, c := range ctx.AllSelectColumn() {
+		column := SelectColumn{Selector: b.selector(c.Selector())}
+		if alias := c.Ident(); alias != nil {
+			column.Alias = name(alias)
+		}
+		out = append(out, column)
+	}
+	return out
+}
+
+func (b *builder) selectors(ctx grammar.ISelectorsContext) []Selector {
+	if ctx == nil {
+		return nil
+	}
+	return b.selectorList(ctx.AllSelector())
+}
+
+func (b *builder) selectorList(all []grammar.ISelectorContext) []Selector {
+	var out []Selector
+	for _, s := range all {
+		out = append(out, b.selector(s))
+	}
+	return out
+}
+
+func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
+	children := ctx.GetChildren()
+	left := b.selectorProduct(children[0].(grammar.ISelectorProductContext))
+	for i := 2; i < len(children); i += 2 {
+		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
+		left = &ArithmeticSelector{Operator: op, Left: left, Right: b.selectorProduct(children[i].(grammar.ISelectorProductContext))}
+	}
+	return left
+}
+
+func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector {
+	children := ctx.GetChildren()
+	left := b.selectorUnary(children[0].(grammar.ISelectorUnaryContext))
+	for i := 2; i < len(children); i += 2 {
+		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
+		left = &ArithmeticSelector{Operator: op, Left: left, Right: b.selectorUnary(children[i].(grammar.ISelectorUnaryContext))}
+	}
+	return left
+}
+
+func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
+	if inner := ctx.SelectorUnary(); inner != nil {
+		return &NegateSelector{Value: b.selectorUnary(inner)}
+	}
+	return b.modified(b.simpleSelector(ctx.SimpleSelector()), ctx.AllSelectorModifier())
+}
+
+// modified puts the fields, elements and slices that follow a selector around it.
+func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierContext) Selector {
+	for _, m := range modifiers {
+		if field := m.Ident(); field != nil {
+			of = &FieldSelector{Of: of, Field: name(field)}
+			continue
+		}
+		if m.RANGE() == nil {
+			of = &ElementSelector{Of: of, Key: b.term(m.Term(0))}
+			continue
+		}
+		slice := &SliceSelector{Of: of}
+		for _, child := range m.GetChildren() {
+			term, ok := child.(grammar.ITermContext)
+			switch {
+			case !ok:
+			case term.GetStart().GetTokenIndex() < m.RANGE().GetSymbol().GetTokenIndex():
+				slice.From = b.term(term)
+			default:
+				slice.To = b.term(term)
+			}
+		}
+		of = slice
+	}
+	return of
+}
+
+func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
+	switch child := ctx.GetChild(0).(type) {
+	case *grammar.IdentContext:
+		return &ColumnSelector{Column: name(child)}
+	case *grammar.ConstantContext:
+		return &TermSelector{Term: literal(child.GetStart())}
+	case *grammar.MarkerContext:
+		return &TermSelector{Term: b.marker(child)}
+	case *grammar.FunctionNameContext:
+		return b.functionSelector(ctx)
+	case antlr.TerminalNode:
+		return b.keywordSelector(child.GetSymbol().GetTokenType(), ctx)
+	}
+	panic("cql: a rule of simpleSelector has no builder")
+}
+
+func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) Selector {
+	switch kind {
+	case grammar.CqlLexerK_COUNT:
+		return &CountAll{}
+	case grammar.CqlLexerK_WRITETIME:
+		return b.metadataSelector(WriteTime, ctx)
+	case grammar.CqlLexerK_MAXWRITETIME:
+		return b.metadataSelector(MaxWriteTime, ctx)
+	case grammar.CqlLexerK_TTL:
+		return b.metadataSelector(TTL, ctx)
+	case grammar.CqlLexerK_CAST:
+		return &CastSelector{Value: b.selector(ctx.Selector()), Type: nativeType(ctx.NativeType())}
+	case grammar.CqlLexerLPAREN:
+		if hint := ctx.DataType(); hint != nil {
+			return &TypeHintSelector{Type: b.dataType(hint), Value: b.simpleSelector(ctx.SimpleSelector())}
+		}
+		return &TupleSelector{Elements: b.selectors(ctx.Selectors())}
+	case grammar.CqlLexerLBRACKET:
+		return &ListSelector{Elements: b.selectors(ctx.Selectors())}
+	case grammar.CqlLexerLBRACE:
+		return b.bracesSelector(ctx)
+	}
+	panic("cql: a token of simpleSelector has no builder")
+}
+
+func (b *builder) metadataSelector(kind Metadata, ctx grammar.ISimpleSelectorContext) Selector {
+	column := &ColumnSelector{Column: name(ctx.Ident())}
+	return &MetadataSelector{Kind: kind, Of: b.modified(column, ctx.AllSelectorModifier())}
+}
+
+// functionSelector builds f(…). COUNT of any constant counts rows, as in SQL.
+func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector {
+	f := &FunctionSelector{Name: functionName(ctx.FunctionName()), Args: b.selectors(ctx.Selectors())}
+	if f.Name == (QualifiedName{Name: "count"}) && len(f.Args) == 1 {
+		if arg, ok := f.Args[0].(*TermSelector); ok {
+			if l, ok := arg.Term.(*Literal); ok && l.Kind != LiteralNull {
+				return &CountAll{}
+			}
+		}
+	}
+	return f
+}
+
+func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
+	entries := ctx.AllMapSelectorEntry()
+	if len(entries) == 0 {
+		return &SetSelector{Elements: b.selectors(ctx.Selectors())}
+	}
+	out := make([]MapSelectorEntry, len(entries))
+	bare := true
+	for i, e := range entries {
+		out[i] = MapSelectorEntry{Key: b.selector(e.Selector(0)), Value: b.selector(e.Selector(1))}
+		_, isColumn := out[i].Key.(*ColumnSelector)
+		bare = bare && isColumn
+	}
+	if !bare {
+		return &MapSelector{Entries: out}
+	}
+	fields := make([]UDTSelectorField, len(out))
+	for i, e := range out {
+		fields[i] = UDTSelectorField{Name: e.Key.(*ColumnSelector).Column, Value: e.Value}
+	}
+	return &UDTSelector{Fields: fields}
+}

@@ -1,0 +1,206 @@
+package cql
+
+import (
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+func (b *builder) createTable(ctx *grammar.CreateTableContext) Statement {
+	t := &CreateTable{Table: tableName(ctx.TableName()), IfNotExists: ctx.IfNotExists() != nil}
+	for _, e := range ctx.AllTableElement() {
+		if key := e.PrimaryKey(); key != nil {
+			t.PrimaryKeys = append(t.PrimaryKeys, primaryKey(key))
+			continue
+		}
+		t.Columns = append(t.Columns, ColumnDefinition{
+			Name:       name(e.Ident()),
+			Type:       b.dataType(e.DataType()),
+			Static:     e.K_STATIC() != nil,
+			Mask:       b.mask(e.ColumnMask()),
+			PrimaryKey: e.K_PRIMARY() != nil,
+		})
+	}
+	t.Options = b.tableOptions(ctx.AllTableOption())
+	return t
+}
+
+func primaryKey(ctx grammar.IPrimaryKeyContext) PrimaryKey {
+	key := PrimaryKey{Partition: names(ctx.PartitionKey().AllIdent())}
+	if clustering := ctx.AllIdent(); len(clustering) > 0 {
+		key.Clustering = names(clustering)
+	}
+	return key
+}
+
+func (b *builder) mask(ctx grammar.IColumnMaskContext) *Mask {
+	if ctx == nil {
+		return nil
+	}
+	if ctx.K_DEFAULT() != nil {
+		return &Mask{Default: true}
+	}
+	return &Mask{Function: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
+}
+
+func (b *builder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
+	var options TableOptions
+	for _, o := range all {
+		switch {
+		case o.Property() != nil:
+			options.Properties = append(options.Properties, b.property(o.Property()))
+		case o.K_COMPACT() != nil:
+			options.CompactStorage = true
+		default:
+			for _, c := range o.AllClusteringOrder() {
+				order := ClusteringOrder{Column: name(c.Ident()), Descending: c.K_DESC() != nil}
+				options.ClusteringOrder = append(options.ClusteringOrder, order)
+			}
+		}
+	}
+	b.checkProperties(options.Properties)
+	return options
+}
+
+func (b *builder) properties(ctx grammar.IPropertiesContext) Properties {
+	if ctx == nil {
+		return nil
+	}
+	var out Properties
+	for _, p := range ctx.AllProperty() {
+		out = append(out, b.property(p))
+	}
+	b.checkProperties(out)
+	return out
+}
+
+func (b *builder) property(ctx grammar.IPropertyContext) Property {
+	return Property{Name: name(ctx.Ident()), Value: b.propertyValue(ctx.PropertyValue())}
+}
+
+// checkProperties refuses a property that is defined twice.
+func (b *builder) checkProperties(all Properties) {
+	seen := make(map[string]bool, len(all))
+	for _, p := range all {
+		if seen[p.Name] {
+			b.fail("Multiple definitions for property '" + p.Name + "'")
+		}
+		seen[p.Name] = true
+	}
+}
+
+func (b *builder) propertyValue(ctx grammar.IPropertyValueContext) Term {
+	switch {
+	case ctx.Keyword() != nil:
+		return &Literal{Kind: LiteralString, Text: ctx.Keyword().GetStart().GetText()}
+	case ctx.Constant() != nil:
+		return literal(ctx.GetStart())
+	}
+	return b.propertyMap(ctx.AllMapEntry())
+}
+
+// propertyMap builds {…} of literals, each key once.
+func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
+	m := &MapLiteral{Entries: b.mapEntries(entries)}
+	seen := make(map[string]bool, len(m.Entries))
+	for _, e := range m.Entries {
+		key, ok := propertyLiteral(e.Key)
+		if !ok {
+			b.fail("Invalid property name: " + propertyTerm(e.Key))
+			continue
+		}
+		if _, ok := propertyLiteral(e.Value); !ok {
+			b.fail("Invalid property value: " + propertyTerm(e.Value) + " for property: " + string(appendTerm(nil, e.Key)))
+		}
+		if seen[key.Text] {
+			b.fail("Multiple definition for property " + key.Text)
+		}
+		seen[key.Text] = true
+	}
+	return m
+}
+
+// propertyLiteral returns the constant that a term is; null is none.
+func propertyLiteral(t Term) (*Literal, bool) {
+	l, ok := t.(*Literal)
+	return l, ok && l.Kind != LiteralNull
+}
+
+// propertyTerm shows a term that cannot stand in a property.
+func propertyTerm(t Term) string {
+	switch t := t.(type) {
+	case *BindMarker:
+		return string(appendTerm(nil, t)) + " (bind variables are not supported in DDL queries)"
+	case *Literal:
+		return "NULL"
+	}
+	return string(appendTerm(nil, t))
+}
+
+func (b *builder) alterTable(ctx *grammar.AlterTableContext) Statement {
+	a := &AlterTable{Table: tableName(ctx.TableName())}
+	all := ctx.AllIfExists() // before the table, and within the action
+	a.IfExists = len(all) > 0 && before(all[0], ctx.TableName())
+	inner := len(all) > 1 || len(all) == 1 && !a.IfExists
+	switch {
+	case ctx.K_ALTER() != nil:
+		a.Action = b.alterColumn(ctx, inner)
+	case ctx.K_ADD() != nil:
+		a.Action = &AddColumns{IfNotExists: ctx.IfNotExists() != nil, Columns: b.addedColumns(ctx.AllAddedColumn())}
+	case ctx.K_COMPACT() != nil:
+		a.Action = &DropCompactStorage{}
+	case ctx.K_DROP() != nil:
+		drop := &DropColumns{IfExists: inner, Columns: names(ctx.AllIdent())}
+		if timestamp := ctx.INTEGER(); timestamp != nil {
+			drop.Timestamp = literal(timestamp.GetSymbol())
+		}
+		a.Action = drop
+	case ctx.K_RENAME() != nil:
+		a.Action = &RenameColumns{IfExists: inner, Renames: renames(ctx.AllRename())}
+	default:
+		a.Action = &SetTableOptions{Options: TableOptions{Properties: b.properties(ctx.Properties())}}
+	}
+	return a
+}
+
+// before reports whether a stands before c in the text.
+func before(a, c antlr.ParserRuleContext) bool {
+	return a.GetStart().GetTokenIndex() < c.GetStart().GetTokenIndex()
+}
+
+func (b *builder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) AlterTableAction {
+	column := name(ctx.ColumnName())
+	if ctx.K_TYPE() != nil {
+		return &AlterColumnType{IfExists: ifExists, Column: column, Type: b.dataType(ctx.DataType())}
+	}
+	return &AlterColumnMask{IfExists: ifExists, Column: column, Mask: b.mask(ctx.ColumnMask())}
+}
+
+func (b *builder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefinition {
+	var out []ColumnDefinition
+	for _, c := range all {
+		out = append(out, ColumnDefinition{
+			Name:   name(c.Ident()),
+			Type:   b.dataType(c.DataType()),
+			Static: c.K_STATIC() != nil,
+			Mask:   b.mask(c.ColumnMask()),
+		})
+	}
+	return out
+}
+
+func (b *builder) createMaterializedView(ctx *grammar.CreateMaterializedViewContext) Statement {
+	view := &CreateMaterializedView{
+		View:        tableName(ctx.TableName(0)),
+		IfNotExists: ctx.IfNotExists() != nil,
+		Columns:     b.selectColumns(ctx.SelectColumns()),
+		Table:       tableName(ctx.TableName(1)),
+		Where:       b.where(ctx.WhereClause()),
+		PrimaryKey:  primaryKey(ctx.PrimaryKey()),
+		Options:     b.tableOptions(ctx.AllTableOption()),
+	}
+	if view.Options.CompactStorage {
+		b.fail("COMPACT STORAGE tables are not allowed starting with version 4.0")
+	}
+	return view
+}

@@ -1,0 +1,161 @@
+package cql
+
+import (
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+func (b *builder) terms(ctx grammar.ITermsContext) []Term {
+	if ctx == nil {
+		return nil
+	}
+	children := ctx.GetChildren()
+	out := make([]Term, 0, (len(children)+1)/2)
+	for i := 0; i < len(children); i += 2 {
+		out = append(out, b.term(children[i].(grammar.ITermContext)))
+	}
+	return out
+}
+
+func (b *builder) term(ctx grammar.ITermContext) Term {
+	children := ctx.GetChildren()
+	return b.sum(children)
+}
+
+// sum builds product (± product)* from its children.
+func (b *builder) sum(children []antlr.Tree) Term {
+	left := b.product(children[0].(grammar.IProductContext))
+	for i := 2; i < len(children); i += 2 {
+		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
+		left = &ArithmeticTerm{Operator: op, Left: left, Right: b.product(children[i].(grammar.IProductContext))}
+	}
+	return left
+}
+
+func (b *builder) product(ctx grammar.IProductContext) Term {
+	children := ctx.GetChildren()
+	left := b.simpleTerm(children[0].(grammar.ISimpleTermContext))
+	for i := 2; i < len(children); i += 2 {
+		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
+		left = &ArithmeticTerm{Operator: op, Left: left, Right: b.simpleTerm(children[i].(grammar.ISimpleTermContext))}
+	}
+	return left
+}
+
+func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
+	switch kind := kindOf(ctx.GetChild(0)); kind {
+	case antlr.TokenInvalidType:
+		return &FunctionCall{Name: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
+	case grammar.CqlLexerQMARK:
+		return b.bindMarker("")
+	case grammar.CqlLexerCOLON:
+		return b.bindMarker(name(ctx.Ident()))
+	case grammar.CqlLexerK_CAST:
+		return &CastTerm{Value: b.simpleTerm(ctx.SimpleTerm()), Type: nativeType(ctx.NativeType())}
+	case grammar.CqlLexerLPAREN:
+		if hint := ctx.DataType(); hint != nil {
+			return &TypeHint{Type: b.dataType(hint), Value: b.simpleTerm(ctx.SimpleTerm())}
+		}
+		return &TupleLiteral{Elements: b.terms(ctx.Terms())}
+	case grammar.CqlLexerLBRACKET:
+		return &ListLiteral{Elements: b.terms(ctx.Terms())}
+	case grammar.CqlLexerLBRACE:
+		return b.braces(ctx)
+	case grammar.CqlLexerMINUS:
+		return b.negate(ctx)
+	default:
+		return literal(ctx.GetStart())
+	}
+}
+
+// negate builds -x. Cassandra takes one minus only.
+func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
+	inner := ctx.SimpleTerm()
+	if second := inner.GetStart(); second.GetTokenType() == grammar.CqlLexerMINUS {
+		b.failAt(second, "no viable alternative at input '-'")
+	}
+	return &NegateTerm{Value: b.simpleTerm(inner)}
+}
+
+// failAt refuses the statement because of a token.
+func (b *builder) failAt(token antlr.Token, msg string) {
+	if b.err == nil {
+		line, column := token.GetLine(), token.GetColumn()
+		b.err = &SyntaxError{Line: line, Column: column, Msg: string(append(appendPosition(nil, line, column), msg...))}
+	}
+}
+
+func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
+	if fields := ctx.AllUdtField(); len(fields) > 0 {
+		out := make([]UDTField, len(fields))
+		for i, f := range fields {
+			out[i] = UDTField{Name: name(f.Ident()), Value: b.term(f.Term())}
+		}
+		return &UDTLiteral{Fields: out}
+	}
+	if entries := ctx.AllMapEntry(); len(entries) > 0 {
+		return &MapLiteral{Entries: b.mapEntries(entries)}
+	}
+	return &SetLiteral{Elements: b.terms(ctx.Terms())}
+}
+
+func (b *builder) mapEntries(entries []grammar.IMapEntryContext) []MapEntry {
+	var out []MapEntry
+	for _, e := range entries {
+		out = append(out, MapEntry{Key: b.term(e.Term(0)), Value: b.term(e.Term(1))})
+	}
+	return out
+}
+
+func (b *builder) bindMarker(name string) *BindMarker {
+	b.markers++
+	return &BindMarker{Index: b.markers - 1, Name: name}
+}
+
+func (b *builder) marker(ctx grammar.IMarkerContext) *BindMarker {
+	if ident := ctx.Ident(); ident != nil {
+		return b.bindMarker(name(ident))
+	}
+	return b.bindMarker("")
+}
+
+func (b *builder) integerValue(ctx grammar.IIntegerValueContext) Term {
+	if marker := ctx.Marker(); marker != nil {
+		return b.marker(marker)
+	}
+	return literal(ctx.GetStart())
+}
+
+// literal returns the constant that a token is.
+func literal(token antlr.Token) *Literal {
+	text := token.GetText()
+	switch token.GetTokenType() {
+	case grammar.CqlLexerSTRING_LITERAL:
+		return &Literal{Kind: LiteralString, Text: stringText(text)}
+	case grammar.CqlLexerINTEGER:
+		return &Literal{Kind: LiteralInteger, Text: text}
+	case grammar.CqlLexerFLOAT:
+		return &Literal{Kind: LiteralFloat, Text: text}
+	case grammar.CqlLexerBOOLEAN:
+		if text[0] == 't' || text[0] == 'T' {
+			return &Literal{Kind: LiteralBoolean, Text: "true"}
+		}
+		return &Literal{Kind: LiteralBoolean, Text: "false"}
+	case grammar.CqlLexerDURATION, grammar.CqlLexerISO_DURATION:
+		return &Literal{Kind: LiteralDuration, Text: text}
+	case grammar.CqlLexerUUID:
+		return &Literal{Kind: LiteralUUID, Text: text}
+	case grammar.CqlLexerHEXNUMBER:
+		return &Literal{Kind: LiteralBlob, Text: text}
+	case grammar.CqlLexerK_NULL:
+		return &Literal{Kind: LiteralNull}
+	case grammar.CqlLexerK_POSITIVE_NAN, grammar.CqlLexerK_NEGATIVE_NAN:
+		return &Literal{Kind: LiteralFloat, Text: "NaN"} // a NaN has no sign in CQL
+	case grammar.CqlLexerK_POSITIVE_INFINITY:
+		return &Literal{Kind: LiteralFloat, Text: "Infinity"}
+	case grammar.CqlLexerK_NEGATIVE_INFINITY:
+		return &Literal{Kind: LiteralFloat, Text: "-Infinity"}
+	}
+	panic("cql: a token of constant is no literal")
+}

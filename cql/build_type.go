@@ -1,0 +1,89 @@
+package cql
+
+import (
+	"strconv"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+func nativeType(ctx grammar.INativeTypeContext) TypeExpr {
+	return TypeExpr{Kind: TypeNative, Name: name(ctx)}
+}
+
+func (b *builder) dataType(ctx grammar.IDataTypeContext) TypeExpr {
+	switch child := ctx.GetChild(0).(type) {
+	case *grammar.NativeTypeContext:
+		return nativeType(child)
+	case *grammar.TypeNameContext:
+		n := b.typeName(child)
+		return TypeExpr{Kind: TypeUser, Keyspace: n.Keyspace, Name: n.Name}
+	case antlr.TerminalNode:
+		return b.parameterType(child.GetSymbol(), ctx)
+	}
+	panic("cql: a rule of dataType has no builder")
+}
+
+func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext) TypeExpr {
+	if token.GetTokenType() == grammar.CqlLexerSTRING_LITERAL {
+		return TypeExpr{Kind: TypeCustom, Custom: stringText(token.GetText())}
+	}
+	args := b.dataTypes(ctx.AllDataType())
+	switch token.GetTokenType() {
+	case grammar.CqlLexerK_FROZEN:
+		return b.frozen(args[0])
+	case grammar.CqlLexerK_LIST:
+		return TypeExpr{Kind: TypeList, Args: args}
+	case grammar.CqlLexerK_SET:
+		return TypeExpr{Kind: TypeSet, Args: args}
+	case grammar.CqlLexerK_MAP:
+		return TypeExpr{Kind: TypeMap, Args: args}
+	case grammar.CqlLexerK_TUPLE:
+		return TypeExpr{Kind: TypeTuple, Args: args}
+	case grammar.CqlLexerK_VECTOR:
+		dimensions, err := strconv.ParseInt(ctx.INTEGER().GetText(), 10, 32)
+		if err != nil {
+			b.fail("Vector dimension " + ctx.INTEGER().GetText() + " does not fit in an int")
+		}
+		return TypeExpr{Kind: TypeVector, Args: args, Dimensions: int(dimensions)}
+	}
+	panic("cql: a token of dataType has no builder")
+}
+
+func (b *builder) frozen(t TypeExpr) TypeExpr {
+	if t.Kind == TypeNative {
+		b.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got " + t.Name + ")")
+	}
+	t.Frozen = true
+	return t
+}
+
+func (b *builder) dataTypes(all []grammar.IDataTypeContext) []TypeExpr {
+	var out []TypeExpr
+	for _, t := range all {
+		out = append(out, b.dataType(t))
+	}
+	return out
+}
+
+// argumentTypes returns the types between parentheses, and whether there are parentheses.
+func (b *builder) argumentTypes(ctx grammar.IArgumentTypesContext) ([]TypeExpr, bool) {
+	if ctx == nil {
+		return nil, false
+	}
+	return b.dataTypes(ctx.AllDataType()), true
+}
+
+// typeName returns the name of a user-defined type. Some names were set aside
+// for native types that never came.
+func (b *builder) typeName(ctx grammar.ITypeNameContext) QualifiedName {
+	token := ctx.GetStop()
+	if token.GetTokenType() == grammar.CqlLexerIDENT {
+		switch identifier(token) {
+		case "byte", "complex", "enum", "interval", "macaddr", "bitstring":
+			b.fail("Invalid (reserved) user type name " + token.GetText())
+		}
+	}
+	return qualified(ctx.GetStart(), token)
+}

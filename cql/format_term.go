@@ -1,0 +1,84 @@
+package cql
+
+func appendTerms(dst []byte, terms []Term) []byte {
+	return appendList(dst, terms, ", ", func(dst []byte, t *Term) []byte { return appendTerm(dst, *t) })
+}
+
+func appendTerm(dst []byte, t Term) []byte {
+	switch t := t.(type) {
+	case *Literal:
+		return appendLiteral(dst, t)
+	case *BindMarker:
+		return appendMarker(dst, t)
+	case *ListLiteral:
+		return append(appendTerms(append(dst, '['), t.Elements), ']')
+	case *SetLiteral:
+		return append(appendTerms(append(dst, '{'), t.Elements), '}')
+	case *MapLiteral:
+		return append(appendList(append(dst, '{'), t.Entries, ", ", func(dst []byte, e *MapEntry) []byte {
+			return appendTerm(append(appendTerm(dst, e.Key), ": "...), e.Value)
+		}), '}')
+	case *UDTLiteral:
+		return append(appendList(append(dst, '{'), t.Fields, ", ", func(dst []byte, f *UDTField) []byte {
+			return appendTerm(append(appendIdentifier(dst, f.Name), ": "...), f.Value)
+		}), '}')
+	case *TupleLiteral:
+		return append(appendTerms(append(dst, '('), t.Elements), ')')
+	case *FunctionCall:
+		return append(appendTerms(append(appendFunctionName(dst, t.Name), '('), t.Args), ')')
+	case *TypeHint:
+		dst = append(appendType(append(dst, '('), &t.Type), ") "...)
+		return appendOperand(dst, t.Value, precedenceSimple)
+	case *CastTerm:
+		dst = append(appendOperand(append(dst, "CAST("...), t.Value, precedenceSimple), " AS "...)
+		return append(appendType(dst, &t.Type), ')')
+	case *ArithmeticTerm:
+		own := precedence(t.Operator)
+		dst = appendOperand(dst, t.Left, own)
+		dst = append(dst, ' ', byte(t.Operator), ' ')
+		return appendOperand(dst, t.Right, own+1)
+	case *NegateTerm:
+		return appendOperand(append(dst, "- "...), t.Value, precedenceSimple)
+	}
+	return append(dst, '?')
+}
+
+// How tightly an operator binds. An operand that binds less tightly than its
+// place asks for needs parentheses; Parse never makes one that does.
+const (
+	precedenceSum = iota
+	precedenceProduct
+	precedenceSimple
+)
+
+func precedence(a Arithmetic) int {
+	if a == Plus || a == Minus {
+		return precedenceSum
+	}
+	return precedenceProduct
+}
+
+func appendOperand(dst []byte, t Term, wanted int) []byte {
+	if a, ok := t.(*ArithmeticTerm); ok && precedence(a.Operator) < wanted {
+		return append(appendTerm(append(dst, '('), t), ')')
+	}
+	return appendTerm(dst, t)
+}
+
+func appendLiteral(dst []byte, l *Literal) []byte {
+	switch l.Kind {
+	case LiteralNull:
+		return append(dst, "NULL"...)
+	case LiteralString:
+		return appendString(dst, l.Text)
+	case LiteralInvalid, LiteralInteger, LiteralFloat, LiteralBoolean, LiteralUUID, LiteralBlob, LiteralDuration:
+	}
+	return append(dst, l.Text...)
+}
+
+func appendMarker(dst []byte, m *BindMarker) []byte {
+	if m.Name == "" {
+		return append(dst, '?')
+	}
+	return appendIdentifier(append(dst, ':'), m.Name)
+}

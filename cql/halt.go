@@ -1,0 +1,249 @@
+package cql
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+// halted is what haltStrategy panics with; parser.tree recovers it.
+type halted struct{}
+
+// failure is where a parse stopped.
+type failure struct {
+	offending antlr.Token // the word that fits nowhere
+	decision  int         // index of the token where the parser began to look ahead
+	expected  int         // the one token that would have fit, or antlr.TokenInvalidType
+	rule      int         // the grammar rule the parser was in
+}
+
+// haltStrategy stops the parser at the first error. Like the parser of
+// Cassandra it never tries to go on, and it looks into no loop or option that
+// the next token does not begin: so that both stop at the same token.
+type haltStrategy struct {
+	antlr.DefaultErrorStrategy
+	failure failure
+}
+
+func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
+	h.stop(p, p.GetCurrentToken())
+	expected := p.GetExpectedTokens()
+	if intervals := expected.GetIntervals(); len(intervals) == 1 && intervals[0].Length() == 1 {
+		h.failure.expected = intervals[0].Start
+	}
+	panic(halted{})
+}
+
+func (h *haltStrategy) Recover(p antlr.Parser, e antlr.RecognitionException) {
+	h.stop(p, e.GetOffendingToken())
+	panic(halted{})
+}
+
+func (h *haltStrategy) stop(p antlr.Parser, offending antlr.Token) {
+	h.failure = failure{
+		offending: offending,
+		decision:  p.GetTokenStream().Index(),
+		rule:      p.GetParserRuleContext().GetRuleIndex(),
+	}
+	p.SetError(nil)
+}
+
+func (h *haltStrategy) Sync(antlr.Parser)                                    {}
+func (h *haltStrategy) ReportError(antlr.Parser, antlr.RecognitionException) {}
+func (h *haltStrategy) ReportMatch(antlr.Parser)                             {}
+func (h *haltStrategy) InErrorRecoveryMode(antlr.Parser) bool                { return false }
+
+// syntaxError words the failure as Cassandra does.
+func (p *parser) syntaxError(text string) *SyntaxError {
+	f := p.halt.failure
+	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
+		if err := brokenLexeme(text, p.tokens.Get(i)); err != nil {
+			return err
+		}
+	}
+	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
+		if thing := unbindable(f.rule, p.parser.GetParserRuleContext()); thing != "" {
+			return &SyntaxError{Msg: "Bind variables cannot be used for " + thing}
+		}
+	}
+	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
+	if f.offending.GetTokenType() == antlr.TokenEOF {
+		err.Line, err.Column = 0, -1
+	}
+	msg := appendPosition(nil, err.Line, err.Column)
+	word := tokenText(f.offending)
+	if f.expected != antlr.TokenInvalidType {
+		msg = append(msg, "mismatched input '"+word+"' expecting "+tokenName(f.expected)...)
+	} else {
+		msg = append(msg, "no viable alternative at input '"+word+"'"...)
+	}
+	if f.offending.GetTokenType() != antlr.TokenEOF {
+		msg = p.appendSnippet(msg, text)
+	}
+	err.Msg = string(msg)
+	return err
+}
+
+func appendPosition(dst []byte, line, column int) []byte {
+	dst = append(dst, "line "...)
+	dst = strconv.AppendInt(dst, int64(line), 10)
+	dst = append(dst, ':')
+	dst = strconv.AppendInt(dst, int64(column), 10)
+	return append(dst, ' ')
+}
+
+// unbindable says which name a marker was put for.
+func unbindable(rule int, ctx antlr.ParserRuleContext) string {
+	if rule == grammar.CqlParserRULE_ident || rule == grammar.CqlParserRULE_keyword {
+		if parent, ok := ctx.GetParent().(antlr.ParserRuleContext); ok {
+			ctx, rule = parent, parent.GetRuleIndex()
+		}
+	}
+	switch rule {
+	case grammar.CqlParserRULE_use, grammar.CqlParserRULE_createKeyspace,
+		grammar.CqlParserRULE_alterKeyspace, grammar.CqlParserRULE_dropKeyspace:
+		return "keyspace names"
+	case grammar.CqlParserRULE_tableName:
+		if _, ok := ctx.GetParent().(*grammar.DropIndexContext); ok {
+			return "index names"
+		}
+		return "table names"
+	case grammar.CqlParserRULE_roleName:
+		return "role names"
+	case grammar.CqlParserRULE_indexExpression:
+		return "index names"
+	}
+	return ""
+}
+
+// brokenLexeme returns the error of a token that is no word of CQL.
+func brokenLexeme(text string, token antlr.Token) *SyntaxError {
+	expecting := ""
+	switch token.GetTokenType() {
+	case grammar.CqlLexerUNTERMINATED_STRING:
+		expecting = "'''"
+	case grammar.CqlLexerUNTERMINATED_DOLLAR:
+		expecting = "'$'"
+	case grammar.CqlLexerUNTERMINATED_NAME:
+		expecting = `'"'`
+	case grammar.CqlLexerUNTERMINATED_COMMENT:
+		expecting = "'*'"
+	case grammar.CqlLexerUNTERMINATED_LINE:
+		expecting = "set null"
+	case grammar.CqlLexerUNEXPECTED_CHARACTER:
+		err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
+		msg := appendPosition(nil, err.Line, err.Column)
+		err.Msg = string(append(msg, "no viable alternative at character '"+token.GetText()+"'"...))
+		return err
+	default:
+		return nil
+	}
+	err := &SyntaxError{}
+	err.Line, err.Column = endOf(text)
+	msg := appendPosition(nil, err.Line, err.Column)
+	err.Msg = string(append(msg, "mismatched character '<EOF>' expecting "+expecting...))
+	return err
+}
+
+// endOf returns the position just behind the text.
+func endOf(text string) (line, column int) {
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return strings.Count(text, "\n") + 1, len([]rune(last))
+}
+
+// tokenText returns the word as messages show it: strings and names without
+// their quotes.
+func tokenText(token antlr.Token) string {
+	switch token.GetTokenType() {
+	case grammar.CqlLexerSTRING_LITERAL:
+		return stringText(token.GetText())
+	case grammar.CqlLexerQUOTED_NAME:
+		return unquote(token.GetText(), `"`)
+	}
+	return token.GetText()
+}
+
+// tokenName returns what messages call a kind of token.
+func tokenName(kind int) string {
+	if kind == antlr.TokenEOF {
+		return "EOF"
+	}
+	names := &grammar.CqlLexerLexerStaticData
+	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" && !strings.HasPrefix(names.SymbolicNames[kind], "K_") {
+		return names.LiteralNames[kind]
+	}
+	return names.SymbolicNames[kind]
+}
+
+// snippetTokens is how many words before the error its message shows; a run of
+// white space counts as one.
+const snippetTokens = 10
+
+// appendSnippet appends the text around the failure: the word where the parser
+// began to look ahead in brackets, ten words before it, and all up to the word
+// that fits nowhere.
+func (p *parser) appendSnippet(dst []byte, text string) []byte {
+	chars := []rune(text)
+	f := p.halt.failure
+	mark := p.tokens.Get(f.decision)
+	if f.expected == antlr.TokenInvalidType && f.decision > 0 && beginsEarlier(f.rule) {
+		mark = p.tokens.Get(f.decision - 1)
+	}
+	from := snippetStart(p.tokens, mark.GetTokenIndex())
+	to := min(f.offending.GetStart()+len([]rune(tokenText(f.offending))), len(chars))
+	markEnd := min(mark.GetStart()+len([]rune(tokenText(mark))), len(chars))
+	dst = append(dst, " ("...)
+	if from > 0 {
+		dst = append(dst, "..."...)
+	}
+	dst = appendLine(dst, chars[from:mark.GetStart()])
+	dst = append(dst, '[')
+	dst = appendLine(dst, chars[mark.GetStart():markEnd])
+	dst = append(dst, ']')
+	if markEnd < to {
+		dst = appendLine(dst, chars[markEnd:to])
+	}
+	if to < len(chars) {
+		dst = append(dst, "..."...)
+	}
+	return append(dst, ')')
+}
+
+// beginsEarlier reports whether Cassandra looks ahead from the keyword before the rule's decision.
+func beginsEarlier(rule int) bool {
+	switch rule {
+	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop, grammar.CqlParserRULE_list:
+		return true
+	}
+	return false
+}
+
+// snippetStart returns the first character of the word ten before the token at index.
+func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
+	start := tokens.Get(index).GetStart()
+	for left := snippetTokens; left > 0 && index > 0; left-- {
+		previous := tokens.Get(index - 1)
+		if previous.GetStop()+1 < start { // white space between
+			start = previous.GetStop() + 1
+			continue
+		}
+		index, start = index-1, previous.GetStart()
+	}
+	if index == 0 && start == tokens.Get(0).GetStart() {
+		return 0
+	}
+	return start
+}
+
+// appendLine appends the characters without line breaks.
+func appendLine(dst []byte, chars []rune) []byte {
+	for _, c := range chars {
+		if c != '\n' && c != '\r' {
+			dst = append(dst, string(c)...)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,81 @@
+package cql
+
+import (
+	"fmt"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+const (
+	// textBytesMax bounds a statement. No more fits in a frame of the
+	// protocol (native_transport_max_frame_size, 16 MiB).
+	textBytesMax = 16 << 20
+
+	// tokensMax bounds the words of a statement. A statement with as many
+	// markers as the protocol can bind (65,535, each with its comma) has
+	// half of it. A token with its part of the tree takes about 600 bytes:
+	// the largest statement takes 150 MB while it is parsed.
+	tokensMax = 1 << 18
+
+	// depthMax bounds how deeply brackets nest. A level takes about ten Go
+	// frames of the parser, and prediction looks through all of them.
+	depthMax = 200
+)
+
+func tooLong(size int) string {
+	return fmt.Sprintf("Statement of %d bytes is longer than the maximum of %d", size, textBytesMax)
+}
+
+// bounded reads all tokens and refuses a text whose parsing would take memory
+// or time out of proportion.
+func (p *parser) bounded() error {
+	depth, minuses, types := 0, 0, 0
+	previous := antlr.TokenInvalidType
+	for count := 0; ; count++ {
+		if count > tokensMax {
+			return &SyntaxError{Msg: fmt.Sprintf("Statement has more than %d words", tokensMax)}
+		}
+		if !p.tokens.Sync(count) {
+			return nil
+		}
+		token := p.tokens.Get(count)
+		kind := token.GetTokenType()
+		switch kind {
+		case antlr.TokenEOF:
+			return nil
+		case grammar.CqlLexerLPAREN, grammar.CqlLexerLBRACKET, grammar.CqlLexerLBRACE:
+			depth++
+		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
+			depth = max(depth-1, 0)
+		case grammar.CqlLexerLT:
+			if opensType(previous) {
+				types++
+			}
+		case grammar.CqlLexerGT:
+			types = max(types-1, 0)
+		}
+		if minuses++; kind != grammar.CqlLexerMINUS {
+			minuses = 0
+		}
+		if depth+types+minuses > depthMax {
+			return &SyntaxError{
+				Line:   token.GetLine(),
+				Column: token.GetColumn(),
+				Msg:    fmt.Sprintf("line %d:%d nested deeper than %d levels", token.GetLine(), token.GetColumn(), depthMax),
+			}
+		}
+		previous = kind
+	}
+}
+
+// opensType reports whether a '<' after the token opens the arguments of a type.
+func opensType(kind int) bool {
+	switch kind {
+	case grammar.CqlLexerK_FROZEN, grammar.CqlLexerK_LIST, grammar.CqlLexerK_SET, grammar.CqlLexerK_MAP,
+		grammar.CqlLexerK_TUPLE, grammar.CqlLexerK_VECTOR:
+		return true
+	}
+	return false
+}

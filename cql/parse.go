@@ -1,0 +1,101 @@
+package cql
+
+import (
+	"sync"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
+// Parse turns a text into the statement it is, or returns a *SyntaxError. It
+// may be called by many goroutines at once. The statement shares memory with
+// the text.
+func Parse(text string) (Statement, error) {
+	p, _ := parsers.Get().(*parser)
+	if p == nil {
+		p = newParser()
+	}
+	defer p.put()
+	return p.parse(text)
+}
+
+// parsers holds idle parsers: making one costs more than a short parse.
+var parsers sync.Pool
+
+// parser is a lexer and a parser, for one text at a time.
+type parser struct {
+	stream asciiStream
+	lexer  *grammar.CqlLexer
+	tokens *antlr.CommonTokenStream
+	parser *grammar.CqlParser
+	halt   *haltStrategy
+}
+
+func newParser() *parser {
+	p := &parser{halt: &haltStrategy{}}
+	p.lexer = grammar.NewCqlLexer(&p.stream)
+	p.lexer.RemoveErrorListeners()
+	p.tokens = antlr.NewCommonTokenStream(p.lexer, antlr.TokenDefaultChannel)
+	p.parser = grammar.NewCqlParser(p.tokens)
+	p.parser.RemoveErrorListeners()
+	p.parser.SetErrorHandler(p.halt)
+	return p
+}
+
+// put gives the parser back, without the text and the tree it last saw.
+func (p *parser) put() {
+	p.read("")
+	p.halt.failure = failure{}
+	parsers.Put(p)
+}
+
+// read makes text the input of the lexer and of the parser.
+func (p *parser) read(text string) {
+	p.lexer.SetInputStream(characters(text, &p.stream))
+	p.tokens.SetTokenSource(p.lexer)
+	p.parser.SetTokenStream(p.tokens)
+}
+
+func (p *parser) parse(text string) (Statement, error) {
+	if len(text) > textBytesMax {
+		return nil, &SyntaxError{Msg: tooLong(len(text))}
+	}
+	p.read(text)
+	if err := p.bounded(); err != nil {
+		return nil, err
+	}
+	// SLL is the faster prediction, and right for every correct text but in
+	// rare cases; what it refuses is looked at again by full LL, which
+	// decides, and says what is wrong.
+	tree, ok := p.tree(antlr.PredictionModeSLL)
+	if !ok {
+		p.tokens.Seek(0)
+		p.parser.SetTokenStream(p.tokens) // also forgets the state of the first attempt
+		p.tokens.Seek(0)
+		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
+			return nil, p.syntaxError(text)
+		}
+	}
+	b := builder{}
+	statement := b.statement(tree.Statement())
+	if b.err != nil {
+		return nil, b.err
+	}
+	return statement, nil
+}
+
+// tree parses the tokens. It reports false where they are no statement; the
+// error strategy knows more then.
+func (p *parser) tree(mode int) (tree grammar.IRootContext, ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, halted := r.(halted); !halted {
+				panic(r)
+			}
+			ok = false
+		}
+	}()
+	p.parser.GetInterpreter().SetPredictionMode(mode)
+	return p.parser.Root(), true
+}

@@ -1,0 +1,92 @@
+package cql
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/antlr4-go/antlr/v4"
+)
+
+// asciiStream is the characters of a text that is all ASCII. It hands out
+// parts of the text without copying, where antlr.InputStream makes a slice of
+// runes first.
+type asciiStream struct {
+	text  string
+	index int
+}
+
+var _ antlr.CharStream = (*asciiStream)(nil)
+
+func ascii(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// characters returns the text as what the lexer reads; with only ASCII in it, stream is used.
+func characters(text string, stream *asciiStream) antlr.CharStream {
+	if !ascii(text) {
+		return antlr.NewInputStream(text)
+	}
+	stream.text, stream.index = text, 0
+	return stream
+}
+
+func (s *asciiStream) LA(offset int) int {
+	if offset == 0 {
+		return 0
+	}
+	if offset < 0 {
+		offset++
+	}
+	i := s.index + offset - 1
+	if i < 0 || i >= len(s.text) {
+		return antlr.TokenEOF
+	}
+	return int(s.text[i])
+}
+
+func (s *asciiStream) Consume() { s.index++ }
+
+func (s *asciiStream) Index() int { return s.index }
+
+func (s *asciiStream) Size() int { return len(s.text) }
+
+func (s *asciiStream) Mark() int { return -1 }
+
+func (s *asciiStream) Release(int) {}
+
+func (s *asciiStream) Seek(index int) { s.index = min(index, len(s.text)) }
+
+func (s *asciiStream) GetSourceName() string { return "" }
+
+// GetText returns the characters from start to stop, both included.
+func (s *asciiStream) GetText(start, stop int) string {
+	stop = min(stop+1, len(s.text))
+	if start >= stop {
+		return ""
+	}
+	return s.text[start:stop]
+}
+
+func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
+	if start == nil || end == nil {
+		return ""
+	}
+	return s.GetText(start.GetStart(), end.GetStop())
+}
+
+func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
+
+// unquote returns the content of text, whose first and last byte are the
+// quote; a doubled quote inside stands for one.
+func unquote(text string, quote string) string {
+	content := text[1 : len(text)-1]
+	if strings.Contains(content, quote) {
+		content = strings.ReplaceAll(content, quote+quote, quote)
+	}
+	return content
+}
