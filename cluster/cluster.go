@@ -1,0 +1,304 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Network is the transport as the cluster uses it: it decides who the peers are.
+type Network interface {
+	messaging.Transport
+	SetSelf(ring.NodeID)
+	SetPeers(map[ring.NodeID]netip.AddrPort)
+	RequestAddr(ctx context.Context, addr netip.AddrPort, verb messaging.Verb, payload []byte) ([]byte, error)
+}
+
+// Options of a Cluster.
+type Options struct {
+	Name    string
+	Dir     string
+	FS      vfs.FS
+	Network Network
+	Clock   env.Clock
+	Rand    env.Rand
+	Logger  *slog.Logger
+	// Self is what this node says of itself; Host and Disk are filled in by Open.
+	Self NodeSpec
+	// Seeds are asked for admission by a node that is no member yet. A node that is first in the
+	// list, or has no list, founds a cluster when no other seed answers.
+	Seeds []netip.AddrPort
+	// ReplicationFactor is what tokens are evened out for.
+	ReplicationFactor int
+	// Base is the schema that every cluster begins with.
+	Base *schema.Schema
+	// Changed is called by the loop after each change, old and new in order; it must not block.
+	Changed func(old, new *Metadata)
+	// AliveChanged is called when this node's opinion of a peer changes; it must not block.
+	AliveChanged func(id ring.NodeID, up bool)
+	// Fatal is told that the metadata log failed: this node must stop.
+	Fatal func(error)
+}
+
+// Cluster is one node's part in the agreement.
+type Cluster struct {
+	opts     Options
+	log      *raftLog
+	identity identity
+	detector *detector
+	meta     atomic.Pointer[Metadata]
+	events   chan func()
+
+	// Only the loop touches these.
+	driver    *driver
+	proposals map[CommandID]*proposal
+	applied   map[ring.NodeID]uint64
+	ticks     uint64
+}
+
+// identity is what a node keeps of itself from the moment its disk was first used.
+type identity struct {
+	Host ring.HostID
+	Disk [16]byte
+	Node ring.NodeID // zero until it was admitted
+	// Founder says that this node began the cluster, and must finish that after a crash.
+	Founder bool
+	// Peers are the members at the time of the admission: the way to the log when it is still empty.
+	Peers map[ring.NodeID]netip.AddrPort
+}
+
+// tickEvery is Raft's tick and how often proposals are looked after.
+const tickEvery = 50 * time.Millisecond
+
+// eventsMax bounds the loop's queue: Raft bears lost messages, and proposals are few.
+const eventsMax = 4096
+
+// Open reads what this node knows; Run and Join make it take part.
+func Open(opts Options) (*Cluster, error) {
+	c := &Cluster{opts: opts, events: make(chan func(), eventsMax),
+		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
+	base := emptyMetadata()
+	if opts.Base != nil {
+		base.Schema = opts.Base
+	}
+	c.meta.Store(base)
+	var err error
+	if c.log, err = openRaftLog(opts.Dir, opts.FS, pebbleLogger{opts.Logger, opts.Fatal}); err != nil {
+		return nil, err
+	}
+	if err := c.loadIdentity(); err != nil {
+		c.log.close()
+		return nil, err
+	}
+	c.opts.Self.Host, c.opts.Self.Disk = c.identity.Host, c.identity.Disk
+	c.detector = newDetector(opts.Clock, c.aliveChanged)
+	net := opts.Network
+	net.Handle(messaging.VerbRaft, func(_ ring.NodeID, p []byte, _ messaging.Respond) {
+		c.post(func() {
+			if c.driver != nil {
+				c.driver.step(p)
+			}
+		})
+	})
+	net.Handle(messaging.VerbHeartbeat, c.handleHeartbeat)
+	net.Handle(messaging.VerbApplied, c.handleApplied)
+	net.Handle(messaging.VerbJoin, c.handleJoin)
+	if c.identity.Node != 0 {
+		net.SetSelf(c.identity.Node)
+		c.detector.self.Store(uint64(c.identity.Node))
+		net.SetPeers(c.identity.Peers)
+		if c.driver, err = startRaft(c, c.identity.Node); err != nil {
+			c.log.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Cluster) loadIdentity() error {
+	b, closer, err := c.log.db.Get(keyIdentity)
+	if errors.Is(err, pebble.ErrNotFound) {
+		c.identity = identity{Host: ring.HostID(c.randomUUID()), Disk: c.randomUUID()}
+		return c.saveIdentity()
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: read identity: %w", err)
+	}
+	defer closer.Close()
+	if err := json.Unmarshal(b, &c.identity); err != nil {
+		return fmt.Errorf("cluster: read identity: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) saveIdentity() error {
+	b, err := json.Marshal(c.identity)
+	if err != nil {
+		return err
+	}
+	if err := c.log.db.Set(keyIdentity, b, pebble.Sync); err != nil {
+		return fmt.Errorf("cluster: save identity: %w", err)
+	}
+	return nil
+}
+
+// randomUUID is a version 4 UUID.
+func (c *Cluster) randomUUID() (u [16]byte) {
+	wire.AppendUint64(wire.AppendUint64(u[:0], c.opts.Rand.Uint64()), c.opts.Rand.Uint64())
+	u[6], u[8] = u[6]&0x0F|0x40, u[8]&0x3F|0x80
+	return u
+}
+
+// Metadata is the newest this node has applied.
+func (c *Cluster) Metadata() *Metadata { return c.meta.Load() }
+
+// Self is this node's id; zero before it is a member.
+func (c *Cluster) Self() ring.NodeID { return ring.NodeID(c.detector.self.Load()) }
+
+// HostID is this node's host id.
+func (c *Cluster) HostID() ring.HostID { return c.identity.Host }
+
+// Alive is this node's opinion of another.
+func (c *Cluster) Alive(id ring.NodeID) bool { return c.detector.Alive(id) }
+
+// StreamChanged tells that the transport's stream to a peer came up or broke.
+func (c *Cluster) StreamChanged(id ring.NodeID, up bool) { c.detector.connected(id, up) }
+
+// Run is the loop that owns Raft. It returns when ctx ends, or with the error that makes this node
+// stop.
+func (c *Cluster) Run(ctx context.Context) error {
+	c.armTick(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-c.events:
+			f()
+		}
+		for n := len(c.events); n > 0; n-- {
+			(<-c.events)()
+		}
+		if c.driver != nil {
+			if err := c.driver.process(); err != nil {
+				c.opts.Fatal(err)
+				return err
+			}
+		}
+	}
+}
+
+// Close closes the log; Run has returned before.
+func (c *Cluster) Close() error { return c.log.close() }
+
+// post queues an event for the loop; false when the queue is full.
+func (c *Cluster) post(f func()) bool {
+	select {
+	case c.events <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Cluster) armTick(ctx context.Context) {
+	c.opts.Clock.After(tickEvery, func() {
+		if ctx.Err() == nil {
+			c.post(c.tick)
+			c.armTick(ctx)
+		}
+	})
+}
+
+func (c *Cluster) tick() {
+	c.ticks++
+	if c.driver != nil {
+		c.driver.node.Tick()
+	}
+	if c.ticks%uint64(heartbeatEvery/tickEvery) == 0 {
+		c.sendHeartbeats()
+	}
+	c.detector.evaluate()
+	c.retryProposals()
+}
+
+// sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
+func (c *Cluster) sendHeartbeats() {
+	if c.driver == nil {
+		return
+	}
+	b := wire.AppendUint64(nil, c.driver.applied)
+	c.broadcast(messaging.VerbHeartbeat, b)
+}
+
+func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {
+	self := c.Self()
+	for _, n := range c.Metadata().Topology.Nodes() {
+		if n.ID != self {
+			c.opts.Network.Send(n.ID, verb, payload)
+		}
+	}
+}
+
+func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, respond messaging.Respond) {
+	c.detector.heartbeat(from)
+	c.handleApplied(from, p, respond)
+}
+
+func (c *Cluster) handleApplied(from ring.NodeID, p []byte, _ messaging.Respond) {
+	cur := wire.NewCursor(p)
+	index := cur.Uint64()
+	if cur.Err() != nil {
+		return
+	}
+	c.post(func() {
+		if index > c.applied[from] {
+			c.applied[from] = index
+			c.checkProposals()
+		}
+	})
+}
+
+// noteApplied tells the peers how far this node is.
+func (c *Cluster) noteApplied(index uint64) {
+	c.applied[c.Self()] = index
+	c.broadcast(messaging.VerbApplied, wire.AppendUint64(nil, index))
+	c.checkProposals()
+}
+
+func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
+	c.opts.Logger.Info("node is "+map[bool]string{true: "up", false: "down"}[up], "node", id)
+	if c.opts.AliveChanged != nil {
+		c.opts.AliveChanged(id, up)
+	}
+	c.post(c.checkProposals)
+}
+
+// publish makes m what readers see.
+func (c *Cluster) publish(m *Metadata) {
+	old := c.meta.Swap(m)
+	if old.Topology != m.Topology {
+		c.opts.Network.SetPeers(m.peers())
+		for _, n := range old.Topology.Nodes() {
+			if m.Topology.Node(n.ID) == nil {
+				c.detector.forget(n.ID)
+			}
+		}
+	}
+	if c.opts.Changed != nil && (old.Epoch != m.Epoch) {
+		c.opts.Changed(old, m)
+	}
+}

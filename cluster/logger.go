@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+
+	"cqld/internal/invariant"
+)
+
+// raftLogger gives Raft's own messages to slog: its chatter only for debugging.
+type raftLogger struct{ log *slog.Logger }
+
+func (l raftLogger) Debug(v ...any)              { l.log.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Debugf(f string, v ...any)   { l.log.Debug(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Info(v ...any)               { l.log.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Infof(f string, v ...any)    { l.log.Debug(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Warning(v ...any)            { l.log.Warn(fmt.Sprint(v...)) }
+func (l raftLogger) Warningf(f string, v ...any) { l.log.Warn(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Error(v ...any)              { l.log.Error(fmt.Sprint(v...)) }
+func (l raftLogger) Errorf(f string, v ...any)   { l.log.Error(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Fatal(v ...any)              { invariant.Fail("raft: " + fmt.Sprint(v...)) }
+func (l raftLogger) Fatalf(f string, v ...any)   { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
+func (l raftLogger) Panic(v ...any)              { invariant.Fail("raft: " + fmt.Sprint(v...)) }
+func (l raftLogger) Panicf(f string, v ...any)   { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
+
+// pebbleLogger gives the log store's messages to slog; a fatal one stops the node.
+type pebbleLogger struct {
+	log   *slog.Logger
+	fatal func(error)
+}
+
+func (l pebbleLogger) Infof(f string, v ...any)  { l.log.Debug(fmt.Sprintf(f, v...)) }
+func (l pebbleLogger) Errorf(f string, v ...any) { l.log.Error(fmt.Sprintf(f, v...)) }
+func (l pebbleLogger) Fatalf(f string, v ...any) {
+	l.fatal(fmt.Errorf("cluster: metadata log: "+f, v...))
+}

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cqld/schema"
+)
+
+// proposal is a command on its way: until it was applied here it is proposed again now and then;
+// then it waits for the live nodes.
+type proposal struct {
+	id    CommandID
+	data  []byte
+	index uint64 // where it was applied; zero before
+	sent  uint64 // tick at which it was proposed last
+	done  chan error
+}
+
+// retryTicks is how long a proposal waits before it is proposed again: Raft drops proposals while
+// there is no leader.
+const retryTicks = 10
+
+// ProposeSchema changes the schema. It returns when every live node has applied the change, with
+// schema's typed error when it was refused. When ctx ends first the outcome is unknown.
+func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
+	return c.proposeNew(ctx, &command{Schema: &schemaCommand{schema.EncodeChange(change)}})
+}
+
+// proposeNew gives the command an id and proposes it.
+func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
+	id := make(chan CommandID, 1)
+	if !c.post(func() { id <- CommandID(c.randomUUID()) }) {
+		return errQueueFull
+	}
+	select {
+	case cmd.ID = <-id:
+		return c.propose(ctx, cmd)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errQueueFull says that nothing was proposed.
+var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
+
+func (c *Cluster) propose(ctx context.Context, cmd *command) error {
+	data, err := cmd.encode()
+	if err != nil {
+		return fmt.Errorf("cluster: encode command: %w", err)
+	}
+	p := &proposal{id: cmd.ID, data: data, done: make(chan error, 1)}
+	if !c.post(func() { c.enter(p) }) {
+		return errQueueFull
+	}
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+		c.post(func() { delete(c.proposals, p.id) })
+		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
+	}
+}
+
+func (c *Cluster) enter(p *proposal) {
+	c.proposals[p.id] = p
+	c.send(p)
+}
+
+func (c *Cluster) send(p *proposal) {
+	p.sent = c.ticks
+	if c.driver == nil {
+		return
+	}
+	if err := c.driver.node.Propose(p.data); err != nil {
+		c.opts.Logger.Debug("proposal dropped, will be repeated", "err", err)
+	}
+}
+
+func (c *Cluster) retryProposals() {
+	for _, p := range c.sortedProposals() {
+		if p.index == 0 && c.ticks-p.sent >= retryTicks {
+			c.send(p)
+		}
+	}
+}
+
+// sortedProposals are the proposals in an order that does not depend on the map's.
+func (c *Cluster) sortedProposals() []*proposal {
+	out := make([]*proposal, 0, len(c.proposals))
+	for _, p := range c.proposals {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *proposal) int { return slices.Compare(a.id[:], b.id[:]) })
+	return out
+}
+
+// resolve tells the proposer, if it is here, what became of its command.
+func (c *Cluster) resolve(id CommandID, index uint64, result error) {
+	p := c.proposals[id]
+	if p == nil || p.index != 0 {
+		return
+	}
+	if result != nil {
+		delete(c.proposals, id)
+		p.done <- result
+		return
+	}
+	p.index = index
+}
+
+// resolveRecent settles proposals that a snapshot shows as applied.
+func (c *Cluster) resolveRecent(m *Metadata) {
+	for _, id := range m.recent {
+		c.resolve(id, m.Epoch, nil)
+	}
+}
+
+// checkProposals answers the proposals that every live node has applied.
+func (c *Cluster) checkProposals() {
+	for _, p := range c.sortedProposals() {
+		if p.index != 0 && c.everywhere(p.index) {
+			delete(c.proposals, p.id)
+			p.done <- nil
+		}
+	}
+}
+
+// everywhere says whether all live members have applied the log up to index.
+func (c *Cluster) everywhere(index uint64) bool {
+	for _, n := range c.Metadata().Topology.Nodes() {
+		if c.Alive(n.ID) && c.applied[n.ID] < index {
+			return false
+		}
+	}
+	return true
+}

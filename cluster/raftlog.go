@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// raftLog keeps Raft's entries, hard state and snapshot, and this node's identity, in a small
+// Pebble of its own. What raft.Storage reads is held in memory as well: the log is short.
+//
+//	'i'          identity          'h' hard state     's' snapshot     'e' index(8)  entry
+type raftLog struct {
+	db     *pebble.DB
+	memory *raft.MemoryStorage
+}
+
+var (
+	keyIdentity  = []byte{'i'}
+	keyHardState = []byte{'h'}
+	keySnapshot  = []byte{'s'}
+)
+
+func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
+
+// openRaftLog opens or makes the log in dir.
+func openRaftLog(dir string, fs vfs.FS, logger pebble.Logger) (*raftLog, error) {
+	opts := &pebble.Options{FS: fs, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64}
+	db, err := pebble.Open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
+	}
+	l := &raftLog{db: db, memory: raft.NewMemoryStorage()}
+	if err := l.load(); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("cluster: load metadata log: %w", err)
+	}
+	return l, nil
+}
+
+func (l *raftLog) load() error {
+	snap := new(pb.Snapshot)
+	if ok, err := l.get(keySnapshot, snap); err != nil {
+		return err
+	} else if ok {
+		if err := l.memory.ApplySnapshot(snap); err != nil {
+			return err
+		}
+	}
+	hs := new(pb.HardState)
+	if ok, err := l.get(keyHardState, hs); err != nil {
+		return err
+	} else if ok {
+		if err := l.memory.SetHardState(hs); err != nil {
+			return err
+		}
+	}
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1), UpperBound: []byte{'e' + 1}})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	var entries []*pb.Entry
+	for ok := it.First(); ok; ok = it.Next() {
+		e := new(pb.Entry)
+		if err := proto.Unmarshal(it.Value(), e); err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return l.memory.Append(entries)
+}
+
+func (l *raftLog) get(key []byte, m proto.Message) (bool, error) {
+	b, closer, err := l.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	return true, proto.Unmarshal(b, m)
+}
+
+// empty says whether this node has never taken part in Raft.
+func (l *raftLog) empty() bool {
+	hs, cs, err := l.memory.InitialState()
+	last, lerr := l.memory.LastIndex()
+	return err == nil && lerr == nil && raft.IsEmptyHardState(hs) && len(cs.GetVoters()) == 0 && last == 0
+}
+
+// memoryLastIndex is the index of the last entry.
+func (l *raftLog) memoryLastIndex() uint64 {
+	last, err := l.memory.LastIndex()
+	if err != nil {
+		return 0
+	}
+	return last
+}
+
+// save makes what a Ready carries durable, then visible to Raft.
+func (l *raftLog) save(rd *raft.Ready) error {
+	b := l.db.NewBatch()
+	defer b.Close()
+	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
+		if err := set(b, keyHardState, rd.HardState); err != nil {
+			return err
+		}
+	}
+	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		if err := l.stageSnapshot(b, rd.Snapshot, rd.Snapshot.GetMetadata().GetIndex()); err != nil {
+			return err
+		}
+	}
+	if len(rd.Entries) > 0 {
+		first := rd.Entries[0].GetIndex()
+		// A new leader's entries replace what was never committed behind them.
+		if err := b.DeleteRange(keyEntry(first), []byte{'e' + 1}, nil); err != nil {
+			return err
+		}
+		for _, e := range rd.Entries {
+			if err := set(b, keyEntry(e.GetIndex()), e); err != nil {
+				return err
+			}
+		}
+	}
+	if b.Empty() {
+		return nil
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	return l.remember(rd)
+}
+
+func (l *raftLog) remember(rd *raft.Ready) error {
+	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		if err := l.memory.ApplySnapshot(rd.Snapshot); err != nil {
+			return err
+		}
+	}
+	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
+		if err := l.memory.SetHardState(rd.HardState); err != nil {
+			return err
+		}
+	}
+	return l.memory.Append(rd.Entries)
+}
+
+func (l *raftLog) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) error {
+	if err := set(b, keySnapshot, snap); err != nil {
+		return err
+	}
+	return b.DeleteRange(keyEntry(0), keyEntry(upTo+1), nil)
+}
+
+// compact replaces the log up to index by a snapshot of state; keep entries before it stay in
+// memory for followers that are a little behind.
+func (l *raftLog) compact(index uint64, conf *pb.ConfState, state []byte, keep uint64) error {
+	snap, err := l.memory.CreateSnapshot(index, conf, state)
+	if err != nil {
+		return err
+	}
+	b := l.db.NewBatch()
+	defer b.Close()
+	if err := l.stageSnapshot(b, snap, index); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	if first, err := l.memory.FirstIndex(); err == nil && index > keep && index-keep >= first {
+		return l.memory.Compact(index - keep)
+	}
+	return nil
+}
+
+func set(b *pebble.Batch, key []byte, m proto.Message) error {
+	v, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return b.Set(key, v, nil)
+}
+
+func (l *raftLog) close() error { return l.db.Close() }
