@@ -31,6 +31,27 @@ type Replica interface {
 	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
 }
 
+// Purpose is why mutations are sent; receivers may treat them differently.
+type Purpose uint8
+
+// The purposes.
+const (
+	ForWrite Purpose = iota + 1
+	ForReadRepair
+	ForHint
+)
+
+// Remote is a Replica that sends bytes: what goes to several of them is encoded once, and carries
+// the epoch of the topology it was planned with. A request's bytes are not kept after the call.
+type Remote interface {
+	Replica
+	AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
+	ApplyEncoded(purpose Purpose, request []byte, timeout time.Duration, done func(error))
+	AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte
+	ReadEncoded(request []byte, timeout time.Duration, done func(page []byte, err error))
+	DigestEncoded(request []byte, timeout time.Duration, done func(row.Digest, error))
+}
+
 // Replicas finds the replica that a node is.
 type Replicas interface {
 	Replica(ring.NodeID) Replica
@@ -68,14 +89,3 @@ type ReadRequest struct {
 	Timeout     time.Duration
 	Trace       Trace
 }
-
-// The coordinator's methods, as query uses them; each calls done exactly once, possibly before it
-// returns:
-//
-//	func (c *Coordinator) Write(req *WriteRequest, done func(error))
-//	func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error))
-//	func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error))
-//
-// page is a canonical, reconciled page (row.PageReader); it is valid until done returns. A range
-// read walks the ranges in token order and stops at the command's limit; the page's "more" flag is
-// true exactly when a limit ended it.

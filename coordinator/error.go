@@ -5,10 +5,56 @@ import (
 	"fmt"
 
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // ErrNotSent marks failures after which certainly nothing was applied or read.
 var ErrNotSent = errors.New("coordinator: not sent")
+
+// ErrNoReply is a replica's error when its answer did not come: it may have done what was asked.
+var ErrNoReply = errors.New("coordinator: no reply from replica")
+
+// NotReplica is a replica's refusal: at its own epoch it does not hold the token. Nothing was done.
+type NotReplica struct{ Epoch uint64 }
+
+// Error names the epoch.
+func (e *NotReplica) Error() string {
+	return fmt.Sprintf("not a replica of this token at epoch %d", e.Epoch)
+}
+
+// Is makes it an ErrNotSent.
+func (e *NotReplica) Is(target error) bool { return target == ErrNotSent }
+
+// ReplicaFailure is a replica's error when it failed at what was asked, for a reason that clients
+// are told.
+type ReplicaFailure struct {
+	Reason  FailureReason
+	Message string
+}
+
+// Error is the replica's message.
+func (e *ReplicaFailure) Error() string { return e.Message }
+
+// UnknownTable says that the coordinator's schema has no such table (any more); nothing was sent.
+type UnknownTable struct{ Table schema.StorageID }
+
+// Error names the table by its number, the only name it has left.
+func (e *UnknownTable) Error() string { return fmt.Sprintf("unknown table %d", e.Table) }
+
+// Is makes it an ErrNotSent.
+func (e *UnknownTable) Is(target error) bool { return target == ErrNotSent }
+
+// TruncateFailure says that a node did not truncate; the table may be empty on others.
+type TruncateFailure struct {
+	Node  ring.NodeID
+	Cause error
+}
+
+// Error is Cassandra's text.
+func (e *TruncateFailure) Error() string { return "Error during truncate: " + e.Cause.Error() }
+
+// Unwrap is why.
+func (e *TruncateFailure) Unwrap() error { return e.Cause }
 
 // Unavailable says that too few replicas live; nothing was sent.
 type Unavailable struct {
@@ -21,11 +67,17 @@ func (e *Unavailable) Error() string {
 	return fmt.Sprintf("Cannot achieve consistency level %s", e.Consistency)
 }
 
+// Is makes it an ErrNotSent.
+func (e *Unavailable) Is(target error) bool { return target == ErrNotSent }
+
 // Overloaded says that a bound was hit; nothing was sent.
 type Overloaded struct{ What string }
 
 // Error names the bound.
 func (e *Overloaded) Error() string { return "Too many requests in flight: " + e.What }
+
+// Is makes it an ErrNotSent.
+func (e *Overloaded) Is(target error) bool { return target == ErrNotSent }
 
 // WriteTimeout says that too few replicas acknowledged in time; the write may be applied anywhere.
 type WriteTimeout struct {

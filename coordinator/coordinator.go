@@ -1,0 +1,149 @@
+package coordinator
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Options are what a coordinator is made of. View, Replicas and Clock are required.
+type Options struct {
+	View            View
+	Replicas        Replicas
+	Clock           env.Clock
+	Rand            env.Rand // jitter of hint replay; nil for none
+	LocalDatacenter string
+	Limits          Limits
+	Hints           HintStore // nil: no hints are kept
+	Unsafe          Unsafe
+}
+
+// Unsafe switches safeguards off, for the tests that show that they are needed.
+type Unsafe struct {
+	NoReadRepair bool // merge differing answers, but do not repair before answering
+	NoShortRead  bool // do not continue reads that replicas' limits ended early
+	NoHints      bool
+	NoReplan     bool // do not plan again when a replica refuses
+}
+
+// Coordinator takes requests to their replicas. Its methods may be called from any goroutine.
+type Coordinator struct {
+	view     View
+	replicas Replicas
+	clock    env.Clock
+	localDC  string
+	limits   Limits
+	unsafe   Unsafe
+	hints    *hints
+
+	writes     sync.Pool // *writeOp
+	reads      sync.Pool // *readOp
+	buffers    sync.Pool // *[]byte
+	writing    atomic.Int64
+	writeBytes atomic.Int64
+	reading    atomic.Int64
+
+	latency peerLatencies
+	tables  sync.Map // schema.StorageID → *tableLatency
+	counts  counters
+}
+
+// New makes a coordinator; it starts nothing but the replay of hints found in Options.Hints.
+func New(o Options) *Coordinator {
+	c := &Coordinator{
+		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe,
+	}
+	c.writes.New = func() any { return newWriteOp(c) }
+	c.reads.New = func() any { return newReadOp(c) }
+	c.buffers.New = func() any { return new([]byte) }
+	if o.Hints != nil && !o.Unsafe.NoHints {
+		c.hints = newHints(c, o.Hints, o.Rand)
+	}
+	return c
+}
+
+// Stats are counts since the start.
+type Stats struct {
+	WriteTimeouts, ReadTimeouts, Unavailable, Overloaded  uint64
+	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
+	Replans                                               uint64
+	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
+}
+
+type counters struct {
+	writeTimeouts, readTimeouts, unavailable, overloaded  atomic.Uint64
+	digestMismatches, readRepairs, shortReads, speculated atomic.Uint64
+	replans                                               atomic.Uint64
+	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
+}
+
+// Stats reads the counts.
+func (c *Coordinator) Stats() Stats {
+	n := &c.counts
+	return Stats{
+		WriteTimeouts: n.writeTimeouts.Load(), ReadTimeouts: n.readTimeouts.Load(),
+		Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(),
+		DigestMismatches: n.digestMismatches.Load(), ReadRepairs: n.readRepairs.Load(),
+		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(),
+		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
+		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
+	}
+}
+
+// buffer is memory for an encoded request or a kept page; release gives it back.
+func (c *Coordinator) buffer() *[]byte { return c.buffers.Get().(*[]byte) }
+
+// bufferKept is the largest buffer worth keeping.
+const bufferKept = 64 << 10
+
+func (c *Coordinator) release(b *[]byte) {
+	if cap(*b) <= bufferKept {
+		*b = (*b)[:0]
+		c.buffers.Put(b)
+	}
+}
+
+// placementOf is who holds the token of a table in topology t. Keyspaces of LocalStrategy live on
+// the node that is asked.
+func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
+	if table.Replication.Class == ring.Local {
+		return ring.ReplicaSet{Natural: []ring.NodeID{c.view.Self()}}
+	}
+	return t.Placement(table.Replication).Replicas(token)
+}
+
+// onlySelf says whether this node alone holds the token of a table.
+func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring.Token) bool {
+	if table.Replication.Class == ring.Local {
+		return true
+	}
+	s := t.Placement(table.Replication).Replicas(token)
+	return len(s.Natural) == 1 && len(s.Pending) == 0 && s.Natural[0] == c.view.Self()
+}
+
+// remaining is what is left of a deadline, at least a millisecond so that a request can still fail
+// in an orderly way.
+func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
+	return max(deadline-c.clock.Monotonic(), time.Millisecond)
+}
+
+// trace tells a traced request's story; most requests have no trace.
+func trace(t Trace, source ring.NodeID, activity string) {
+	if t != nil {
+		t(source, activity)
+	}
+}
+
+// sized is the bytes of mutations, for the bound.
+func sized(mutations []*row.Mutation) (n int64) {
+	for _, m := range mutations {
+		n += int64(m.Size())
+	}
+	return n
+}

@@ -1,0 +1,171 @@
+package coordinator
+
+import "time"
+
+// gatherLocked concludes a data round when enough pages are there: merge, repair what lacks
+// something, and go on reading when a limit ended the answers before it was met. It frees mu and the
+// caller's reference.
+func (op *readOp) gatherLocked() {
+	if !op.tally.satisfied() {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	var versions []*version
+	for _, t := range op.targets {
+		if t.state != readAnswered || t.page == nil {
+			continue
+		}
+		v, err := parsePage(t.node, *t.page)
+		if err != nil {
+			op.failLocked(err)
+			return
+		}
+		versions = append(versions, v)
+	}
+	lacks, next := op.resolver.round(op.asked, versions, !op.c.unsafe.NoShortRead)
+	if next == nil && !op.resolver.finished && op.asked.SinglePartition() && !op.cmd.SinglePartition() {
+		next = &position{key: op.asked.Key, whole: true} // a detour into one partition has ended
+	}
+	op.next = next
+	if op.table.Options.ReadRepair == "NONE" || op.c.unsafe.NoReadRepair {
+		op.advanceLocked()
+		return
+	}
+	op.repairLocked(lacks)
+}
+
+// repairLocked writes to every replica what it lacks, and waits until as many as the level asks for
+// have all of the answer: so a later read at the same level cannot miss it.
+func (op *readOp) repairLocked(lacks []repairs) {
+	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	send := lacks[:0]
+	for _, l := range lacks {
+		op.tally.addOpen(l.node)
+		if len(l.mutations) == 0 {
+			op.tally.answered(l.node)
+		} else {
+			send = append(send, l)
+		}
+	}
+	if len(send) == 0 {
+		op.advanceLocked()
+		return
+	}
+	op.phase = phaseRepair
+	op.round++
+	op.refs += len(send)
+	round, epoch := op.round, op.topology.Epoch()
+	op.mu.Unlock()
+	op.c.counts.readRepairs.Add(1)
+	timeout := op.c.remaining(op.deadline)
+	for _, l := range send {
+		op.repair(l, round, epoch, timeout)
+	}
+	op.release()
+}
+
+// repair sends one replica what it lacks.
+func (op *readOp) repair(l repairs, round int, epoch uint64, timeout time.Duration) {
+	trace(op.trace, l.node, "Repairing what the replica lacks")
+	done := func(err error) { op.repaired(l, round, err) }
+	replica := op.c.replicas.Replica(l.node)
+	remote, ok := replica.(Remote)
+	if !ok {
+		replica.Apply(l.mutations, timeout, done)
+		return
+	}
+	b := op.c.buffer()
+	*b = remote.AppendMutations((*b)[:0], epoch, l.mutations)
+	remote.ApplyEncoded(ForReadRepair, *b, timeout, done)
+	op.c.release(b)
+}
+
+// repaired is the event of a repair's acknowledgement.
+func (op *readOp) repaired(l repairs, round int, err error) {
+	op.mu.Lock()
+	if op.done == nil || round != op.round {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	if err == nil {
+		op.tally.answered(l.node)
+		op.advanceIfRepairedLocked()
+		return
+	}
+	op.tally.failed(l.node)
+	for _, t := range op.targets {
+		if t.node == l.node {
+			t.err, t.state = err, readFailed
+		}
+	}
+	// Another replica can take its place: it gets all that this one lacked, and whatever else the
+	// answer holds.
+	if spare := op.nextSpare(); spare != nil && op.next == nil && op.rounds == 1 {
+		spare.state = readAnswered
+		op.tally.addOpen(spare.node)
+		whole := repairs{node: spare.node}
+		for _, p := range op.resolver.merged {
+			if m := difference(op.cmd, p, nil); m != nil {
+				whole.mutations = append(whole.mutations, m)
+			}
+		}
+		epoch := op.topology.Epoch()
+		op.refs++
+		op.mu.Unlock()
+		op.repair(whole, round, epoch, op.c.remaining(op.deadline))
+		op.release()
+		return
+	}
+	if op.tally.hopeless() {
+		op.failLocked(op.failure())
+		return
+	}
+	op.mu.Unlock()
+	op.release()
+}
+
+// advanceIfRepairedLocked goes on when enough replicas have the answer.
+func (op *readOp) advanceIfRepairedLocked() {
+	if op.tally.satisfied() {
+		op.advanceLocked()
+		return
+	}
+	op.mu.Unlock()
+	op.release()
+}
+
+// advanceLocked answers, or reads on where the round stopped short of the limit. It frees mu and the
+// caller's reference.
+func (op *readOp) advanceLocked() {
+	for op.next != nil {
+		if op.rounds >= op.c.limits.RoundsMax {
+			op.failLocked(op.failure())
+			return
+		}
+		cmd := op.resolver.continuation(op.next, op.nextRows())
+		if cmd == nil && op.cmd.SinglePartition() {
+			break
+		}
+		if cmd == nil {
+			op.next.whole = true // nothing is left in this partition
+			continue
+		}
+		op.asked, op.next = cmd, nil
+		op.c.counts.shortReads.Add(1)
+		op.dataRoundLocked(func(*readTarget) bool { return false })
+		return
+	}
+	b := op.c.buffer()
+	*b = op.resolver.page((*b)[:0])
+	op.kept = append(op.kept, b)
+	op.succeedLocked(*b)
+}
+
+// nextRows is how many rows the next round asks for: what is missing, and at least twice what the
+// round before asked for, because that found too many that were deleted.
+func (op *readOp) nextRows() uint32 {
+	missing := op.cmd.Limits.Rows - op.resolver.counted
+	return max(missing, min(2*op.asked.Limits.Rows, op.c.limits.RoundRowsMax))
+}

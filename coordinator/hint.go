@@ -1,0 +1,411 @@
+package coordinator
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// HintStore is where hints are kept: this node's local keys in storage.
+type HintStore interface {
+	SetLocal(key, value []byte, sync bool) error
+	DeleteLocal(key []byte, sync bool) error
+	ScanLocal(prefix []byte, f func(key, value []byte) error) error
+}
+
+// The local keys. Node and sequence are 8 bytes, so that hints of a node are in order:
+//
+//	hint/ node sequence     → (expiry made mutation)*     8 bytes (seconds), 8 bytes (ns), row.AppendMutation
+//	hint-truncated/ table   → when                        8 bytes (ns)
+const (
+	hintPrefix      = "hint/"
+	hintTruncPrefix = "hint-truncated/"
+)
+
+// errHintLost says that a hint was not kept: there are too many, the table has no gc_grace, or the
+// disk failed.
+var errHintLost = errors.New("coordinator: the hint was not stored")
+
+// hints keeps what replicas missed, gathers it for a moment so that one sync serves many, and hands
+// it over when they live again. A node's hints go one record after the other, oldest first.
+type hints struct {
+	c     *Coordinator
+	store HintStore
+	mu    struct {
+		sync.Mutex
+		closed    bool
+		rand      env.Rand
+		bytes     int64 // of all nodes
+		nodes     map[ring.NodeID]*hintQueue
+		truncated map[schema.StorageID]int64 // hints made up to then (ns) are void
+	}
+}
+
+// hintQueue is the hints of one node; guarded by hints.mu.
+type hintQueue struct {
+	node     ring.NodeID
+	sequence uint64 // of the next record
+	records  int    // on disk
+	bytes    int64  // on disk and in buffer
+	buffer   []byte
+	stored   []func(error) // who waits for the buffer
+	flushing bool          // a flush is scheduled
+	sending  bool
+	timer    env.Timer // of the next look
+}
+
+// newHints finds what an earlier process left.
+func newHints(c *Coordinator, store HintStore, rand env.Rand) *hints {
+	h := &hints{c: c, store: store}
+	h.mu.rand = rand
+	h.mu.nodes = map[ring.NodeID]*hintQueue{}
+	h.mu.truncated = map[schema.StorageID]int64{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// A store that cannot be read now cannot be read at replay either: nothing is lost by going on.
+	_ = store.ScanLocal([]byte(hintPrefix), func(key, value []byte) error {
+		if len(key) != len(hintPrefix)+16 {
+			return nil
+		}
+		q := h.queueLocked(ring.NodeID(binary.BigEndian.Uint64(key[len(hintPrefix):])))
+		q.sequence = binary.BigEndian.Uint64(key[len(hintPrefix)+8:]) + 1
+		q.records++
+		q.bytes += int64(len(value))
+		h.mu.bytes += int64(len(value))
+		return nil
+	})
+	_ = store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
+		k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
+		h.mu.truncated[schema.StorageID(k.Uint32())] = v.Int64()
+		return nil
+	})
+	for _, node := range slices.Sorted(maps.Keys(h.mu.nodes)) {
+		h.lookLocked(h.mu.nodes[node], h.c.limits.HintRetry)
+	}
+	return h
+}
+
+func (h *hints) queueLocked(node ring.NodeID) *hintQueue {
+	q := h.mu.nodes[node]
+	if q == nil {
+		q = &hintQueue{node: node}
+		h.mu.nodes[node] = q
+	}
+	return q
+}
+
+// add keeps mutations for node. stored, when not nil, is told once they are on disk.
+func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(error)) {
+	catalog, now := h.c.view.Schema(), h.c.clock.Now()
+	h.mu.Lock()
+	q := h.queueLocked(node)
+	before := len(q.buffer)
+	lost := h.mu.closed
+	for _, m := range mutations {
+		table := catalog.TableByStorage(m.Table)
+		if table == nil || table.Options.GCGraceSeconds <= 0 {
+			lost = true
+			continue
+		}
+		keep := min(h.c.limits.HintWindow, time.Duration(table.Options.GCGraceSeconds)*time.Second)
+		q.buffer = wire.AppendInt64(q.buffer, now.Add(keep).Unix())
+		q.buffer = wire.AppendInt64(q.buffer, now.UnixNano())
+		q.buffer = row.AppendMutation(q.buffer, m)
+	}
+	size := int64(len(q.buffer) - before)
+	if lost || q.bytes+size > h.c.limits.HintBytesPerNode || h.mu.bytes+size > h.c.limits.HintBytes {
+		q.buffer = q.buffer[:before]
+		h.mu.Unlock()
+		h.c.counts.hintsLost.Add(1)
+		if stored != nil {
+			stored(errHintLost)
+		}
+		return
+	}
+	q.bytes += size
+	h.mu.bytes += size
+	if stored != nil {
+		q.stored = append(q.stored, stored)
+	}
+	h.c.counts.hintsStored.Add(1)
+	if !q.flushing {
+		q.flushing = true
+		h.c.clock.After(h.c.limits.HintFlush, func() { h.flush(q) })
+	}
+	full := len(q.buffer) >= h.c.limits.HintBufferBytes
+	h.mu.Unlock()
+	if full {
+		h.flush(q)
+	}
+}
+
+// flush writes q's buffer as one record.
+func (h *hints) flush(q *hintQueue) {
+	h.mu.Lock()
+	q.flushing = false
+	value, stored := q.buffer, q.stored
+	if len(value) == 0 {
+		h.mu.Unlock()
+		return
+	}
+	q.buffer, q.stored = nil, nil
+	key := hintKey(q.node, q.sequence)
+	q.sequence++
+	h.mu.Unlock()
+
+	err := h.store.SetLocal(key, value, true)
+
+	h.mu.Lock()
+	if err != nil {
+		h.forgetLocked(q, int64(len(value)))
+		h.c.counts.hintsLost.Add(1)
+	} else {
+		q.records++
+		h.lookLocked(q, h.c.limits.HintRetry)
+	}
+	h.mu.Unlock()
+	for _, f := range stored {
+		f(err)
+	}
+}
+
+func hintKey(node ring.NodeID, sequence uint64) []byte {
+	return wire.AppendUint64(wire.AppendUint64([]byte(hintPrefix), uint64(node)), sequence)
+}
+
+func (h *hints) forgetLocked(q *hintQueue, size int64) {
+	q.bytes -= size
+	h.mu.bytes -= size
+}
+
+// lookLocked schedules the next look at q, unless one is scheduled or under way.
+func (h *hints) lookLocked(q *hintQueue, after time.Duration) {
+	if q.sending || q.timer != nil || q.records == 0 || h.mu.closed {
+		return
+	}
+	if h.mu.rand != nil && after >= h.c.limits.HintRetry {
+		after += time.Duration(h.mu.rand.Uint64() % uint64(h.c.limits.HintRetry/4+1))
+	}
+	q.timer = h.c.clock.After(after, func() { h.look(q) })
+}
+
+// nodeUp hands over at once what a node missed.
+func (h *hints) nodeUp(node ring.NodeID) {
+	h.mu.Lock()
+	q := h.mu.nodes[node]
+	if q == nil || q.sending || q.records == 0 || h.mu.closed {
+		h.mu.Unlock()
+		return
+	}
+	if q.timer != nil && !q.timer.Stop() {
+		h.mu.Unlock() // a look is under way
+		return
+	}
+	q.timer = nil
+	h.mu.Unlock()
+	h.look(q)
+}
+
+// hintBatch is records on their way.
+type hintBatch struct {
+	keys      [][]byte
+	mutations []*row.Mutation
+	size      int64 // of the records on disk
+}
+
+// look sends the oldest records of a node that lives.
+func (h *hints) look(q *hintQueue) {
+	h.mu.Lock()
+	q.timer = nil
+	if q.sending || q.records == 0 || h.mu.closed {
+		h.mu.Unlock()
+		return
+	}
+	q.sending = true
+	h.mu.Unlock()
+	batch, err := h.read(q.node)
+	alive := h.c.view.Alive(q.node)
+	switch {
+	case err != nil || len(batch.mutations) > 0 && !alive:
+		h.pause(q, h.c.limits.HintRetry)
+	case len(batch.mutations) == 0:
+		h.delivered(q, batch) // all void
+	default:
+		h.send(q, batch)
+	}
+}
+
+// send hands a batch over.
+func (h *hints) send(q *hintQueue, batch hintBatch) {
+	done := func(err error) {
+		var refusal *NotReplica
+		if err != nil && !errors.As(err, &refusal) {
+			h.pause(q, h.c.limits.HintRetry)
+			return
+		}
+		if err == nil {
+			h.c.counts.hintsReplayed.Add(uint64(len(batch.mutations)))
+		}
+		h.delivered(q, batch)
+	}
+	replica := h.c.replicas.Replica(q.node)
+	remote, ok := replica.(Remote)
+	if !ok {
+		replica.Apply(batch.mutations, hintTimeout, done)
+		return
+	}
+	b := h.c.buffer()
+	*b = remote.AppendMutations((*b)[:0], h.c.view.Topology().Epoch(), batch.mutations)
+	remote.ApplyEncoded(ForHint, *b, hintTimeout, done)
+	h.c.release(b)
+}
+
+// hintTimeout is how long a batch may take: nobody waits for it.
+const hintTimeout = 10 * time.Second
+
+// errEnough ends a scan.
+var errEnough = errors.New("enough")
+
+// read takes the oldest records, up to about one buffer's bytes, without what is void by now.
+func (h *hints) read(node ring.NodeID) (hintBatch, error) {
+	var batch hintBatch
+	now := h.c.clock.Now().Unix()
+	catalog := h.c.view.Schema()
+	prefix := wire.AppendUint64([]byte(hintPrefix), uint64(node))
+	err := h.store.ScanLocal(prefix, func(key, value []byte) error {
+		if batch.size > 0 && batch.size+int64(len(value)) > int64(h.c.limits.HintBufferBytes) {
+			return errEnough
+		}
+		batch.keys = append(batch.keys, append([]byte(nil), key...))
+		batch.size += int64(len(value))
+		c := wire.NewCursor(append([]byte(nil), value...))
+		for c.Len() > 0 {
+			expiry, made := c.Int64(), c.Int64()
+			m := new(row.Mutation)
+			row.ConsumeMutation(&c, m)
+			if c.Err() != nil {
+				break // a record that cannot be read helps nobody
+			}
+			if expiry <= now || catalog.TableByStorage(m.Table) == nil || made <= h.truncation(m.Table) {
+				h.c.counts.hintsExpired.Add(1)
+				continue
+			}
+			batch.mutations = append(batch.mutations, m)
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return batch, err
+}
+
+func (h *hints) truncation(table schema.StorageID) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, ok := h.mu.truncated[table]; ok {
+		return at
+	}
+	return -1 << 63
+}
+
+// delivered forgets a batch and goes on, at the pace of HintBytesPerSecond. The records' removal
+// needs no sync: applying a hint twice is applying it once.
+func (h *hints) delivered(q *hintQueue, batch hintBatch) {
+	for _, k := range batch.keys {
+		if err := h.store.DeleteLocal(k, false); err != nil {
+			h.pause(q, h.c.limits.HintRetry)
+			return
+		}
+	}
+	h.mu.Lock()
+	q.records -= len(batch.keys)
+	h.forgetLocked(q, batch.size)
+	h.mu.Unlock()
+	h.pause(q, time.Duration(batch.size*int64(time.Second)/h.c.limits.HintBytesPerSecond))
+}
+
+// pause ends a sending; the next look comes after d.
+func (h *hints) pause(q *hintQueue, d time.Duration) {
+	h.mu.Lock()
+	q.sending = false
+	h.lookLocked(q, d)
+	h.mu.Unlock()
+}
+
+// truncate makes all hints of a table void that exist now.
+func (h *hints) truncate(table schema.StorageID) error {
+	now := h.c.clock.Now().UnixNano()
+	h.mu.Lock()
+	h.mu.truncated[table] = now
+	h.mu.Unlock()
+	key := wire.AppendUint32([]byte(hintTruncPrefix), uint32(table))
+	return h.store.SetLocal(key, wire.AppendInt64(nil, now), true)
+}
+
+// close writes out what is gathered and stops.
+func (h *hints) close() {
+	h.mu.Lock()
+	h.mu.closed = true
+	var all []*hintQueue
+	for _, node := range slices.Sorted(maps.Keys(h.mu.nodes)) {
+		q := h.mu.nodes[node]
+		if q.timer != nil {
+			q.timer.Stop()
+		}
+		all = append(all, q)
+	}
+	h.mu.Unlock()
+	for _, q := range all {
+		h.flush(q)
+	}
+}
+
+// NodeUp says that node lives again: what it missed is handed over at once.
+func (c *Coordinator) NodeUp(node ring.NodeID) {
+	if c.hints != nil {
+		c.hints.nodeUp(node)
+	}
+}
+
+// PendingHints is how many records wait for node.
+func (c *Coordinator) PendingHints(node ring.NodeID) int {
+	if c.hints == nil {
+		return 0
+	}
+	c.hints.mu.Lock()
+	defer c.hints.mu.Unlock()
+	q := c.hints.mu.nodes[node]
+	if q == nil {
+		return 0
+	}
+	if len(q.buffer) > 0 {
+		return q.records + 1
+	}
+	return q.records
+}
+
+// DropHints makes the hints of a truncated table void. It is called on every node, when that node
+// truncates its share.
+func (c *Coordinator) DropHints(table schema.StorageID) error {
+	if c.hints == nil {
+		return nil
+	}
+	return c.hints.truncate(table)
+}
+
+// Close writes out hints that are gathered in memory. Requests under way are not waited for.
+func (c *Coordinator) Close() {
+	if c.hints != nil {
+		c.hints.close()
+	}
+}

@@ -1,0 +1,71 @@
+package coordinator
+
+import "time"
+
+// Limits are the coordinator's bounds. Zero means the default.
+type Limits struct {
+	// WritesInFlight is how many writes may wait for replicas: at 2 s write timeout and 1 KiB a
+	// mutation, 16,384 hold about 16 MiB and admit 8,000 writes a second that all time out.
+	WritesInFlight int64
+	// WriteBytesInFlight bounds the same in bytes: one eighth of a node of 1 GiB.
+	WriteBytesInFlight int64
+	// ReadsInFlight is how many reads may wait: each keeps at most a page (≤ 1 MiB, mostly a few
+	// KiB) for each replica it asked; 8,192 of 8 KiB and 3 replicas are 192 MiB.
+	ReadsInFlight int64
+	// RangesInFlight is how many ranges one range read asks for at once: every one may hold a page
+	// of the whole limit, so 8 pages of 1 MiB from 3 replicas are 24 MiB for the widest read.
+	RangesInFlight int
+	// RoundsMax is how often a read is continued because replicas ended their pages early, or asked
+	// again: every round asks for at least twice the rows of the one before, up to RoundRowsMax.
+	RoundsMax int
+	// RoundRowsMax is the most rows one continuation asks for.
+	RoundRowsMax uint32
+	// PlansMax is how often a request is planned when replicas refuse it for their epoch. With
+	// pauses of 10, 20, 40, 80 ms it waits 150 ms, and metadata reaches every node in a few ms.
+	PlansMax int
+
+	// HintBytesPerNode bounds the hints for one node: a node that misses 10,000 writes of 100 bytes
+	// in a second is covered for two minutes, one that misses 100 a second for three hours.
+	HintBytesPerNode int64
+	// HintBytes bounds all hints of this node.
+	HintBytes int64
+	// HintBufferBytes is when gathered hints are written out before HintFlush has passed.
+	HintBufferBytes int
+	// HintFlush is how long hints are gathered before one sync writes them: 50 syncs a second and
+	// dead node at most.
+	HintFlush time.Duration
+	// HintBytesPerSecond paces replay for each node: 4 MiB/s is 3 % of a 1 Gbit/s link; 128 MiB are
+	// delivered in half a minute.
+	HintBytesPerSecond int64
+	// HintRetry is how long replay pauses after a failure, and how often it looks whether a node
+	// with hints is alive.
+	HintRetry time.Duration
+	// HintWindow is how long a hint is kept. The table's gc_grace_seconds, when smaller, wins: an
+	// older hint could bring back what was deleted.
+	HintWindow time.Duration
+}
+
+// withDefaults fills in what is zero.
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.WritesInFlight, 16_384)
+	setDefault(&l.WriteBytesInFlight, 128<<20)
+	setDefault(&l.ReadsInFlight, 8_192)
+	setDefault(&l.RangesInFlight, 8)
+	setDefault(&l.RoundsMax, 1_000)
+	setDefault(&l.RoundRowsMax, 10_000)
+	setDefault(&l.PlansMax, 5)
+	setDefault(&l.HintBytesPerNode, 128<<20)
+	setDefault(&l.HintBytes, 512<<20)
+	setDefault(&l.HintBufferBytes, 256<<10)
+	setDefault(&l.HintFlush, 20*time.Millisecond)
+	setDefault(&l.HintBytesPerSecond, 4<<20)
+	setDefault(&l.HintRetry, time.Second)
+	setDefault(&l.HintWindow, 3*time.Hour)
+	return l
+}
+
+func setDefault[T ~int | ~int64 | ~uint32](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}

@@ -1,0 +1,139 @@
+package coordinator
+
+import "cqld/ring"
+
+// quota is how many of a group of replicas must answer, and how many have. The group is all
+// replicas, those of one data center, or this node alone.
+type quota struct {
+	datacenter string // of EACH_QUORUM's groups; "" else
+	need       int
+	got        int
+	open       int // asked or askable, and neither answered nor failed
+}
+
+// tally counts one plan's answers: one quota, except one for each data center at EACH_QUORUM.
+type tally struct {
+	quotas []quota
+	one    [1]quota // backing of quotas in all other cases
+	scope  scope
+	local  string
+	t      *ring.Topology
+	self   ring.NodeID
+}
+
+// scope says whose answers count.
+type scope uint8
+
+const (
+	scopeAll scope = iota
+	scopeDatacenter
+	scopeSelf
+	scopeEach
+)
+
+// reset makes the tally of a level under a replication, with no replica known yet.
+func (y *tally) reset(level ring.Consistency, r ring.Replication, t *ring.Topology, self ring.NodeID, localDC string) {
+	y.scope, y.local, y.t, y.self = scopeAll, localDC, t, self
+	y.one[0] = quota{need: level.BlockFor(r, localDC)}
+	y.quotas = y.one[:]
+	switch {
+	case level == ring.NodeLocal:
+		y.scope = scopeSelf
+	case r.Class != ring.NetworkTopology:
+	case level.IsLocal():
+		y.scope = scopeDatacenter
+	case level == ring.EachQuorum:
+		y.scope = scopeEach
+		y.quotas = make([]quota, 0, len(r.Datacenters))
+		for _, f := range r.Datacenters {
+			y.quotas = append(y.quotas, quota{datacenter: f.Datacenter, need: ring.QuorumOf(f.Factor)})
+		}
+	}
+}
+
+// group is the index of the quota that node counts for; -1 when for none.
+func (y *tally) group(node ring.NodeID) int {
+	switch y.scope {
+	case scopeAll:
+		return 0
+	case scopeSelf:
+		if node == y.self {
+			return 0
+		}
+		return -1
+	}
+	n := y.t.Node(node)
+	if n == nil {
+		return -1
+	}
+	if y.scope == scopeDatacenter {
+		if n.Datacenter == y.local {
+			return 0
+		}
+		return -1
+	}
+	for i := range y.quotas {
+		if y.quotas[i].datacenter == n.Datacenter {
+			return i
+		}
+	}
+	return -1
+}
+
+// addOpen says that node may answer; addPending that it must, beyond the level.
+func (y *tally) addOpen(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].open++
+	}
+}
+
+func (y *tally) addPending(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].need++
+	}
+}
+
+// answered and failed take one answer of an open node.
+func (y *tally) answered(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].open--
+		y.quotas[g].got++
+	}
+}
+
+func (y *tally) failed(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].open--
+	}
+}
+
+// satisfied says whether enough have answered; hopeless that they never will.
+func (y *tally) satisfied() bool {
+	for i := range y.quotas {
+		if y.quotas[i].got < y.quotas[i].need {
+			return false
+		}
+	}
+	return true
+}
+
+func (y *tally) hopeless() bool { return y.short() != nil }
+
+// short is the first quota that cannot be met; nil when all can.
+func (y *tally) short() *quota {
+	for i := range y.quotas {
+		if q := &y.quotas[i]; q.got+q.open < q.need {
+			return q
+		}
+	}
+	return nil
+}
+
+// counts are the totals that errors tell: answers that count, and how many were needed.
+func (y *tally) counts() (received, blockFor int) {
+	for i := range y.quotas {
+		received += min(y.quotas[i].got, y.quotas[i].need)
+		blockFor += y.quotas[i].need
+	}
+	return received, blockFor
+}

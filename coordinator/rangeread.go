@@ -1,0 +1,234 @@
+package coordinator
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// refused wraps the failure of a part of a range read that a replica refused for its epoch.
+type refused struct{ error }
+
+func (r *refused) Unwrap() error { return r.error }
+
+// rangeOp is a read over many partitions: the ring is cut into stretches with one replica set each,
+// and every stretch is a readOp. Their pages are taken in token order; how many are under way at
+// once follows from how many rows the first ones had.
+type rangeOp struct {
+	c        *Coordinator
+	mu       sync.Mutex
+	req      *ReadRequest
+	table    *schema.Table
+	topology *ring.Topology
+	deadline time.Duration
+	done     func([]byte, error)
+	pieces   []ring.RangeReplicas
+	pages    [][]byte // answers of pieces not taken yet
+	started  int      // pieces asked
+	taken    int      // pieces whose rows are in out
+	width    int      // pieces that may be under way
+	out      row.PageWriter
+	counted  uint32
+	plans    int
+	failed   error
+}
+
+// readRange reads a stretch of the ring.
+func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func([]byte, error)) {
+	op := &rangeOp{
+		c: c, req: req, table: table, done: done, width: 1, out: row.NewPageWriter(nil),
+		deadline: c.clock.Monotonic() + req.Timeout,
+	}
+	op.plan(req.Command.Range.Tokens)
+	op.advance()
+}
+
+// plan cuts the rest of the range at the present topology. Neighbours with the same replicas are
+// read as one.
+func (op *rangeOp) plan(rest ring.Range) {
+	op.plans++
+	op.topology = op.c.view.Topology()
+	op.pieces = op.pieces[:0]
+	if op.table.Replication.Class == ring.Local {
+		self := ring.ReplicaSet{Natural: []ring.NodeID{op.c.view.Self()}}
+		op.pieces = append(op.pieces, ring.RangeReplicas{Range: rest, Replicas: self})
+	} else {
+		for _, r := range op.topology.Placement(op.table.Replication).Ranges(rest) {
+			if n := len(op.pieces); n > 0 && sameNodes(op.pieces[n-1].Replicas.Natural, r.Replicas.Natural) {
+				op.pieces[n-1].Range.End = r.Range.End
+				continue
+			}
+			op.pieces = append(op.pieces, r)
+		}
+	}
+	op.pages = make([][]byte, len(op.pieces))
+	op.started, op.taken, op.failed = 0, 0, nil
+}
+
+// sameNodes says whether a and b are the same nodes, in any order: reading sorts them itself.
+func sameNodes(a, b []ring.NodeID) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, n := range a {
+		if !slices.Contains(b, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// advance starts as many pieces as may be under way.
+func (op *rangeOp) advance() {
+	for {
+		op.mu.Lock()
+		if op.done == nil || op.failed != nil || op.started == len(op.pieces) || op.started-op.taken >= op.width {
+			op.mu.Unlock()
+			return
+		}
+		i, plan := op.started, op.plans
+		op.started++
+		cmd := *op.req.Command
+		cmd.Range.Tokens = op.pieces[i].Range
+		if cmd.Limits.Rows > 0 {
+			cmd.Limits.Rows -= op.counted
+		}
+		set := op.pieces[i].Replicas
+		op.mu.Unlock()
+		op.start(i, plan, &cmd, set)
+	}
+}
+
+// start reads one piece.
+func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet) {
+	r := op.c.reads.Get().(*readOp)
+	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
+	r.prepare(&part, op.table, op.topology)
+	r.set, r.deadline = set, op.deadline
+	r.done = func(page []byte, err error) { op.answered(i, plan, page, err) }
+	r.begin()
+	r.release()
+}
+
+// answered is the event of a piece's page.
+func (op *rangeOp) answered(i, plan int, page []byte, err error) {
+	op.mu.Lock()
+	if op.done == nil || plan != op.plans {
+		op.mu.Unlock()
+		return
+	}
+	if err != nil {
+		op.fail(err)
+		return
+	}
+	if len(op.pieces) == 1 && op.plans == 1 {
+		op.finish(page, nil)
+		return
+	}
+	if i > op.taken {
+		op.pages[i] = slices.Clone(page) // waits for those before it
+		op.mu.Unlock()
+		return
+	}
+	more := op.take(page)
+	for err = nil; more && op.taken < len(op.pieces) && op.pages[op.taken] != nil; {
+		page := op.pages[op.taken]
+		op.pages[op.taken] = nil
+		more = op.take(page)
+	}
+	switch {
+	case op.failed != nil:
+		op.finish(nil, op.failed)
+	case !more:
+		op.finish(op.out.Finish(true), nil)
+	case op.taken == len(op.pieces):
+		op.finish(op.out.Finish(false), nil)
+	default:
+		op.widen()
+		op.mu.Unlock()
+		op.advance()
+	}
+}
+
+// take adds the rows of the next piece, up to the limit; false when that is met.
+func (op *rangeOp) take(page []byte) bool {
+	op.taken++
+	cmd := op.req.Command
+	limit := cmd.Limits.Rows
+	var r row.PageReader
+	r.Reset(page)
+	for r.NextPartition() {
+		p := row.Partition{Key: r.Key}
+		op.out.Partition(r.Key, &r.Header, r.RangeTombstones)
+		live, full := uint32(0), false
+		var x row.Row
+		for !full && r.NextRow(&x) {
+			op.out.Row(&x)
+			if x.Live(cmd.Now) {
+				live++
+				full = limit > 0 && op.counted+live >= limit
+			}
+		}
+		op.out.EndPartition()
+		if p.Header = r.Header; live == 0 {
+			live = countRows(&p, cmd)
+		}
+		if op.counted += live; limit > 0 && op.counted >= limit {
+			return false
+		}
+	}
+	if err := r.Err(); err != nil {
+		op.failed = err
+	}
+	return true
+}
+
+// widen lets as many pieces be under way as the rows met so far make it likely to need, at most
+// twice as many as before.
+func (op *rangeOp) widen() {
+	wanted := len(op.pieces)
+	if limit := op.req.Command.Limits.Rows; limit > 0 && op.counted > 0 {
+		perPiece := (float64(op.counted) / float64(op.taken))
+		wanted = int(float64(limit-op.counted)/perPiece) + 1
+	}
+	op.width = max(1, min(wanted, 2*op.width, op.c.limits.RangesInFlight))
+}
+
+// fail ends the read, or plans its rest anew when a replica refused its part. It frees mu.
+func (op *rangeOp) fail(err error) {
+	var r *refused
+	if !errors.As(err, &r) || op.plans >= op.c.limits.PlansMax || op.c.unsafe.NoReplan {
+		if r != nil {
+			err = r.error
+		}
+		op.finish(nil, err)
+		return
+	}
+	rest := op.req.Command.Range.Tokens
+	rest.Start = op.pieces[op.taken].Range.Start
+	pause := replanPause << (op.plans - 1)
+	op.plans++ // answers to the old plan are of no interest
+	op.mu.Unlock()
+	op.c.counts.replans.Add(1)
+	op.c.clock.After(pause, func() {
+		op.mu.Lock()
+		op.plans--
+		op.plan(rest)
+		op.mu.Unlock()
+		op.advance()
+	})
+}
+
+// finish answers; it frees mu.
+func (op *rangeOp) finish(page []byte, err error) {
+	done := op.done
+	op.done = nil
+	op.mu.Unlock()
+	op.c.reading.Add(-1)
+	done(page, err)
+}

@@ -1,0 +1,688 @@
+package coordinator
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Read answers the command from as many replicas as the level asks for: one sends its page, the
+// others digests of theirs; when they differ, all send pages, these are merged, and what a replica
+// lacks is written to it before done is called. The command must not change until then.
+func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) {
+	table := c.view.Schema().TableByStorage(req.Command.Table)
+	if table == nil {
+		done(nil, &UnknownTable{Table: req.Command.Table})
+		return
+	}
+	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
+		c.reading.Add(-1)
+		c.counts.overloaded.Add(1)
+		done(nil, &Overloaded{What: "reads"})
+		return
+	}
+	if !req.Command.SinglePartition() {
+		c.readRange(req, table, done)
+		return
+	}
+	op := c.reads.Get().(*readOp)
+	op.prepare(req, table, c.view.Topology())
+	op.whole, op.done = true, done
+	if c.onlySelf(op.topology, table, req.Command.Key.Token) && op.level.BlockFor(table.Replication, c.localDC) <= 1 {
+		op.deadline = 0 // no clock, no timer: the answer of this node is the answer
+		op.set = ring.ReplicaSet{Natural: append(op.natural[:0], op.self)}
+	} else {
+		op.deadline = c.clock.Monotonic() + req.Timeout
+		op.set = c.replicasOf(op.topology, table, req.Command.Key.Token)
+	}
+	op.begin()
+	op.release()
+}
+
+// readTarget is one replica of a read.
+type readTarget struct {
+	op       *readOp
+	node     ring.NodeID
+	state    readState
+	err      error
+	sent     time.Duration
+	digest   row.Digest
+	page     *[]byte // kept copy; nil when only the digest is known
+	borrowed bool    // page is another target's, equal by digest
+	onPage   func([]byte, error)
+	onDigest func(row.Digest, error)
+}
+
+type readState uint8
+
+const (
+	readSpare    readState = iota // lives, not asked yet
+	readOpenPage                  // asked for its page
+	readOpenDigest
+	readAnswered
+	readFailed
+)
+
+// readPhase is what the read waits for.
+type readPhase uint8
+
+const (
+	phaseDigest readPhase = iota // one page and digests
+	phaseData                    // pages, because digests differed or a page ended early
+	phaseRepair                  // acknowledgements of repairs
+)
+
+// readOp is a read of one partition, or of one stretch of the ring with one replica set. It goes
+// back to the pool when refs is zero, as writeOp does.
+type readOp struct {
+	c        *Coordinator
+	mu       sync.Mutex
+	refs     int
+	round    int // answers to earlier rounds are of no interest
+	asked    *row.ReadCommand
+	cmd      *row.ReadCommand
+	level    ring.Consistency
+	table    *schema.Table
+	topology *ring.Topology
+	self     ring.NodeID
+	set      ring.ReplicaSet
+	natural  [1]ring.NodeID
+	deadline time.Duration
+	started  time.Duration
+	trace    Trace
+	done     func([]byte, error) // nil once called
+	whole    bool                // a read of its own: counted, and planned again when refused
+	plans    int
+
+	phase      readPhase
+	tally      tally
+	targets    []*readTarget // live, nearest first
+	spareSlots []*readTarget
+	refused    bool
+	remote     bool // another node was asked
+	timer      env.Timer
+	onTimer    func()
+	resolver   resolver
+	rounds     int
+	next       *position // where reading goes on after the repairs
+	kept       []*[]byte // pages that the resolver's result points into
+}
+
+func newReadOp(c *Coordinator) *readOp {
+	op := &readOp{c: c}
+	op.onTimer = op.tick
+	return op
+}
+
+// prepare resets op for a request; the caller adds the replicas.
+func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topology) {
+	op.refs = 1
+	op.cmd, op.asked = req.Command, req.Command
+	op.level, op.table, op.trace = req.Consistency, table, req.Trace
+	op.topology, op.self = t, op.c.view.Self()
+	op.round, op.rounds, op.plans, op.phase = 0, 0, 0, phaseDigest
+	op.refused, op.remote, op.next = false, false, nil
+	op.resolver = resolver{cmd: req.Command}
+}
+
+// begin chooses whom to ask and asks.
+func (op *readOp) begin() {
+	if err := op.plan(); err != nil {
+		op.answer(nil, err)
+		return
+	}
+	asks := op.choose()
+	if op.deadline > 0 {
+		op.started = op.c.clock.Monotonic()
+	}
+	op.ask(asks)
+	op.arm()
+}
+
+// arm starts the timer when the answer is not there yet; mostly it is when only this node was asked.
+func (op *readOp) arm() {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.done == nil || op.deadline == 0 {
+		return
+	}
+	wait := op.deadline - op.started
+	if d, ok := op.c.speculateAfter(op.table); ok && op.nextSpare() != nil {
+		wait = min(wait, d)
+	}
+	op.refs++
+	op.timer = op.c.clock.After(max(wait, 0), op.onTimer)
+}
+
+// plan finds the live replicas, nearest first, and checks that they are enough.
+func (op *readOp) plan() error {
+	c := op.c
+	op.plans++
+	op.refused = false
+	op.targets = op.targets[:0]
+	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, c.localDC)
+	for _, node := range op.set.Natural {
+		if op.tally.group(node) >= 0 && (node == op.self || c.view.Alive(node)) {
+			op.tally.addOpen(node)
+			op.targets = append(op.targets, op.slot(node))
+		}
+	}
+	if q := op.tally.short(); q != nil {
+		c.counts.unavailable.Add(1)
+		return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
+	}
+	if len(op.targets) > 1 {
+		c.sortByProximity(op.topology, op.self, op.targets)
+	}
+	return nil
+}
+
+// slot is a target of an earlier read, or a new one, for node.
+func (op *readOp) slot(node ring.NodeID) *readTarget {
+	var t *readTarget
+	if n := len(op.spareSlots); n > 0 {
+		t, op.spareSlots = op.spareSlots[n-1], op.spareSlots[:n-1]
+	} else {
+		t = &readTarget{op: op}
+		t.onPage = func(page []byte, err error) { t.op.gotPage(t, 0, page, err) }
+		t.onDigest = func(d row.Digest, err error) { t.op.gotDigest(t, 0, d, err) }
+	}
+	t.node, t.state, t.err, t.page, t.borrowed = node, readSpare, nil, nil, false
+	return t
+}
+
+// ask is one request to be sent.
+type ask struct {
+	target *readTarget
+	digest bool
+}
+
+// choose takes the nearest replicas that satisfy the level, and one more when the table speculates
+// always. tally.open counts all that may be asked; the first asked sends its page.
+func (op *readOp) choose() []ask {
+	asks := make([]ask, 0, 4)
+	var chosen [8]int
+	counts := chosen[:]
+	if n := len(op.tally.quotas); n > len(chosen) {
+		counts = make([]int, n)
+	}
+	for _, t := range op.targets {
+		g := op.tally.group(t.node)
+		if counts[g] == op.tally.quotas[g].need {
+			continue
+		}
+		counts[g]++
+		asks = append(asks, op.mark(t, len(asks) > 0))
+	}
+	if len(asks) < len(op.targets) && op.c.speculatesAlways(op.table) {
+		asks = append(asks, op.mark(op.nextSpare(), true))
+	}
+	return asks
+}
+
+// mark turns a spare target into an asked one.
+func (op *readOp) mark(t *readTarget, digest bool) ask {
+	t.state = readOpenPage
+	if digest {
+		t.state = readOpenDigest
+	}
+	return ask{t, digest}
+}
+
+// nextSpare is the nearest replica not asked yet; nil when there is none.
+func (op *readOp) nextSpare() *readTarget {
+	for _, t := range op.targets {
+		if t.state == readSpare {
+			return t
+		}
+	}
+	return nil
+}
+
+// ask sends requests, this node's own last: it is answered on the spot.
+func (op *readOp) ask(asks []ask) {
+	c := op.c
+	var now, timeout time.Duration
+	op.mu.Lock()
+	round, cmd, epoch := op.round, op.asked, op.topology.Epoch()
+	op.refs += len(asks)
+	if op.deadline > 0 {
+		now = c.clock.Monotonic()
+		timeout = max(op.deadline-now, time.Millisecond)
+	}
+	for _, a := range asks {
+		a.target.sent = now
+		op.remote = op.remote || a.target.node != op.self
+	}
+	op.mu.Unlock()
+	var request *[]byte
+	own := -1
+	for i, a := range asks {
+		if a.target.node == op.self {
+			own = i
+			continue
+		}
+		replica := c.replicas.Replica(a.target.node)
+		if remote, ok := replica.(Remote); ok {
+			if request == nil {
+				request = c.buffer()
+				*request = remote.AppendRead((*request)[:0], epoch, cmd)
+			}
+			a.sendEncoded(remote, round, *request, timeout)
+			continue
+		}
+		a.send(replica, round, cmd, timeout)
+	}
+	if request != nil {
+		c.release(request)
+	}
+	if own >= 0 {
+		asks[own].send(c.replicas.Replica(op.self), round, cmd, timeout)
+	}
+}
+
+// callbacks are where the answer goes; only the first round's are made once for all.
+func (a ask) callbacks(round int) (func([]byte, error), func(row.Digest, error)) {
+	t := a.target
+	if round == 0 {
+		return t.onPage, t.onDigest
+	}
+	return func(page []byte, err error) { t.op.gotPage(t, round, page, err) },
+		func(d row.Digest, err error) { t.op.gotDigest(t, round, d, err) }
+}
+
+func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time.Duration) {
+	trace(a.target.op.trace, a.target.node, "Executing read")
+	onPage, onDigest := a.callbacks(round)
+	if a.digest {
+		replica.Digest(cmd, timeout, onDigest)
+		return
+	}
+	replica.Read(cmd, timeout, onPage)
+}
+
+func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {
+	trace(a.target.op.trace, a.target.op.self, "Sending read to another replica")
+	onPage, onDigest := a.callbacks(round)
+	if a.digest {
+		remote.DigestEncoded(request, timeout, onDigest)
+		return
+	}
+	remote.ReadEncoded(request, timeout, onPage)
+}
+
+// gotPage is the event of a replica's page.
+func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
+	op.mu.Lock()
+	if op.stale(t, round) {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	if err != nil {
+		op.failedLocked(t, err)
+		return
+	}
+	op.answeredLocked(t)
+	if op.phase == phaseData {
+		op.keep(t, page)
+		op.gatherLocked()
+		return
+	}
+	if received, blockFor := op.tally.counts(); blockFor == 1 && received == 1 {
+		op.succeedLocked(page)
+		return
+	}
+	t.digest = row.DigestOf(page)
+	if op.tally.satisfied() && op.agreed() {
+		op.succeedLocked(page)
+		return
+	}
+	op.keep(t, page)
+	op.compareLocked()
+}
+
+// gotDigest is the event of a replica's digest.
+func (op *readOp) gotDigest(t *readTarget, round int, d row.Digest, err error) {
+	op.mu.Lock()
+	if op.stale(t, round) {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	if err != nil {
+		op.failedLocked(t, err)
+		return
+	}
+	op.answeredLocked(t)
+	t.digest = d
+	op.compareLocked()
+}
+
+// stale says whether an answer comes too late to matter.
+func (op *readOp) stale(t *readTarget, round int) bool {
+	return op.done == nil || round != op.round || t.state != readOpenPage && t.state != readOpenDigest
+}
+
+// answeredLocked counts t's answer and its latency.
+func (op *readOp) answeredLocked(t *readTarget) {
+	t.state = readAnswered
+	op.tally.answered(t.node)
+	if op.deadline > 0 && t.node != op.self {
+		op.c.latency.record(t.node, op.c.clock.Monotonic()-t.sent)
+	}
+}
+
+// keep copies a page, which is valid only now.
+func (op *readOp) keep(t *readTarget, page []byte) {
+	b := op.c.buffer()
+	*b = append((*b)[:0], page...)
+	t.page, t.borrowed = b, false
+	op.kept = append(op.kept, b)
+}
+
+// compareLocked concludes the digest phase when enough have answered, one of them with a page.
+// It frees mu and the caller's reference.
+func (op *readOp) compareLocked() {
+	if !op.tally.satisfied() {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	with := op.withPage()
+	if with == nil {
+		// The page is still on its way, or its sender failed and all others sent digests.
+		if a, ok := op.needPage(); ok {
+			op.mu.Unlock()
+			op.ask([]ask{a})
+			op.release()
+			return
+		}
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	if op.agreed() {
+		op.succeedLocked(*with.page)
+		return
+	}
+	op.c.counts.digestMismatches.Add(1)
+	trace(op.trace, op.self, "Digest mismatch: reading data of all")
+	op.mismatchLocked(with)
+}
+
+// withPage is a target whose page is kept.
+func (op *readOp) withPage() *readTarget {
+	for _, t := range op.targets {
+		if t.state == readAnswered && t.page != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// needPage asks an answered replica again, for its page, when no page is on its way.
+func (op *readOp) needPage() (ask, bool) {
+	var again *readTarget
+	for _, t := range op.targets {
+		if t.state == readOpenPage {
+			return ask{}, false
+		}
+		if t.state == readAnswered && again == nil {
+			again = t
+		}
+	}
+	if again == nil {
+		return ask{}, false
+	}
+	op.tally.quotas[op.tally.group(again.node)].got--
+	op.tally.addOpen(again.node)
+	return op.mark(again, false), true
+}
+
+// agreed says whether all answers have one digest.
+func (op *readOp) agreed() bool {
+	var first *readTarget
+	for _, t := range op.targets {
+		switch {
+		case t.state != readAnswered:
+		case first == nil:
+			first = t
+		case t.digest != first.digest:
+			return false
+		}
+	}
+	return true
+}
+
+// mismatchLocked begins the data phase: whoever answered takes part; those whose digest is that of
+// the page at hand need not send theirs.
+func (op *readOp) mismatchLocked(with *readTarget) {
+	for _, t := range op.targets {
+		if t.state == readAnswered && t.page == nil && t.digest == with.digest {
+			t.page, t.borrowed = with.page, true
+		}
+	}
+	op.dataRoundLocked(func(t *readTarget) bool { return t.page != nil })
+}
+
+// dataRoundLocked asks all who answered for pages, except those that has says have one. It frees mu
+// and the caller's reference.
+func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
+	op.phase = phaseData
+	op.round++
+	op.rounds++
+	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	var asks []ask
+	for _, t := range op.targets {
+		switch t.state {
+		case readAnswered:
+			op.tally.addOpen(t.node)
+			if has(t) {
+				op.tally.answered(t.node)
+			} else {
+				t.page = nil
+				asks = append(asks, op.mark(t, false))
+			}
+		case readOpenPage, readOpenDigest, readSpare:
+			t.state = readSpare
+			op.tally.addOpen(t.node)
+		}
+	}
+	if len(asks) == 0 {
+		op.gatherLocked()
+		return
+	}
+	op.mu.Unlock()
+	op.ask(asks)
+	op.release()
+}
+
+// failedLocked takes a failure: another replica is asked, or the read fails. It frees mu and the
+// caller's reference.
+func (op *readOp) failedLocked(t *readTarget, err error) {
+	wasPage := t.state == readOpenPage
+	t.state, t.err = readFailed, err
+	var refusal *NotReplica
+	op.refused = op.refused || errors.As(err, &refusal)
+	op.tally.failed(t.node)
+	if spare := op.nextSpare(); spare != nil {
+		a := op.mark(spare, !wasPage)
+		op.mu.Unlock()
+		op.ask([]ask{a})
+		op.release()
+		return
+	}
+	if !op.tally.hopeless() {
+		if op.phase == phaseData {
+			op.gatherLocked()
+		} else {
+			op.compareLocked()
+		}
+		return
+	}
+	op.giveUpLocked()
+}
+
+// giveUpLocked fails the read, or plans it anew when a replica refused it. It frees mu and the
+// caller's reference.
+func (op *readOp) giveUpLocked() {
+	err := op.failure()
+	if op.refused && !op.whole {
+		err = &refused{err}
+	}
+	if op.refused && op.whole && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan && op.deadline > 0 {
+		op.round++
+		op.refs++
+		pause := replanPause << (op.plans - 1)
+		op.mu.Unlock()
+		op.c.counts.replans.Add(1)
+		op.c.clock.After(pause, op.replan)
+		op.release()
+		return
+	}
+	op.failLocked(err)
+}
+
+// replan reads from the beginning, with the topology of now.
+func (op *readOp) replan() {
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.topology = op.c.view.Topology()
+	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
+	op.targets = nil // the old ones may still get answers
+	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolver{cmd: op.cmd}
+	if err := op.plan(); err != nil {
+		op.failLocked(err)
+		return
+	}
+	asks := op.choose()
+	op.mu.Unlock()
+	op.ask(asks)
+	op.release()
+}
+
+// failure is the error that the present counts mean.
+func (op *readOp) failure() error {
+	received, blockFor := op.tally.counts()
+	var failures []NodeFailure
+	data := false
+	for _, t := range op.targets {
+		data = data || t.page != nil
+		if t.state == readFailed && !silent(t.err) {
+			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
+		}
+	}
+	if len(failures) > 0 {
+		return &ReadFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
+	}
+	op.c.counts.readTimeouts.Add(1)
+	return &ReadTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, DataPresent: data}
+}
+
+// tick is the event of the timer: first it speculates, then the time is over.
+func (op *readOp) tick() {
+	op.mu.Lock()
+	op.timer = nil
+	if op.done == nil {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	left := op.deadline - op.c.clock.Monotonic()
+	if left <= 0 {
+		op.failLocked(op.failure())
+		return
+	}
+	op.timer = op.c.clock.After(left, op.onTimer) // with the reference of the one before
+	spare := op.nextSpare()
+	if spare == nil || op.phase == phaseRepair {
+		op.mu.Unlock()
+		return
+	}
+	a := op.mark(spare, op.phase == phaseDigest && op.withPage() != nil)
+	op.refs++
+	op.mu.Unlock()
+	op.c.counts.speculated.Add(1)
+	trace(op.trace, op.self, "Speculating: asking one more replica")
+	op.ask([]ask{a})
+	op.release()
+}
+
+// succeedLocked answers with page; it frees mu and the caller's reference.
+func (op *readOp) succeedLocked(page []byte) {
+	done, remote := op.done, op.remote
+	op.done = nil
+	op.mu.Unlock()
+	if remote && op.deadline > 0 {
+		op.c.recordRead(op.table, op.c.clock.Monotonic()-op.started)
+	}
+	done(page, nil)
+	op.stopTimer()
+	op.release()
+}
+
+// failLocked answers with err; it frees mu and the caller's reference.
+func (op *readOp) failLocked(err error) {
+	done := op.done
+	op.done = nil
+	op.mu.Unlock()
+	done(nil, err)
+	op.stopTimer()
+	op.release()
+}
+
+// answer is for when no one else can have answered.
+func (op *readOp) answer(page []byte, err error) {
+	done := op.done
+	op.done = nil
+	done(page, err)
+}
+
+// stopTimer gives the timer's reference back when the timer will not.
+func (op *readOp) stopTimer() {
+	op.mu.Lock()
+	timer := op.timer
+	op.timer = nil
+	op.mu.Unlock()
+	if timer != nil && timer.Stop() {
+		op.release()
+	}
+}
+
+// release gives one reference back, and op to the pool after the last.
+func (op *readOp) release() {
+	op.mu.Lock()
+	op.refs--
+	last := op.refs == 0
+	op.mu.Unlock()
+	if !last {
+		return
+	}
+	c := op.c
+	if op.whole {
+		c.reading.Add(-1)
+	}
+	for _, b := range op.kept {
+		c.release(b)
+	}
+	op.kept = slices.Delete(op.kept, 0, len(op.kept))
+	for _, t := range op.targets {
+		t.page = nil
+		op.spareSlots = append(op.spareSlots, t)
+	}
+	op.targets = op.targets[:0]
+	op.cmd, op.asked, op.table, op.topology, op.trace = nil, nil, nil, nil, nil
+	op.resolver, op.set, op.whole = resolver{}, ring.ReplicaSet{}, false
+	c.reads.Put(op)
+}

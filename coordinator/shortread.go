@@ -1,0 +1,56 @@
+package coordinator
+
+import (
+	"bytes"
+
+	"cqld/row"
+)
+
+// continuation is the command that reads on behind end; nil when nothing can be there. rows is how
+// many rows it asks for.
+func (s *resolver) continuation(end *position, rows uint32) *row.ReadCommand {
+	next := *s.cmd
+	if s.cmd.Limits.Rows > 0 {
+		next.Limits.Rows = rows
+	}
+	if !end.whole {
+		if next.Slices = slicesBehind(s.cmd.Slices, end.clustering, s.cmd.Reversed); len(next.Slices) > 0 {
+			next.Key = end.key
+			if n := s.cmd.Limits.PerPartition; n > 0 {
+				next.Limits.PerPartition = n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
+			}
+			return &next
+		}
+		next.Slices = s.cmd.Slices
+	}
+	if s.cmd.SinglePartition() {
+		return nil
+	}
+	key := end.key
+	next.Range.After = &key
+	if key.Token > next.Range.Tokens.Start {
+		// The token itself stays in: other keys may share it, and After excludes those before.
+		next.Range.Tokens.Start = key.Token - 1
+	}
+	return &next
+}
+
+// slicesBehind is what of slices comes behind the clustering c in reading order.
+func slicesBehind(in []row.Slice, c []byte, reversed bool) (out []row.Slice) {
+	for _, s := range in {
+		if reversed {
+			if s.End == nil || bytes.Compare(s.End, c) > 0 {
+				s.End = c
+			}
+			if s.End == nil {
+				s.End = []byte{}
+			}
+		} else if start := row.After(c); bytes.Compare(s.Start, start) < 0 {
+			s.Start = start
+		}
+		if !s.Empty() {
+			out = append(out, s)
+		}
+	}
+	return out
+}

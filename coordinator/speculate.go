@@ -1,0 +1,206 @@
+package coordinator
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// latencySamples is how many of a table's last reads the percentile is taken of, latencyRefresh
+// after how many new ones it is taken again, and latencyFirst how long a read waits before it
+// speculates while there are too few: long for a healthy replica, short for a client.
+const (
+	latencySamples = 256
+	latencyRefresh = 64
+	latencyFirst   = 25 * time.Millisecond
+)
+
+// tableLatency is how long reads of one table took, and when the table's policy speculates.
+type tableLatency struct {
+	mu      sync.Mutex
+	samples [latencySamples]uint32 // µs
+	n       int                    // recorded so far
+	text    string                 // the option that policy was parsed from
+	policy  policy
+	always  bool
+	never   bool
+	after   atomic.Int64 // nanoseconds; 0 means not known yet
+}
+
+// latencyOf is the state of a table, its policy up to date.
+func (c *Coordinator) latencyOf(table *schema.Table) *tableLatency {
+	v, ok := c.tables.Load(table.StorageID)
+	if !ok {
+		v, _ = c.tables.LoadOrStore(table.StorageID, &tableLatency{text: "\x00"})
+	}
+	l := v.(*tableLatency)
+	l.mu.Lock()
+	if l.text != table.Options.SpeculativeRetry {
+		l.text = table.Options.SpeculativeRetry
+		l.policy, l.always, l.never = parsePolicy(l.text)
+		l.refreshLocked()
+	}
+	l.mu.Unlock()
+	return l
+}
+
+// speculatesAlways says whether one replica more is asked from the beginning.
+func (c *Coordinator) speculatesAlways(table *schema.Table) bool { return c.latencyOf(table).always }
+
+// speculateAfter is how long a read of the table waits before it asks one replica more; false when
+// it never does.
+func (c *Coordinator) speculateAfter(table *schema.Table) (time.Duration, bool) {
+	l := c.latencyOf(table)
+	if l.never || l.always {
+		return 0, false
+	}
+	return time.Duration(l.after.Load()), true
+}
+
+// recordRead takes one read's time into the sample.
+func (c *Coordinator) recordRead(table *schema.Table, d time.Duration) {
+	l := c.latencyOf(table)
+	l.mu.Lock()
+	l.samples[l.n%latencySamples] = uint32(min(d.Microseconds(), math.MaxUint32))
+	l.n++
+	if l.n%latencyRefresh == 0 {
+		l.refreshLocked()
+	}
+	l.mu.Unlock()
+}
+
+func (l *tableLatency) refreshLocked() {
+	sorted := slices.Clone(l.samples[:min(l.n, latencySamples)])
+	slices.Sort(sorted)
+	if l.policy != nil {
+		l.after.Store(int64(l.policy(sorted)))
+	}
+}
+
+// policy is when to speculate, given sorted samples (µs).
+type policy func(sorted []uint32) time.Duration
+
+// ValidSpeculativeRetry says whether s is a value of the table option speculative_retry.
+func ValidSpeculativeRetry(s string) bool {
+	p, always, never := parsePolicy(s)
+	return p != nil || always || never && isNever(s)
+}
+
+func isNever(s string) bool {
+	u := strings.ToUpper(strings.TrimSpace(s))
+	return u == "NEVER" || u == "NONE"
+}
+
+// parsePolicy reads '99p', '99percentile', '50ms', ALWAYS, NEVER, NONE, MIN(a,b), MAX(a,b). What it
+// cannot read never speculates: options were validated when the table was made.
+func parsePolicy(s string) (p policy, always, never bool) {
+	u := strings.ToUpper(strings.TrimSpace(s))
+	switch {
+	case u == "ALWAYS":
+		return nil, true, false
+	case isNever(s):
+		return nil, false, true
+	}
+	for name, pick := range map[string]func(a, b time.Duration) time.Duration{
+		"MIN(": func(a, b time.Duration) time.Duration { return min(a, b) },
+		"MAX(": func(a, b time.Duration) time.Duration { return max(a, b) },
+	} {
+		inner, ok := strings.CutPrefix(u, name)
+		if !ok || !strings.HasSuffix(inner, ")") {
+			continue
+		}
+		a, b, ok := strings.Cut(strings.TrimSuffix(inner, ")"), ",")
+		if !ok {
+			break
+		}
+		if pa, pb := parseSimple(a), parseSimple(b); pa != nil && pb != nil {
+			return func(sorted []uint32) time.Duration { return pick(pa(sorted), pb(sorted)) }, false, false
+		}
+	}
+	if p = parseSimple(u); p == nil {
+		return nil, false, true
+	}
+	return p, false, false
+}
+
+// parseSimple reads '99P', '99PERCENTILE' or '50MS'; nil when s is neither.
+func parseSimple(s string) policy {
+	s = strings.TrimSpace(s)
+	if digits, ok := strings.CutSuffix(s, "MS"); ok {
+		ms, err := strconv.ParseFloat(digits, 64)
+		if err != nil || ms < 0 || ms > 1e9 {
+			return nil
+		}
+		return func([]uint32) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	}
+	digits, ok := strings.CutSuffix(s, "PERCENTILE")
+	if !ok {
+		if digits, ok = strings.CutSuffix(s, "P"); !ok {
+			return nil
+		}
+	}
+	percent, err := strconv.ParseFloat(digits, 64)
+	if err != nil || percent <= 0 || percent >= 100 {
+		return nil
+	}
+	return func(sorted []uint32) time.Duration {
+		if len(sorted) < latencyRefresh {
+			return latencyFirst
+		}
+		return time.Duration(sorted[int(percent/100*float64(len(sorted)))]) * time.Microsecond
+	}
+}
+
+// peerLatencies is a moving average of how long each node takes to answer reads.
+type peerLatencies struct{ nodes sync.Map } // ring.NodeID → *atomic.Int64, nanoseconds
+
+// record takes one answer's time: an eighth of the average is the newest.
+func (p *peerLatencies) record(node ring.NodeID, d time.Duration) {
+	v, ok := p.nodes.Load(node)
+	if !ok {
+		v, _ = p.nodes.LoadOrStore(node, new(atomic.Int64))
+	}
+	a := v.(*atomic.Int64)
+	if old := a.Load(); old != 0 {
+		d = (7*time.Duration(old) + d) / 8 // two at once may lose one: no harm
+	}
+	a.Store(int64(d))
+}
+
+// of is the average; 0 for a node not met yet, so that it is tried.
+func (p *peerLatencies) of(node ring.NodeID) time.Duration {
+	if v, ok := p.nodes.Load(node); ok {
+		return time.Duration(v.(*atomic.Int64).Load())
+	}
+	return 0
+}
+
+// latencyStep is how much faster a node must be to be preferred: small differences would make all
+// coordinators prefer the same replica, and then the next.
+const latencyStep = 500 * time.Microsecond
+
+// sortByProximity puts this node first, then those of its data center, each by latency.
+func (c *Coordinator) sortByProximity(t *ring.Topology, self ring.NodeID, targets []*readTarget) {
+	rank := func(x *readTarget) int64 {
+		if x.node == self {
+			return -1
+		}
+		r := int64(c.latency.of(x.node) / latencyStep)
+		if n := t.Node(x.node); n == nil || n.Datacenter != c.localDC {
+			r += math.MaxInt32
+		}
+		return r
+	}
+	for i := 1; i < len(targets); i++ { // few, and mostly in order: insertion
+		for k := i; k > 0 && rank(targets[k]) < rank(targets[k-1]); k-- {
+			targets[k], targets[k-1] = targets[k-1], targets[k]
+		}
+	}
+}

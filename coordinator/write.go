@@ -1,0 +1,607 @@
+package coordinator
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Write applies the mutations, each with its own replicas, and calls done when every one of them is
+// acknowledged by as many as the level asks for. Every live replica gets its mutations at once; for
+// the dead, and for those that stay silent, hints are kept. The mutations must not be changed any
+// more, even after done: late hints are made of them.
+func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
+	if len(req.Mutations) == 0 {
+		done(nil)
+		return
+	}
+	op := c.writes.Get().(*writeOp)
+	if err := op.admit(req, done); err != nil {
+		c.writes.Put(op)
+		done(err)
+		return
+	}
+	if op.local() {
+		op.target(0, op.self).apply(op.mutations, req.Timeout)
+		op.release()
+		return
+	}
+	op.begin()
+	op.release()
+}
+
+// targetState is how far a replica is.
+type targetState uint8
+
+const (
+	targetOpen   targetState = iota // asked, no answer
+	targetAcked                     // has what it should have
+	targetFailed                    // answered with an error, or is dead
+)
+
+// writeTarget is one node's share of a write.
+type writeTarget struct {
+	op        *writeOp
+	node      ring.NodeID
+	alive     bool
+	state     targetState
+	hinted    bool
+	err       error
+	plan      int // generation of the answer awaited
+	mutations []*row.Mutation
+	parts     []int // of which parts; parallel to mutations
+	onDone    func(error)
+}
+
+// writePart is one mutation's count.
+type writePart struct {
+	tally tally
+	met   bool
+}
+
+// writeOp is a write under way. It goes back to the pool when refs is zero: the caller's, the
+// timer's and one for every request sent.
+type writeOp struct {
+	c         *Coordinator
+	mu        sync.Mutex
+	refs      int
+	mutations []*row.Mutation
+	level     ring.Consistency
+	kind      WriteType
+	trace     Trace
+	deadline  time.Duration
+	size      int64
+	done      func(error) // nil once called
+	topology  *ring.Topology
+	self      ring.NodeID
+	parts     []writePart
+	unmet     int
+	targets   []*writeTarget
+	spare     []*writeTarget // of earlier plans, to be used again
+	waiting   int            // targets open
+	plans     int
+	refused   bool
+	ended     bool // the deadline has passed
+	direct    bool
+	timer     env.Timer
+	onTimeout func()
+	onReplan  func()
+}
+
+func newWriteOp(c *Coordinator) *writeOp {
+	op := &writeOp{c: c}
+	op.onTimeout = op.timeout
+	op.onReplan = op.replan
+	return op
+}
+
+// admit takes the request into op, or refuses it because too many are in flight.
+func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
+	c := op.c
+	size := sized(req.Mutations)
+	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
+		c.writing.Add(-1)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "writes"}
+	}
+	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
+		c.writing.Add(-1)
+		c.writeBytes.Add(-size)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "bytes of writes"}
+	}
+	op.refs = 1
+	op.mutations = append(op.mutations[:0], req.Mutations...)
+	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
+	op.deadline = req.Timeout // until begin, a duration
+	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
+	op.topology, op.self = c.view.Topology(), c.view.Self()
+	return nil
+}
+
+// local says whether this node is the only replica of the only mutation: then its answer is the
+// answer, and no timer is needed.
+func (op *writeOp) local() bool {
+	if len(op.mutations) != 1 {
+		return false
+	}
+	m := op.mutations[0]
+	table := op.c.view.Schema().TableByStorage(m.Table)
+	op.direct = table != nil && op.level != ring.EachQuorum &&
+		op.level.BlockFor(table.Replication, op.c.localDC) <= 1 && op.c.onlySelf(op.topology, table, m.Key.Token)
+	return op.direct
+}
+
+// target is the share of node in the current plan, made when it is not there. Caller holds mu or is
+// alone.
+func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
+	for _, t := range op.targets {
+		if t.node == node {
+			return t
+		}
+	}
+	var t *writeTarget
+	if n := len(op.spare); n > 0 {
+		t, op.spare = op.spare[n-1], op.spare[:n-1]
+	} else {
+		t = &writeTarget{op: op}
+		t.onDone = func(err error) { t.op.answer(t, t.plan, err) }
+	}
+	t.node, t.plan, t.state, t.hinted, t.err = node, plan, targetOpen, false, nil
+	t.alive = node == op.self || op.c.view.Alive(node)
+	t.mutations, t.parts = t.mutations[:0], t.parts[:0]
+	op.targets = append(op.targets, t)
+	return t
+}
+
+// apply sends to the one replica of a local write.
+func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
+	t.op.refs++
+	t.op.waiting = 1
+	t.op.c.replicas.Replica(t.node).Apply(mutations, timeout, t.onDone)
+}
+
+// begin plans and sends. Unavailable is told before anything is sent.
+func (op *writeOp) begin() {
+	op.deadline += op.c.clock.Monotonic()
+	if err := op.plan(); err != nil {
+		op.finish(err)
+		return
+	}
+	op.mu.Lock()
+	op.refs++
+	op.timer = op.c.clock.After(op.c.remaining(op.deadline), op.onTimeout)
+	op.mu.Unlock()
+	op.send()
+}
+
+// plan finds the replicas of every mutation at the present topology and checks that enough live.
+func (op *writeOp) plan() error {
+	c := op.c
+	op.plans++
+	op.refused = false
+	op.topology = c.view.Topology()
+	catalog := c.view.Schema()
+	op.targets = op.targets[:0]
+	if cap(op.parts) < len(op.mutations) {
+		op.parts = make([]writePart, len(op.mutations))
+	}
+	op.parts = op.parts[:len(op.mutations)]
+	op.unmet = len(op.parts)
+	for i, m := range op.mutations {
+		table := catalog.TableByStorage(m.Table)
+		if table == nil {
+			return &UnknownTable{Table: m.Table}
+		}
+		p := &op.parts[i]
+		p.met = false
+		p.tally.reset(op.level, table.Replication, op.topology, op.self, c.localDC)
+		set := c.replicasOf(op.topology, table, m.Key.Token)
+		for _, node := range set.Natural {
+			op.assign(i, m, node)
+		}
+		for _, node := range set.Pending {
+			p.tally.addPending(node)
+			op.assign(i, m, node)
+		}
+		if q := p.tally.short(); q != nil && !op.hintsWillDo(len(set.Natural)) {
+			c.counts.unavailable.Add(1)
+			return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
+		}
+	}
+	return nil
+}
+
+// hintsWillDo says whether hints alone satisfy the level.
+func (op *writeOp) hintsWillDo(replicas int) bool {
+	return op.level == ring.Any && op.c.hints != nil && replicas > 0
+}
+
+// assign gives node its share of mutation i.
+func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
+	t := op.target(op.plans, node)
+	t.mutations, t.parts = append(t.mutations, m), append(t.parts, i)
+	if t.alive {
+		op.parts[i].tally.addOpen(node)
+	}
+}
+
+// send asks every live replica and hints the dead. The other nodes come first, so that they work
+// while this node does.
+func (op *writeOp) send() {
+	c := op.c
+	op.mu.Lock()
+	plan, targets := op.plans, append(make([]*writeTarget, 0, 8), op.targets...)
+	timeout := c.remaining(op.deadline)
+	for _, t := range targets {
+		if t.alive {
+			op.waiting++
+			op.refs++
+		} else {
+			t.state = targetFailed
+		}
+	}
+	epoch := op.topology.Epoch()
+	op.mu.Unlock()
+
+	var shared *[]byte // the encoding of all mutations, which most targets get
+	var self *writeTarget
+	for _, t := range targets {
+		switch {
+		case !t.alive:
+			op.hint(t, plan)
+		case t.node == op.self:
+			self = t
+		default:
+			shared = op.sendTo(t, epoch, timeout, shared)
+		}
+	}
+	if shared != nil {
+		c.release(shared)
+	}
+	if self != nil {
+		c.replicas.Replica(self.node).Apply(self.mutations, timeout, self.onDone)
+	}
+}
+
+// sendTo sends t its share, in the shared encoding when it gets everything.
+func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
+	trace(op.trace, op.self, "Sending mutation to another replica")
+	replica := op.c.replicas.Replica(t.node)
+	remote, ok := replica.(Remote)
+	if !ok {
+		replica.Apply(t.mutations, timeout, t.onDone)
+		return shared
+	}
+	if len(t.mutations) == len(op.mutations) {
+		if shared == nil {
+			shared = op.c.buffer()
+			*shared = remote.AppendMutations((*shared)[:0], epoch, t.mutations)
+		}
+		remote.ApplyEncoded(ForWrite, *shared, timeout, t.onDone)
+		return shared
+	}
+	own := op.c.buffer()
+	*own = remote.AppendMutations((*own)[:0], epoch, t.mutations)
+	remote.ApplyEncoded(ForWrite, *own, timeout, t.onDone)
+	op.c.release(own)
+	return shared
+}
+
+// answer is the event of a replica's answer.
+func (op *writeOp) answer(t *writeTarget, plan int, err error) {
+	if op.direct {
+		op.finish(op.directResult(t, err))
+		op.release()
+		return
+	}
+	op.mu.Lock()
+	if plan != op.plans || t.state != targetOpen {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.waiting--
+	t.state, t.err = targetAcked, err
+	if err != nil {
+		t.state = targetFailed
+		var refusal *NotReplica
+		op.refused = op.refused || errors.As(err, &refusal)
+	}
+	op.count(t)
+	next := op.judge()
+	op.mu.Unlock()
+	if err != nil {
+		op.hint(t, plan)
+	}
+	op.act(next)
+	op.release()
+}
+
+// count enters t's answer into its parts.
+func (op *writeOp) count(t *writeTarget) {
+	for _, i := range t.parts {
+		p := &op.parts[i]
+		if t.state == targetAcked {
+			p.tally.answered(t.node)
+		} else {
+			p.tally.failed(t.node)
+		}
+		if !p.met && p.tally.satisfied() {
+			p.met = true
+			op.unmet--
+		}
+	}
+}
+
+// verdict is what follows from the counts.
+type verdict struct {
+	done   func(error)
+	err    error
+	replan bool
+	idle   bool // nothing is awaited any more
+}
+
+// judge decides, with mu held, what the counts mean.
+func (op *writeOp) judge() verdict {
+	v := verdict{idle: op.waiting == 0}
+	if op.done == nil {
+		return v
+	}
+	if op.unmet == 0 {
+		v.done, op.done = op.done, nil
+		return v
+	}
+	for i := range op.parts {
+		if p := &op.parts[i]; p.met || !p.tally.hopeless() || op.hintable(i) {
+			continue
+		}
+		if op.refused && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan {
+			v.replan, v.idle = true, false
+			op.plans++ // answers to the old plan are of no interest
+			op.waiting = 0
+			return v
+		}
+		v.done, op.done = op.done, nil
+		v.err = op.failure(i)
+		return v
+	}
+	return v
+}
+
+// hintable says whether part i can still be met by a hint.
+func (op *writeOp) hintable(i int) bool {
+	if op.level != ring.Any || op.c.hints == nil {
+		return false
+	}
+	if op.waiting > 0 {
+		return true
+	}
+	for _, t := range op.targets {
+		if t.state == targetFailed && !t.hinted {
+			return true
+		}
+	}
+	return false
+}
+
+// failure is the error for part i, with mu held: a timeout when replicas were silent or out of
+// reach, a failure when one of them said so.
+func (op *writeOp) failure(i int) error {
+	received, blockFor := op.parts[i].tally.counts()
+	var failures []NodeFailure
+	for _, t := range op.targets {
+		if t.state == targetFailed && t.alive && !silent(t.err) {
+			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
+		}
+	}
+	if len(failures) > 0 {
+		return &WriteFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, Type: op.kind}
+	}
+	op.c.counts.writeTimeouts.Add(1)
+	return &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind}
+}
+
+// act does what judge decided, with mu free.
+func (op *writeOp) act(v verdict) {
+	if v.done != nil {
+		v.done(v.err)
+	}
+	if v.replan {
+		op.c.counts.replans.Add(1)
+		op.mu.Lock()
+		pause := replanPause << max(op.plans-2, 0)
+		op.refs++
+		op.mu.Unlock()
+		op.c.clock.After(pause, op.onReplan)
+		return
+	}
+	if v.idle {
+		op.stopTimer()
+	}
+}
+
+// replanPause is how long the first new plan waits for the metadata to arrive; it doubles.
+const replanPause = 10 * time.Millisecond
+
+// replan plans and sends everything again: mutations carry their timestamps, so that applying them
+// twice is applying them once.
+func (op *writeOp) replan() {
+	op.mu.Lock()
+	if op.ended || op.done == nil {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.plans-- // plan counts itself
+	op.spare = append(op.spare[:0:0], op.spare...)
+	op.targets = nil
+	err := op.plan()
+	var done func(error)
+	if err != nil {
+		done, op.done = op.done, nil
+		// Something was sent before, so "nothing was sent" would be a lie.
+		err = &WriteTimeout{Consistency: op.level, Type: op.kind}
+	}
+	op.mu.Unlock()
+	if done != nil {
+		done(err)
+		op.stopTimer()
+	} else {
+		op.send()
+	}
+	op.release()
+}
+
+// timeout is the event of the deadline: the answer, when it is still owed, and hints for the silent.
+func (op *writeOp) timeout() {
+	op.mu.Lock()
+	op.ended = true
+	op.timer = nil
+	var done func(error)
+	var err error
+	if op.done != nil {
+		done, op.done = op.done, nil
+		for i := range op.parts {
+			if !op.parts[i].met {
+				err = op.failure(i)
+				break
+			}
+		}
+	}
+	var quiet []*writeTarget
+	for _, t := range op.targets {
+		if t.state == targetOpen && t.alive {
+			t.state = targetFailed
+			quiet = append(quiet, t)
+		}
+	}
+	plan := op.plans
+	op.mu.Unlock()
+	for _, t := range quiet {
+		op.hint(t, plan)
+	}
+	if done != nil {
+		done(err)
+	}
+	op.release()
+}
+
+// hint keeps t's share until it lives again. At ANY a stored hint is as good as an answer.
+func (op *writeOp) hint(t *writeTarget, plan int) {
+	op.mu.Lock()
+	var refusal *NotReplica
+	skip := t.hinted || t.node == op.self || errors.As(t.err, &refusal)
+	t.hinted = true
+	op.mu.Unlock()
+	if op.c.hints == nil || skip {
+		return
+	}
+	if op.level != ring.Any {
+		op.c.hints.add(t.node, t.mutations, nil)
+		return
+	}
+	op.mu.Lock()
+	op.refs++
+	op.waiting++
+	op.mu.Unlock()
+	op.c.hints.add(t.node, t.mutations, func(err error) { op.hintStored(t, plan, err) })
+}
+
+// hintStored is the event that a hint is on disk, at level ANY.
+func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
+	op.mu.Lock()
+	if plan != op.plans {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.waiting--
+	if err == nil {
+		for _, i := range t.parts {
+			if p := &op.parts[i]; !p.met {
+				p.met = true
+				op.unmet--
+			}
+		}
+	}
+	next := op.judge()
+	op.mu.Unlock()
+	op.act(next)
+	op.release()
+}
+
+// finish answers when no one else can have.
+func (op *writeOp) finish(err error) {
+	done := op.done
+	op.done = nil
+	done(err)
+}
+
+// directResult is the answer of the only replica as the client is told it.
+func (op *writeOp) directResult(t *writeTarget, err error) error {
+	if err == nil {
+		return nil
+	}
+	if silent(err) {
+		op.c.counts.writeTimeouts.Add(1)
+		return &WriteTimeout{Consistency: op.level, BlockFor: 1, Type: op.kind}
+	}
+	return &WriteFailure{Consistency: op.level, BlockFor: 1, Type: op.kind,
+		Failures: []NodeFailure{{Node: t.node, Reason: reasonOf(err)}}}
+}
+
+// stopTimer gives the timer's reference back when the timer will not.
+func (op *writeOp) stopTimer() {
+	op.mu.Lock()
+	timer := op.timer
+	if op.waiting > 0 || op.done != nil {
+		timer = nil
+	} else {
+		op.timer = nil
+	}
+	op.mu.Unlock()
+	if timer != nil && timer.Stop() {
+		op.release()
+	}
+}
+
+// release gives one reference back, and op to the pool after the last.
+func (op *writeOp) release() {
+	op.mu.Lock()
+	op.refs--
+	last := op.refs == 0
+	op.mu.Unlock()
+	if !last {
+		return
+	}
+	c := op.c
+	c.writing.Add(-1)
+	c.writeBytes.Add(-op.size)
+	clear(op.mutations)
+	for _, t := range op.targets {
+		clear(t.mutations)
+		op.spare = append(op.spare, t)
+	}
+	op.targets = op.targets[:0]
+	op.trace, op.topology, op.timer = nil, nil, nil
+	c.writes.Put(op)
+}
+
+// silent says whether err means that a replica did not answer, rather than that it failed.
+func silent(err error) bool {
+	return err == nil || errors.Is(err, ErrNoReply) || errors.Is(err, ErrNotSent)
+}
+
+// reasonOf is what clients are told of a replica's failure.
+func reasonOf(err error) FailureReason {
+	var f *ReplicaFailure
+	if errors.As(err, &f) {
+		return f.Reason
+	}
+	return FailureUnknown
+}
