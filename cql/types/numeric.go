@@ -1,9 +1,193 @@
 package types
 
 import (
+	"math"
 	"math/big"
 	"math/bits"
+	"strconv"
+
+	"github.com/cockroachdb/apd/v3"
 )
+
+// IsInteger says whether the type's values are whole numbers; a counter counts as bigint.
+func (t *Type) IsInteger() bool {
+	switch t.kind {
+	case Bigint, Counter, Int, Smallint, Tinyint, Varint:
+		return true
+	}
+	return false
+}
+
+// IsNumber says whether arithmetic takes the type's values.
+func (t *Type) IsNumber() bool {
+	switch t.kind {
+	case Decimal, Double, Float:
+		return true
+	}
+	return t.IsInteger()
+}
+
+// WidestNumber is the type of an operation on numbers of two types: as wide as the wider operand,
+// and with a point when one of them has one; so bigint and float give double, varint and float
+// decimal.
+func WidestNumber(a, b *Type) *Type {
+	size := max(numberSize(a), numberSize(b))
+	if !a.IsInteger() || !b.IsInteger() {
+		switch {
+		case size > 8:
+			return Native(Decimal)
+		case size > 4:
+			return Native(Double)
+		}
+		return Native(Float)
+	}
+	switch {
+	case size > 8:
+		return Native(Varint)
+	case size > 4:
+		return Native(Bigint)
+	case size > 2:
+		return Native(Int)
+	case size > 1:
+		return Native(Smallint)
+	}
+	return Native(Tinyint)
+}
+
+// numberSize takes varint and decimal for wider than all others.
+func numberSize(t *Type) int {
+	if n := fixedSize(t.kind); n != 0 {
+		return n
+	}
+	return math.MaxInt
+}
+
+// Int64 decodes an integer; ok is false for null, empty, other types, and a varint that is larger.
+func (t *Type) Int64(wire []byte) (v int64, ok bool) {
+	if len(wire) == 0 || !t.IsInteger() {
+		return 0, false
+	}
+	if t.kind == Varint {
+		wire = minimalInt(wire)
+	} else if len(wire) != fixedSize(t.kind) {
+		return 0, false
+	}
+	if len(wire) > 8 {
+		return 0, false
+	}
+	return signExtend(wire), true
+}
+
+// AppendInt64 appends v as a value of an integer type. What does not fit is cut, as the arithmetic
+// of Java and so of CQL does; FitsInt64 asks before.
+func (t *Type) AppendInt64(dst []byte, v int64) []byte {
+	switch t.kind {
+	case Varint:
+		return appendMinimalInt64(dst, v)
+	case Tinyint:
+		return append(dst, byte(v))
+	case Smallint:
+		return appendBE16(dst, uint16(v))
+	case Int:
+		return appendBE32(dst, uint32(v))
+	}
+	return appendBE64(dst, uint64(v))
+}
+
+// FitsInt64 says whether an integer type has the value v.
+func (t *Type) FitsInt64(v int64) bool {
+	size := min(fixedSize(t.kind), 8)
+	return size == 0 || v<<(64-8*size)>>(64-8*size) == v
+}
+
+// Big decodes an integer of any type; ok is false for null, empty and other types.
+func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
+	if v, ok := t.Int64(wire); ok {
+		return big.NewInt(v), true
+	}
+	if t.kind != Varint || len(wire) == 0 {
+		return nil, false
+	}
+	return decodeBig(wire), true
+}
+
+// AppendVarint appends x as a varint.
+func AppendVarint(dst []byte, x *big.Int) []byte { return appendBig(dst, x) }
+
+// Float64 decodes any number to the nearest float64; ok is false for null, empty and other types.
+func (t *Type) Float64(wire []byte) (f float64, ok bool) {
+	switch {
+	case t.Validate(wire) != nil:
+		return 0, false
+	case t.kind == Double && len(wire) == 8:
+		return math.Float64frombits(be64(wire)), true
+	case t.kind == Float && len(wire) == 4:
+		return float64(math.Float32frombits(be32(wire))), true
+	case t.kind == Decimal && len(wire) >= 4:
+		f, _ = strconv.ParseFloat(string(appendDecimalText(nil, wire)), 64)
+		return f, true
+	}
+	if v, ok := t.Int64(wire); ok {
+		return float64(v), true
+	}
+	if x, ok := t.Big(wire); ok {
+		f, _ = new(big.Float).SetInt(x).Float64()
+		return f, true
+	}
+	return 0, false
+}
+
+// AppendFloat64 appends f as a float or double. A NaN is written as Java's.
+func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
+	if t.kind == Float {
+		return appendBE32(dst, floatBits32(float32(f)))
+	}
+	return appendBE64(dst, floatBits64(f))
+}
+
+// Decimal decodes any number to a decimal: a float or double to the shortest that reads back as it.
+// ok is false for null, empty, other types, NaN and infinities, and the one scale (-2^31) whose
+// exponent an apd.Decimal does not have.
+func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
+	switch t.kind {
+	case Decimal:
+		if len(wire) < 4 || be32(wire) == 1<<31 {
+			return nil, false
+		}
+		return apdDecimal(decodeBig(wire[4:]), -int32(be32(wire))), true
+	case Double, Float:
+		f, ok := t.Float64(wire)
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, false
+		}
+		bits := 64
+		if t.kind == Float {
+			bits = 32
+		}
+		d, _, err := apd.NewFromString(string(appendFloatText(nil, f, bits)))
+		return d, err == nil
+	}
+	x, ok := t.Big(wire)
+	if !ok {
+		return nil, false
+	}
+	return apdDecimal(x, 0), true
+}
+
+func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
+	d := &apd.Decimal{Exponent: exponent, Negative: x.Sign() < 0}
+	d.Coeff.SetMathBigInt(new(big.Int).Abs(x))
+	return d
+}
+
+// AppendDecimal appends a finite d as a decimal, its exponent and trailing zeros kept.
+func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
+	x := d.Coeff.MathBigInt()
+	if d.Negative {
+		x.Neg(x)
+	}
+	return appendBig(appendBE32(dst, uint32(-d.Exponent)), x)
+}
 
 // appendMinimalInt64 appends v as the wire form of a varint: two's complement, as few bytes as
 // keep the sign, at least one.

@@ -126,13 +126,14 @@ func AppendTimeuuid(dst []byte, ticks, clockAndNode uint64) []byte {
 	return appendBE64(appendBE64(dst, unreorderTimestamp(v)), clockAndNode)
 }
 
-// TimeuuidMillis is the Unix time in milliseconds of a version 1 UUID; ok is false for others.
+// TimeuuidMillis is the Unix time in milliseconds of a version 1 UUID, cut towards 1970 as in
+// Cassandra; ok is false for others.
 func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
 	if len(wire) != 16 || wire[6]>>4 != 1 {
 		return 0, false
 	}
 	ticks := int64(reorderTimestamp(be64(wire)) & (1<<60 - 1))
-	return ticks/10000 + uuidEpochMillis, true
+	return (ticks + uuidEpochMillis*10000) / 10000, true
 }
 
 // The second halves that sort first and last, byte by byte signed. No real UUID has them.
