@@ -1,0 +1,40 @@
+package node
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+)
+
+// realClock is the machine's.
+type realClock struct{ start time.Time }
+
+func newRealClock() realClock { return realClock{time.Now()} }
+
+func (c realClock) Now() time.Time           { return time.Now() }
+func (c realClock) Monotonic() time.Duration { return time.Since(c.start) }
+func (c realClock) After(d time.Duration, f func()) env.Timer {
+	return time.AfterFunc(d, f)
+}
+
+// realRand is the runtime's source, safe for concurrent use.
+type realRand struct{}
+
+func (realRand) Uint64() uint64 { return rand.Uint64() }
+
+// secureRand draws from a generator that was seeded by the system and cannot be foreseen: for ids
+// and secrets.
+type secureRand struct {
+	mu  sync.Mutex
+	src *rand.ChaCha8
+}
+
+func newSecureRand(seed [32]byte) *secureRand { return &secureRand{src: rand.NewChaCha8(seed)} }
+
+func (r *secureRand) Uint64() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src.Uint64()
+}

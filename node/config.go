@@ -1,0 +1,367 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// setting reads one option's value.
+type setting func(o *Options, v *yaml.Node) error
+
+// settings are the options of the file, by cassandra.yaml's names.
+func settings() map[string]setting {
+	return map[string]setting{
+		"cluster_name":                     text(func(o *Options) *string { return &o.ClusterName }),
+		"datacenter":                       text(func(o *Options) *string { return &o.Datacenter }),
+		"rack":                             text(func(o *Options) *string { return &o.Rack }),
+		"num_tokens":                       number(func(o *Options) *int { return &o.NumTokens }),
+		"data_file_directories":            setDataDirs,
+		"listen_address":                   address(func(o *Options) *netip.Addr { return &o.ListenAddress }),
+		"storage_port":                     port(func(o *Options) *uint16 { return &o.StoragePort }),
+		"rpc_address":                      address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
+		"native_transport_port":            port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
+		"seeds":                            setSeeds,
+		"seed_provider":                    setSeedProvider,
+		"partitioner":                      only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
+		"endpoint_snitch":                  only("SimpleSnitch", "GossipingPropertyFileSnitch"),
+		"authenticator":                    only("AllowAllAuthenticator"),
+		"authorizer":                       only("AllowAllAuthorizer"),
+		"start_native_transport":           only("true"),
+		"commitlog_sync":                   setCommitLogSync,
+		"commitlog_sync_period":            duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
+		"block_cache_size":                 size64(func(o *Options) *int64 { return &o.CacheBytes }),
+		"memtable_heap_space":              size64(func(o *Options) *int64 { return &o.MemTableBytes }),
+		"read_request_timeout":             duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
+		"range_request_timeout":            duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),
+		"write_request_timeout":            duration(func(o *Options) *time.Duration { return &o.WriteTimeout }),
+		"truncate_request_timeout":         duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
+		"max_hint_window":                  duration(func(o *Options) *time.Duration { return &o.HintWindow }),
+		"maximum_timestamp_fail_threshold": duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
+		"native_transport_max_frame_size":  size(func(o *Options) *int { return &o.MaxFrameBytes }),
+		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
+		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
+		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
+		"tombstone_warn_threshold":                    number(func(o *Options) *int { return &o.TombstoneWarn }),
+		"tombstone_failure_threshold":                 number(func(o *Options) *int { return &o.TombstoneFail }),
+	}
+}
+
+// LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an
+// error that names its line.
+func (o *Options) LoadFile(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return o.parse(path, b)
+}
+
+func (o *Options) parse(path string, b []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: expected lines of the form `name: value`", path, root.Line)
+	}
+	known := settings()
+	seen := map[string]int{}
+	var errs []error
+	for _, pair := range seedsLast(root.Content) {
+		key, value := pair[0], pair[1]
+		at := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
+		set, ok := known[key.Value]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s: %s", at, unknownOption(key.Value, known)))
+		case seen[key.Value] > 0:
+			errs = append(errs, fmt.Errorf("%s: already set on line %d", at, seen[key.Value]))
+		default:
+			if err := set(o, value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", at, err))
+			}
+		}
+		seen[key.Value] = key.Line
+	}
+	return errors.Join(errs...)
+}
+
+// seedsLast are the lines of the file with the seeds at the end: their default port is storage_port,
+// wherever that stands.
+func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
+	var first, last [][2]*yaml.Node
+	for i := 0; i+1 < len(content); i += 2 {
+		pair := [2]*yaml.Node{content[i], content[i+1]}
+		if strings.HasPrefix(content[i].Value, "seed") {
+			last = append(last, pair)
+		} else {
+			first = append(first, pair)
+		}
+	}
+	return append(first, last...)
+}
+
+func unknownOption(name string, known map[string]setting) string {
+	best, distance := "", 4
+	for k := range known {
+		if d := editDistance(name, k); d < distance || d == distance && k < best {
+			best, distance = k, d
+		}
+	}
+	if best != "" {
+		return "unknown option; did you mean " + best + "?"
+	}
+	return "unknown option, or one of Cassandra's that is not supported yet"
+}
+
+// editDistance is Levenshtein's.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+func scalar(v *yaml.Node) (string, error) {
+	if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
+		return "", errors.New("expected one value")
+	}
+	return v.Value, nil
+}
+
+func text(field func(*Options) *string) setting {
+	return func(o *Options, v *yaml.Node) error {
+		s, err := scalar(v)
+		if err == nil {
+			*field(o) = s
+		}
+		return err
+	}
+}
+
+func number(field func(*Options) *int) setting {
+	return func(o *Options, v *yaml.Node) error {
+		n, err := strconv.Atoi(v.Value)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", v.Value)
+		}
+		*field(o) = n
+		return nil
+	}
+}
+
+func port(field func(*Options) *uint16) setting {
+	return func(o *Options, v *yaml.Node) error {
+		n, err := strconv.ParseUint(v.Value, 10, 16)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is not a port between 1 and 65535", v.Value)
+		}
+		*field(o) = uint16(n)
+		return nil
+	}
+}
+
+func address(field func(*Options) *netip.Addr) setting {
+	return func(o *Options, v *yaml.Node) error {
+		a, err := ParseAddress(v.Value)
+		if err == nil {
+			*field(o) = a
+		}
+		return err
+	}
+}
+
+// ParseAddress reads an IP address; localhost is 127.0.0.1.
+func ParseAddress(s string) (netip.Addr, error) {
+	if s == "localhost" {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%q is not an IP address", s)
+	}
+	return a, nil
+}
+
+func duration(field func(*Options) *time.Duration) setting {
+	return func(o *Options, v *yaml.Node) error {
+		d, err := ParseDuration(v.Value)
+		if err == nil {
+			*field(o) = d
+		}
+		return err
+	}
+}
+
+// ParseDuration reads a duration as cassandra.yaml writes it: 200ms, 10s, 5m, 3h, 1d.
+func ParseDuration(s string) (time.Duration, error) {
+	for _, u := range []struct {
+		suffix string
+		unit   time.Duration
+	}{{"ms", time.Millisecond}, {"us", time.Microsecond}, {"µs", time.Microsecond}, {"ns", 1}, {"s", time.Second},
+		{"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}} {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 63)
+		if err != nil || n > uint64(1<<63-1)/uint64(u.unit) {
+			break
+		}
+		return time.Duration(n) * u.unit, nil
+	}
+	return 0, fmt.Errorf("%q is not a duration such as 200ms, 10s, 5m, 3h or 1d", s)
+}
+
+func size(field func(*Options) *int) setting {
+	return func(o *Options, v *yaml.Node) error {
+		n, err := ParseSize(v.Value)
+		if err == nil {
+			*field(o) = int(n)
+		}
+		return err
+	}
+}
+
+func size64(field func(*Options) *int64) setting {
+	return func(o *Options, v *yaml.Node) error {
+		n, err := ParseSize(v.Value)
+		if err == nil {
+			*field(o) = n
+		}
+		return err
+	}
+}
+
+// ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB.
+func ParseSize(s string) (int64, error) {
+	for _, u := range []struct {
+		suffix string
+		shift  uint
+	}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}} {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 0 || n > (1<<62)>>u.shift {
+			break
+		}
+		return n << u.shift, nil
+	}
+	return 0, fmt.Errorf("%q is not a size such as 64KiB, 16MiB or 1GiB", s)
+}
+
+// only accepts an option that has one meaning here.
+func only(values ...string) setting {
+	return func(_ *Options, v *yaml.Node) error {
+		if slices.Contains(values, v.Value) {
+			return nil
+		}
+		return fmt.Errorf("%q is not supported yet; it is %s", v.Value, values[0])
+	}
+}
+
+func setCommitLogSync(o *Options, v *yaml.Node) error {
+	switch s := CommitLogSync(v.Value); s {
+	case SyncBatch, SyncPeriodic:
+		o.CommitLogSync = s
+		return nil
+	}
+	return fmt.Errorf("%q is neither batch nor periodic", v.Value)
+}
+
+func setDataDirs(o *Options, v *yaml.Node) error {
+	if v.Kind != yaml.SequenceNode || len(v.Content) != 1 {
+		return errors.New("expected a list of one directory; several are not supported yet")
+	}
+	s, err := scalar(v.Content[0])
+	if err == nil {
+		o.DataDir = s
+	}
+	return err
+}
+
+func setSeeds(o *Options, v *yaml.Node) error {
+	var list []string
+	switch v.Kind {
+	case yaml.ScalarNode:
+		list = strings.Split(v.Value, ",")
+	case yaml.SequenceNode:
+		for _, e := range v.Content {
+			list = append(list, e.Value)
+		}
+	default:
+		return errors.New("expected addresses")
+	}
+	seeds, err := ParseSeeds(list, o.StoragePort)
+	if err == nil {
+		o.Seeds = seeds
+	}
+	return err
+}
+
+// ParseSeeds reads addresses with or without a port.
+func ParseSeeds(list []string, defaultPort uint16) (out []netip.AddrPort, err error) {
+	for _, s := range list {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		if a, err := ParseAddress(s); err == nil {
+			out = append(out, netip.AddrPortFrom(a, defaultPort))
+			continue
+		}
+		ap, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return nil, fmt.Errorf("seed %q is not an address such as 127.0.0.1 or 127.0.0.1:7000", s)
+		}
+		out = append(out, ap)
+	}
+	return out, nil
+}
+
+// setSeedProvider reads cassandra.yaml's own form: a list of one class with a list of one
+// parameter.
+func setSeedProvider(o *Options, v *yaml.Node) error {
+	var providers []struct {
+		Class      string `yaml:"class_name"`
+		Parameters []struct {
+			Seeds string `yaml:"seeds"`
+		} `yaml:"parameters"`
+	}
+	if err := v.Decode(&providers); err != nil || len(providers) != 1 || len(providers[0].Parameters) != 1 {
+		return errors.New("expected one SimpleSeedProvider with one list of seeds")
+	}
+	if p := providers[0].Class; !strings.HasSuffix(p, "SimpleSeedProvider") {
+		return fmt.Errorf("class_name %q is not supported yet; it is SimpleSeedProvider", p)
+	}
+	seeds, err := ParseSeeds(strings.Split(providers[0].Parameters[0].Seeds, ","), o.StoragePort)
+	if err == nil {
+		o.Seeds = seeds
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFileSetsOptionsByTheirUsualNames(t *testing.T) {
+	o := DefaultOptions()
+	err := o.parse("c.yaml", []byte(`
+cluster_name: 'Test Cluster'
+num_tokens: 8
+listen_address: 127.0.0.2
+storage_port: 7001
+rpc_address: localhost
+native_transport_port: 9043
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: "127.0.0.1,127.0.0.2:7009"
+data_file_directories: [ /tmp/x ]
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+native_transport_max_frame_size: 16MiB
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.ClusterName != "Test Cluster" || o.NumTokens != 8 || o.CommitLogSync != SyncPeriodic ||
+		o.CommitLogSyncPeriod != 10*time.Second || o.MaxFrameBytes != 16<<20 || o.DataDir != "/tmp/x" {
+		t.Errorf("got %+v", o)
+	}
+	if o.Internode() != netip.MustParseAddrPort("127.0.0.2:7001") || o.Native() != netip.MustParseAddrPort("127.0.0.1:9043") {
+		t.Errorf("addresses %s, %s", o.Internode(), o.Native())
+	}
+	if len(o.Seeds) != 2 || o.Seeds[0].String() != "127.0.0.1:7001" || o.Seeds[1].String() != "127.0.0.2:7009" {
+		t.Errorf("seeds %v", o.Seeds)
+	}
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadFilesNameTheLine(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"a: 1\nclustername: x", "c.yaml:2: clustername: unknown option; did you mean cluster_name?"},
+		{"hinted_handoff_enabled: true", "c.yaml:1: hinted_handoff_enabled: unknown option, or one of Cassandra's that is not supported yet"},
+		{"\nnum_tokens: many", `c.yaml:2: num_tokens: "many" is not a whole number`},
+		{"num_tokens: 1\nnum_tokens: 2", "c.yaml:2: num_tokens: already set on line 1"},
+		{"read_request_timeout: 5", `c.yaml:1: read_request_timeout: "5" is not a duration`},
+		{"commitlog_sync: group", `c.yaml:1: commitlog_sync: "group" is neither batch nor periodic`},
+		{"native_transport_max_frame_size: 16MB", `"16MB" is not a size`},
+		{"storage_port: 70000", "not a port"},
+		{"listen_address: here", `"here" is not an IP address`},
+		{"authenticator: PasswordAuthenticator", `"PasswordAuthenticator" is not supported yet`},
+		{"- a", "c.yaml:1: expected lines"},
+		{"a: [", "c.yaml: yaml: line 1"},
+	} {
+		o := DefaultOptions()
+		if err := o.parse("c.yaml", []byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q", c.file, err, c.want)
+		}
+	}
+}
+
+func TestOnlyLoopbackWithoutAuthentication(t *testing.T) {
+	o := DefaultOptions()
+	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "authentication is off") {
+		t.Errorf("got %v", err)
+	}
+	o.RPCAddress = netip.MustParseAddr("0.0.0.0")
+	if err := o.Validate(); err == nil {
+		t.Error("0.0.0.0 was accepted")
+	}
+	o.RPCAddress = netip.MustParseAddr("::1")
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+}

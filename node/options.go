@@ -1,0 +1,162 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// CommitLogSync says when a write is on disk.
+type CommitLogSync string
+
+// Batch acknowledges a write when it is on disk; one sync serves all that wait. Periodic
+// acknowledges at once and syncs every period, as Cassandra does unless told otherwise.
+const (
+	SyncBatch    CommitLogSync = "batch"
+	SyncPeriodic CommitLogSync = "periodic"
+)
+
+// Options are all a node is told. The zero value of a field is not its default: begin with
+// DefaultOptions. In the file (config.go) each has the name Cassandra's cassandra.yaml has for it.
+type Options struct {
+	ClusterName string
+	Datacenter  string
+	Rack        string
+	NumTokens   int
+
+	DataDir string
+	FS      vfs.FS // nil: the real one
+
+	ListenAddress       netip.Addr // between nodes
+	StoragePort         uint16
+	RPCAddress          netip.Addr // for CQL clients
+	NativeTransportPort uint16
+	Seeds               []netip.AddrPort
+
+	CommitLogSync       CommitLogSync
+	CommitLogSyncPeriod time.Duration
+	CacheBytes          int64
+	MemTableBytes       int64
+
+	ReadTimeout     time.Duration
+	RangeTimeout    time.Duration
+	WriteTimeout    time.Duration
+	TruncateTimeout time.Duration
+	HintWindow      time.Duration
+
+	MaxFrameBytes       int
+	BatchWarnBytes      int
+	BatchFailBytes      int
+	TombstoneWarn       int
+	TombstoneFail       int
+	MaxTimestampAhead   time.Duration // maximum_timestamp_fail_threshold
+	MaxClients          int           // connections; 0: the server's default
+	MaxRequestsInFlight int           // 0: the server's default
+
+	Logger *slog.Logger
+}
+
+// DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.
+func DefaultOptions() Options {
+	return Options{
+		ClusterName: "cqld",
+		Datacenter:  "datacenter1",
+		Rack:        "rack1",
+		NumTokens:   16,
+		DataDir:     "cqld-data",
+
+		ListenAddress:       netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+		StoragePort:         7000,
+		RPCAddress:          netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+		NativeTransportPort: 9042,
+
+		CommitLogSync:       SyncBatch,
+		CommitLogSyncPeriod: 10 * time.Second,
+		CacheBytes:          64 << 20,
+		MemTableBytes:       64 << 20,
+
+		ReadTimeout:     5 * time.Second,
+		RangeTimeout:    10 * time.Second,
+		WriteTimeout:    2 * time.Second,
+		TruncateTimeout: 60 * time.Second,
+		HintWindow:      3 * time.Hour,
+
+		MaxFrameBytes:     16 << 20,
+		BatchWarnBytes:    5 << 10,
+		BatchFailBytes:    50 << 10,
+		TombstoneWarn:     1000,
+		TombstoneFail:     100000,
+		MaxTimestampAhead: time.Minute,
+	}
+}
+
+// Validate says what is wrong with the options; nil when nothing is.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+	}
+	if o.ClusterName == "" {
+		bad("cluster_name", "must not be empty")
+	}
+	if o.Datacenter == "" || o.Rack == "" {
+		bad("datacenter, rack", "must not be empty")
+	}
+	if o.NumTokens < 1 || o.NumTokens > 1024 {
+		bad("num_tokens", "%d is not between 1 and 1024", o.NumTokens)
+	}
+	if o.DataDir == "" {
+		bad("data_file_directories", "must not be empty")
+	}
+	if o.CommitLogSync != SyncBatch && o.CommitLogSync != SyncPeriodic {
+		bad("commitlog_sync", "%q is neither batch nor periodic", o.CommitLogSync)
+	}
+	if o.CommitLogSyncPeriod <= 0 {
+		bad("commitlog_sync_period", "must be positive")
+	}
+	o.validateAddresses(bad)
+	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,
+		"write_request_timeout": o.WriteTimeout, "truncate_request_timeout": o.TruncateTimeout} {
+		if d <= 0 {
+			bad(name, "must be positive")
+		}
+	}
+	if o.MaxFrameBytes < 64<<10 || o.MaxFrameBytes > 256<<20 {
+		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")
+	}
+	return errors.Join(errs...)
+}
+
+// validateAddresses refuses to serve strangers: without authentication only this machine may
+// connect.
+func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
+	check := func(name string, a netip.Addr, port uint16, portName string) {
+		switch {
+		case !a.IsValid() || a.IsUnspecified() && !a.IsLoopback():
+			bad(name, "%s is not an address that other machines could be told; name one", a)
+		case !a.IsLoopback():
+			bad(name, "%s is not a loopback address, and authentication is off: anyone who reaches it could read and "+
+				"change everything. Set %s to an address in 127.0.0.0/8, or ::1; listening elsewhere needs "+
+				"authenticator: PasswordAuthenticator, which is not supported yet", a, name)
+		}
+		if port == 0 {
+			bad(portName, "must not be 0")
+		}
+	}
+	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
+	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
+}
+
+// Internode is where other nodes reach this one.
+func (o *Options) Internode() netip.AddrPort {
+	return netip.AddrPortFrom(o.ListenAddress, o.StoragePort)
+}
+
+// Native is where CQL clients reach this node.
+func (o *Options) Native() netip.AddrPort {
+	return netip.AddrPortFrom(o.RPCAddress, o.NativeTransportPort)
+}
