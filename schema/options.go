@@ -1,5 +1,11 @@
 package schema
 
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
 // Options are a table's options with Cassandra's names (CREATE TABLE … WITH). Every one is stored
 // and shown; docs/limits.md says which have an effect.
 type Options struct {
@@ -51,4 +57,113 @@ func DefaultOptions() Options {
 		SpeculativeRetry:   "99p",
 		TombstoneGC:        "repair",
 	}
+}
+
+// with is o with the options called names taken from p. Unknown names are ignored.
+func (o Options) with(p *Options, names []string) Options {
+	for _, name := range names {
+		switch name {
+		case "additional_write_policy":
+			o.AdditionalWritePolicy = p.AdditionalWritePolicy
+		case "allow_auto_snapshot":
+			o.AllowAutoSnapshot = p.AllowAutoSnapshot
+		case "bloom_filter_fp_chance":
+			o.BloomFilterFPChance = p.BloomFilterFPChance
+		case "caching":
+			o.Caching = p.Caching
+		case "cdc":
+			o.CDC = p.CDC
+		case "comment":
+			o.Comment = p.Comment
+		case "compaction":
+			o.Compaction = p.Compaction
+		case "compression":
+			o.Compression = p.Compression
+		case "memtable":
+			o.Memtable = p.Memtable
+		case "crc_check_chance":
+			o.CRCCheckChance = p.CRCCheckChance
+		case "default_time_to_live":
+			o.DefaultTTL = p.DefaultTTL
+		case "extensions":
+			o.Extensions = p.Extensions
+		default:
+			o = o.withRest(p, name)
+		}
+	}
+	return o
+}
+
+func (o Options) withRest(p *Options, name string) Options {
+	switch name {
+	case "gc_grace_seconds":
+		o.GCGraceSeconds = p.GCGraceSeconds
+	case "incremental_backups":
+		o.IncrementalBackups = p.IncrementalBackups
+	case "max_index_interval":
+		o.MaxIndexInterval = p.MaxIndexInterval
+	case "memtable_flush_period_in_ms":
+		o.MemtableFlushPeriodMs = p.MemtableFlushPeriodMs
+	case "min_index_interval":
+		o.MinIndexInterval = p.MinIndexInterval
+	case "read_repair":
+		o.ReadRepair = p.ReadRepair
+	case "speculative_retry":
+		o.SpeculativeRetry = p.SpeculativeRetry
+	case "tombstone_gc":
+		o.TombstoneGC = p.TombstoneGC
+	case "write_ordering":
+		o.WriteOrdering = p.WriteOrdering
+	}
+	return o
+}
+
+// ttlMax is twenty years in seconds, the longest time to live.
+const ttlMax = 20 * 365 * 24 * 60 * 60
+
+// Validate checks the ranges of the numbers. The maps and policies were checked when they were
+// parsed (ParseCompaction, ParseCompression, ParseCaching, ParseSpeculativeRetry).
+func (o *Options) Validate() error {
+	// The lower bound is what the largest filter of Cassandra (20 buckets an element) reaches.
+	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // NaN is refused, too
+		return misconfiguredf("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got %s)",
+			FormatDouble(o.BloomFilterFPChance))
+	}
+	if !(o.CRCCheckChance >= 0 && o.CRCCheckChance <= 1) {
+		return misconfiguredf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)",
+			FormatDouble(o.CRCCheckChance))
+	}
+	switch {
+	case o.DefaultTTL < 0:
+		return misconfiguredf("default_time_to_live must be greater than or equal to 0 (got %d)", o.DefaultTTL)
+	case o.DefaultTTL > ttlMax:
+		return misconfiguredf("default_time_to_live must be less than or equal to %d (got %d)", ttlMax, o.DefaultTTL)
+	case o.GCGraceSeconds < 0:
+		return misconfiguredf("gc_grace_seconds must be greater than or equal to 0 (got %d)", o.GCGraceSeconds)
+	case o.MinIndexInterval < 1:
+		return misconfiguredf("min_index_interval must be greater than or equal to 1 (got %d)", o.MinIndexInterval)
+	case o.MaxIndexInterval < o.MinIndexInterval:
+		return misconfiguredf("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)",
+			o.MinIndexInterval, o.MaxIndexInterval)
+	case o.MemtableFlushPeriodMs < 0:
+		return misconfiguredf("memtable_flush_period_in_ms must be greater than or equal to 0 (got %d)", o.MemtableFlushPeriodMs)
+	}
+	return nil
+}
+
+// FormatDouble writes f as Java's Double.toString does: "1.0", "0.01", "6.71E-5".
+func FormatDouble(f float64) string {
+	if a := math.Abs(f); a == 0 || a >= 1e-3 && a < 1e7 {
+		text := strconv.FormatFloat(f, 'f', -1, 64)
+		if !strings.Contains(text, ".") {
+			text += ".0"
+		}
+		return text
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")
+	if !strings.Contains(mantissa, ".") {
+		mantissa += ".0"
+	}
+	n, _ := strconv.Atoi(exponent) // what FormatFloat wrote, or nothing for Inf and NaN
+	return mantissa + "E" + strconv.Itoa(n)
 }

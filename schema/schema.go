@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// UUID is an id as system tables show it.
-type UUID [16]byte
-
 // StorageID is the number a table is stored under: short, never used again after a drop.
 type StorageID uint32
 

@@ -1,0 +1,166 @@
+package schema
+
+import (
+	"maps"
+
+	"cqld/ring"
+)
+
+// Apply gives the schema after c. It depends on its arguments only, and checks c against s again,
+// because s may have changed since c was made: of two racing CREATE TABLE the second gets *Exists.
+// A change that has nothing to do because of its IF [NOT] EXISTS gives s itself. Other errors are
+// *NotFound and *Invalid; s is never changed.
+func Apply(s *Schema, c Change) (*Schema, error) {
+	switch c := c.(type) {
+	case *CreateKeyspace:
+		return applyCreateKeyspace(s, c)
+	case *AlterKeyspace:
+		return applyAlterKeyspace(s, c)
+	case *DropKeyspace:
+		return applyDropKeyspace(s, c)
+	case *CreateTable:
+		return applyCreateTable(s, c)
+	case *AlterTable:
+		return applyAlterTable(s, c)
+	case *DropTable:
+		return applyDropTable(s, c)
+	case *CreateType:
+		return applyCreateType(s, c)
+	case *AlterType:
+		return applyAlterType(s, c)
+	case *DropType:
+		return applyDropType(s, c)
+	}
+	return nil, invalidf("unknown schema change %T", c)
+}
+
+func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
+	if s.keyspaces[c.Keyspace] != nil {
+		if c.IfNotExists {
+			return s, nil
+		}
+		return nil, &Exists{Keyspace: c.Keyspace}
+	}
+	if err := CheckKeyspaceName(c.Keyspace); err != nil {
+		return nil, err
+	}
+	if err := checkReplication(c.Replication); err != nil {
+		return nil, err
+	}
+	return s.with(NewKeyspace(c.Keyspace, c.Replication, c.DurableWrites)), nil
+}
+
+func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
+	old := s.keyspaces[c.Keyspace]
+	if old == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace}
+	}
+	if err := old.checkOwnDefinition(); err != nil {
+		return nil, err
+	}
+	k := old.clone()
+	if c.DurableWrites != nil {
+		k.DurableWrites = *c.DurableWrites
+	}
+	if c.Replication != nil {
+		if err := checkReplication(*c.Replication); err != nil {
+			return nil, err
+		}
+		k.Replication = *c.Replication
+		for name, t := range k.tables {
+			moved := *t // the columns and indexes are shared: they do not change
+			moved.Replication = k.Replication
+			k.tables[name] = &moved
+		}
+	}
+	if k.DurableWrites == old.DurableWrites && k.Replication.Equal(old.Replication) {
+		return s, nil
+	}
+	return s.with(k), nil
+}
+
+func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace}
+	}
+	if IsSystem(c.Keyspace) {
+		return nil, invalidf("Cannot drop keyspace '%s'", c.Keyspace)
+	}
+	keyspaces := maps.Clone(s.keyspaces)
+	delete(keyspaces, c.Keyspace)
+	return build(keyspaces, s.nextStorage), nil
+}
+
+// keyspaceNameMax is Cassandra's limit on keyspace names: they become directory names there.
+const keyspaceNameMax = 48
+
+// tableNameMax is Cassandra's limit on table names: a file name less room for its own suffixes.
+const tableNameMax = 222
+
+// CheckKeyspaceName says whether a keyspace may have this name.
+func CheckKeyspaceName(name string) error {
+	if !isWord(name) {
+		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters only (got \"%s\")", name)
+	}
+	if len(name) > keyspaceNameMax {
+		return invalidf("Keyspace name must not be more than %d characters long (got %d characters for \"%s\")",
+			keyspaceNameMax, len(name), name)
+	}
+	return nil
+}
+
+func isWord(name string) bool {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func checkReplication(r ring.Replication) error {
+	switch r.Class {
+	case ring.Simple:
+		if r.Factor < 0 {
+			return misconfiguredf("Replication factor must be non-negative, found %d", r.Factor)
+		}
+	case ring.NetworkTopology:
+		for _, f := range r.Datacenters {
+			if f.Factor < 0 {
+				return misconfiguredf("Replication factor must be non-negative, found %d", f.Factor)
+			}
+		}
+	case ring.Local:
+		return invalidf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
+	default:
+		return misconfiguredf("Missing replication strategy class")
+	}
+	return nil
+}
+
+// with is s with k put in or replaced.
+func (s *Schema) with(k *Keyspace) *Schema {
+	keyspaces := maps.Clone(s.keyspaces)
+	keyspaces[k.Name] = k
+	return build(keyspaces, s.nextStorage)
+}
+
+// build makes a schema of keyspaces, which it keeps, and its indexes.
+func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
+	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, nextStorage: next}
+	for _, k := range keyspaces {
+		for _, t := range k.tables {
+			s.byStorage[t.StorageID] = t
+		}
+	}
+	s.version = contentVersion(s)
+	return s
+}

@@ -1,0 +1,387 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"cqld/cql/types"
+)
+
+func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil {
+		return nil, &NotFound{Keyspace: c.Keyspace}
+	}
+	if err := k.checkOwnDefinition(); err != nil {
+		return nil, err
+	}
+	if k.tables[c.Table] != nil {
+		if c.IfNotExists {
+			return s, nil
+		}
+		return nil, &Exists{Keyspace: c.Keyspace, Table: c.Table}
+	}
+	if other := s.tableByID(c.ID); other != nil {
+		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
+	}
+	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table,
+		Options: c.Options, Replication: k.Replication}
+	specs, err := k.currentTypes(c.Columns)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.addColumns(specs); err != nil {
+		return nil, err
+	}
+	t.Seal()
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
+	keyspaces := maps.Clone(s.keyspaces)
+	keyspaces[k.Name] = k.withTable(t)
+	return build(keyspaces, s.nextStorage+1), nil
+}
+
+// currentTypes is specs with the types as k has them now.
+func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
+	out := slices.Clone(specs)
+	for i := range out {
+		t, err := k.current(out[i].Type)
+		if err != nil {
+			return nil, err
+		}
+		out[i].Type = t
+	}
+	return out, nil
+}
+
+func (s *Schema) tableByID(id UUID) *Table {
+	for _, t := range s.byStorage {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// addColumns makes the columns of a new table.
+func (t *Table) addColumns(specs []ColumnSpec) error {
+	if len(specs) > math.MaxUint16 {
+		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs), math.MaxUint16)
+	}
+	seen := make(map[string]bool, len(specs))
+	for _, spec := range specs {
+		if seen[spec.Name] {
+			return invalidf("Duplicate column '%s' declaration for table '%s'", spec.Name, t.Name)
+		}
+		seen[spec.Name] = true
+		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type}
+		t.NextColumn++
+		switch spec.Kind {
+		case PartitionKey:
+			col.Position = len(t.PartitionKey)
+			t.PartitionKey = append(t.PartitionKey, col)
+		case Clustering:
+			col.Position = len(t.Clustering)
+			t.Clustering = append(t.Clustering, col)
+		case Static:
+			t.Statics = append(t.Statics, col)
+		case Regular:
+			t.Regulars = append(t.Regulars, col)
+		default:
+			return invalidf("Column '%s' of table '%s' is of no kind", spec.Name, t.Name)
+		}
+	}
+	return nil
+}
+
+// validate checks the rules that every table keeps.
+func (t *Table) validate() error {
+	if !isWord(t.Name) {
+		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore characters (got \"%s\")",
+			t.Keyspace, t.Name, t.Name)
+	}
+	if len(t.Name) > tableNameMax {
+		return misconfiguredf("%s.%s: Table name must not be more than %d characters long (got %d characters for \"%s\")",
+			t.Keyspace, t.Name, tableNameMax, len(t.Name), t.Name)
+	}
+	if len(t.PartitionKey) == 0 {
+		return misconfiguredf("%s.%s: Missing partition keys", t.Keyspace, t.Name)
+	}
+	for _, key := range slices.Concat(t.PartitionKey, t.Clustering) {
+		if err := checkKeyType(key.Name, key.Type); err != nil {
+			return err
+		}
+	}
+	if len(t.Statics) > 0 && len(t.Clustering) == 0 {
+		return errStaticWithoutClustering()
+	}
+	if err := t.validateCounters(); err != nil {
+		return err
+	}
+	return t.Options.Validate()
+}
+
+func errStaticWithoutClustering() error {
+	return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+}
+
+func (t *Table) validateCounters() error {
+	counter := t.IsCounter()
+	for _, c := range slices.Concat(t.Statics, t.Regulars) {
+		switch {
+		case counter && c.Type.Kind() != types.Counter:
+			return misconfiguredf("%s.%s: Cannot have a non counter column (\"%s\") in a counter table", t.Keyspace, t.Name, c.Name)
+		}
+	}
+	if counter && t.Options.DefaultTTL > 0 {
+		return invalidf("Cannot set default_time_to_live on a table with counters")
+	}
+	return nil
+}
+
+// checkKeyType says whether a primary key column may have this type.
+func checkKeyType(name string, t *types.Type) error {
+	switch {
+	case t.Kind() == types.Counter:
+		return invalidf("counter type is not supported for PRIMARY KEY column '%s'", name)
+	case hasKind(t, types.Duration):
+		return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
+	case t.IsCollection() && t.MultiCell():
+		return invalidf("Invalid non-frozen collection type %s for PRIMARY KEY column '%s'", t, name)
+	case t.Kind() == types.UDT && t.MultiCell():
+		return invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.UDTKeyspace(), t, name)
+	}
+	return nil
+}
+
+// hasKind says whether t is of kind k or has a part that is.
+func hasKind(t *types.Type, k types.Kind) bool {
+	if t.Kind() == k {
+		return true
+	}
+	for _, e := range t.Elems() {
+		if hasKind(e, k) {
+			return true
+		}
+	}
+	return false
+}
+
+func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.tables[c.Table] == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
+	}
+	if IsSystem(c.Keyspace) {
+		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
+	}
+	next := k.clone()
+	delete(next.tables, c.Table)
+	return s.with(next), nil
+}
+
+func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.tables[c.Table] == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
+	}
+	if err := k.checkOwnDefinition(); err != nil {
+		return nil, err
+	}
+	old := k.tables[c.Table]
+	t := old.copyForChange()
+	var err error
+	switch {
+	case len(c.Add) > 0:
+		var specs []ColumnSpec
+		if specs, err = k.currentTypes(c.Add); err == nil {
+			err = t.alterAdd(specs, c.AddIfNotExists)
+		}
+	case len(c.Drop) > 0:
+		err = t.alterDrop(c)
+	case len(c.Rename) > 0:
+		err = t.alterRename(c)
+	default:
+		t.Options = t.Options.with(&c.Options, c.Set)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Seal()
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
+	if t.sameDefinition(old) {
+		return s, nil
+	}
+	return s.with(k.withTable(t)), nil
+}
+
+// copyForChange is a copy whose lists may be changed; the columns themselves are shared.
+func (t *Table) copyForChange() *Table {
+	c := *t
+	c.PartitionKey = slices.Clone(t.PartitionKey)
+	c.Clustering = slices.Clone(t.Clustering)
+	c.Statics = slices.Clone(t.Statics)
+	c.Regulars = slices.Clone(t.Regulars)
+	c.Dropped = slices.Clone(t.Dropped)
+	return &c
+}
+
+// column finds a column in the lists, which may not be sealed.
+func (t *Table) column(name string) *Column {
+	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
+		for _, c := range list {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
+	for _, spec := range specs {
+		if t.column(spec.Name) != nil {
+			if ifNotExists {
+				continue
+			}
+			return invalidf("Column with name '%s' already exists", spec.Name)
+		}
+		if spec.Kind != Static && spec.Kind != Regular {
+			return invalidf("Cannot add a column of the primary key")
+		}
+		if spec.Kind == Static && len(t.Clustering) == 0 {
+			return errStaticWithoutClustering()
+		}
+		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type}
+		dropped, err := t.reuseDropped(col)
+		if err != nil {
+			return err
+		}
+		if !dropped {
+			if t.NextColumn == math.MaxUint16 {
+				return invalidf("Table '%s' cannot have any more columns", t.Name)
+			}
+			col.ID = t.NextColumn
+			t.NextColumn++
+		}
+		// Whether the table is one of counters is decided by the columns it had.
+		if !t.IsCounter() && len(t.Statics)+len(t.Regulars) > 0 && spec.Type.Kind() == types.Counter {
+			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace, t.Name, spec.Name)
+		}
+		if spec.Kind == Static {
+			t.Statics = append(t.Statics, col)
+		} else {
+			t.Regulars = append(t.Regulars, col)
+		}
+	}
+	return nil
+}
+
+// reuseDropped gives col the id and drop time of the dropped column of its name, if there is one.
+func (t *Table) reuseDropped(col *Column) (bool, error) {
+	i := slices.IndexFunc(t.Dropped, func(d DroppedColumn) bool { return d.Name == col.Name })
+	if i < 0 {
+		return false, nil
+	}
+	d := &t.Dropped[i]
+	switch {
+	case !d.Type.Equal(col.Type):
+		return false, invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of type %s",
+			col.Name, col.Type, d.Name, d.Type)
+	case d.Kind != col.Kind:
+		return false, invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s",
+			col.Name, kindWord(col.Kind), kindWord(d.Kind))
+	case col.Type.Kind() == types.Counter:
+		return false, invalidf("Cannot re-add previously dropped counter column %s", col.Name)
+	}
+	col.ID, col.DroppedMicros = d.ID, d.Micros
+	return true, nil
+}
+
+func kindWord(k ColumnKind) string {
+	if k == Static {
+		return "STATIC"
+	}
+	return "REGULAR"
+}
+
+func (t *Table) alterDrop(c *AlterTable) error {
+	for _, name := range c.Drop {
+		col := t.column(name)
+		switch {
+		case col == nil && c.DropIfExists:
+			continue
+		case col == nil:
+			return invalidf("Column %s was not found in table '%s.%s'", name, t.Keyspace, t.Name)
+		case col.Kind == PartitionKey || col.Kind == Clustering:
+			return invalidf("Cannot drop PRIMARY KEY column %s", name)
+		case col.Type.Kind() == types.UDT && col.Type.MultiCell():
+			return invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
+		}
+		is := func(o *Column) bool { return o == col }
+		t.Statics = slices.DeleteFunc(t.Statics, is)
+		t.Regulars = slices.DeleteFunc(t.Regulars, is)
+		t.rememberDropped(col, c.DropMicros)
+	}
+	return nil
+}
+
+// rememberDropped keeps one entry for each name. A time never goes back: cells hidden by an earlier
+// drop must not come back by a later drop with an older time.
+func (t *Table) rememberDropped(col *Column, micros int64) {
+	d := DroppedColumn{Column: *col, Micros: max(micros, col.DroppedMicros)}
+	i := slices.IndexFunc(t.Dropped, func(o DroppedColumn) bool { return o.Name == col.Name })
+	if i >= 0 {
+		t.Dropped[i] = d
+		return
+	}
+	t.Dropped = append(t.Dropped, d)
+}
+
+func (t *Table) alterRename(c *AlterTable) error {
+	for _, r := range c.Rename {
+		col := t.column(r.From)
+		switch {
+		case col == nil && c.RenameIfExists:
+			continue
+		case col == nil:
+			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
+		case col.Kind != PartitionKey && col.Kind != Clustering:
+			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
+		case t.column(r.To) != nil:
+			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
+				r.From, r.To, t.Keyspace, t.Name)
+		}
+		renamed := *col
+		renamed.Name = r.To
+		if col.Kind == PartitionKey {
+			t.PartitionKey[col.Position] = &renamed
+		} else {
+			t.Clustering[col.Position] = &renamed
+		}
+	}
+	return nil
+}
+
+func (o Options) equal(p *Options) bool {
+	if !maps.Equal(o.Caching, p.Caching) || !maps.Equal(o.Compaction, p.Compaction) ||
+		!maps.Equal(o.Compression, p.Compression) ||
+		!maps.EqualFunc(o.Extensions, p.Extensions, func(a, b []byte) bool { return string(a) == string(b) }) {
+		return false
+	}
+	q := *p
+	o.Caching, o.Compaction, o.Compression, o.Extensions = nil, nil, nil, nil
+	q.Caching, q.Compaction, q.Compression, q.Extensions = nil, nil, nil, nil
+	return fmt.Sprintf("%+v", o) == fmt.Sprintf("%+v", q)
+}

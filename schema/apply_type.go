@@ -1,0 +1,259 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/cql/types"
+)
+
+func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
+	keyspace, name := c.Type.UDTKeyspace(), c.Type.UDTName()
+	k := s.keyspaces[keyspace]
+	if k == nil {
+		return nil, &NotFound{Keyspace: keyspace}
+	}
+	if err := k.checkOwnDefinition(); err != nil {
+		return nil, err
+	}
+	if k.types[name] != nil {
+		if c.IfNotExists {
+			return s, nil
+		}
+		return nil, &Exists{Keyspace: keyspace, Table: name, Type: true}
+	}
+	seen := map[string]bool{}
+	for i, field := range c.Type.FieldNames() {
+		if seen[field] {
+			return nil, invalidf("Duplicate field name '%s' in type '%s'", field, name)
+		}
+		seen[field] = true
+		if err := k.checkFieldType(c.Type.Elems()[i]); err != nil {
+			return nil, err
+		}
+	}
+	next := k.clone()
+	next.types[name] = c.Type
+	return s.with(next), nil
+}
+
+// checkFieldType says whether a field of a user-defined type of k may have this type. The types it
+// is made of must still be those of k.
+func (k *Keyspace) checkFieldType(t *types.Type) error {
+	switch {
+	case t.Kind() == types.Counter:
+		return invalidf("A user type cannot contain counters")
+	case t.Kind() == types.UDT && t.MultiCell():
+		return invalidf("A user type cannot contain non-frozen UDTs")
+	}
+	return k.checkTypesExist(t)
+}
+
+// checkTypesExist fails when t is made of a user-defined type that k does not have (any more).
+func (k *Keyspace) checkTypesExist(t *types.Type) error {
+	if t.Kind() == types.UDT && k.types[t.UDTName()] == nil {
+		return invalidf("Unknown type %s.%s", k.Name, t.UDTName())
+	}
+	for _, e := range t.Elems() {
+		if err := k.checkTypesExist(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// current is t made of the user-defined types as k has them now: one may have been altered since t
+// was resolved.
+func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
+	if err := k.checkTypesExist(t); err != nil {
+		return nil, err
+	}
+	for _, name := range k.TypeNames() {
+		t = replaceType(t, k.types[name])
+	}
+	return t, nil
+}
+
+func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.types[c.Name] == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, invalidf("Type %s.%s doesn't exist", c.Keyspace, c.Name)
+	}
+	old := k.types[c.Name]
+	var changed *types.Type
+	var err error
+	if c.FieldType != nil {
+		changed, err = k.addField(old, c)
+	} else {
+		changed, err = renameFields(old, c)
+	}
+	if err != nil || changed == nil {
+		return s, err
+	}
+	return s.with(k.withType(changed)), nil
+}
+
+// addField gives the type with the new field; nil when there is nothing to do.
+func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) {
+	if slices.Contains(old.FieldNames(), c.Field) {
+		if c.FieldIfNotExists {
+			return nil, nil
+		}
+		return nil, invalidf("Cannot add field %s to type %s.%s: a field with name %s already exists",
+			c.Field, c.Keyspace, old, c.Field)
+	}
+	if err := k.checkFieldType(c.FieldType); err != nil {
+		return nil, err
+	}
+	if uses(c.FieldType, c.Name) {
+		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular reference",
+			c.Field, c.FieldType, c.Keyspace, old)
+	}
+	var keyed []string
+	for _, name := range k.TableNames() {
+		for _, key := range k.tables[name].PartitionKey {
+			if uses(key.Type, c.Name) {
+				keyed = append(keyed, k.Name+"."+name)
+				break
+			}
+		}
+	}
+	if len(keyed) > 0 {
+		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as the type is being used in "+
+			"partition key by the following tables: %s", c.Field, c.FieldType, c.Keyspace, old, strings.Join(keyed, ", "))
+	}
+	fields := append(slices.Clone(old.FieldNames()), c.Field)
+	elems := append(slices.Clone(old.Elems()), c.FieldType)
+	return types.NewUDT(k.Name, c.Name, fields, elems, false), nil
+}
+
+func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
+	fields := slices.Clone(old.FieldNames())
+	for _, r := range c.Rename {
+		i := slices.Index(fields, r.From)
+		if i < 0 {
+			if c.RenameIfExists {
+				continue
+			}
+			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // spelled so in Cassandra
+		}
+		fields[i] = r.To
+	}
+	for i, f := range fields {
+		if slices.Contains(fields[:i], f) {
+			return nil, invalidf("Duplicate field name %s in type %s", f, c.Keyspace) // Cassandra prints the keyspace
+		}
+	}
+	if slices.Equal(fields, old.FieldNames()) {
+		return nil, nil
+	}
+	return types.NewUDT(old.UDTKeyspace(), old.UDTName(), fields, old.Elems(), false), nil
+}
+
+func applyDropType(s *Schema, c *DropType) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.types[c.Name] == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Type: true}
+	}
+	var users []string
+	for _, name := range k.TypeNames() {
+		if name != c.Name && uses(k.types[name], c.Name) {
+			users = append(users, name)
+		}
+	}
+	if len(users) > 0 {
+		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by user types %s",
+			c.Keyspace, c.Name, strings.Join(users, ", "))
+	}
+	for _, name := range k.TableNames() {
+		for _, col := range k.tables[name].Columns() {
+			if uses(col.Type, c.Name) {
+				users = append(users, name)
+				break
+			}
+		}
+	}
+	if len(users) > 0 {
+		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by tables %s",
+			c.Keyspace, c.Name, strings.Join(users, ", "))
+	}
+	next := k.clone()
+	delete(next.types, c.Name)
+	return s.with(next), nil
+}
+
+// uses says whether t is, or is made of, the user-defined type called name of its keyspace.
+func uses(t *types.Type, name string) bool {
+	if t.Kind() == types.UDT && t.UDTName() == name {
+		return true
+	}
+	return slices.ContainsFunc(t.Elems(), func(e *types.Type) bool { return uses(e, name) })
+}
+
+// withType is k with a user-defined type replaced, in every type and column that is made of it.
+func (k *Keyspace) withType(u *types.Type) *Keyspace {
+	c := k.clone()
+	for name, t := range k.types {
+		c.types[name] = replaceType(t, u)
+	}
+	for name, t := range k.tables {
+		c.tables[name] = t.withType(u)
+	}
+	return c
+}
+
+func (t *Table) withType(u *types.Type) *Table {
+	if !slices.ContainsFunc(t.all, func(c *Column) bool { return uses(c.Type, u.UDTName()) }) {
+		return t
+	}
+	c := t.copyForChange()
+	for _, list := range [...][]*Column{c.PartitionKey, c.Clustering, c.Statics, c.Regulars} {
+		for i, col := range list {
+			changed := *col
+			changed.Type = replaceType(col.Type, u)
+			list[i] = &changed
+		}
+	}
+	for i := range c.Dropped {
+		c.Dropped[i].Type = replaceType(c.Dropped[i].Type, u)
+	}
+	return c.Seal()
+}
+
+// replaceType is t with u in the place of every older form of u, frozen where it was.
+func replaceType(t, u *types.Type) *types.Type {
+	if !uses(t, u.UDTName()) {
+		return t
+	}
+	if t.Kind() == types.UDT && t.UDTName() == u.UDTName() {
+		if t.Frozen() {
+			return u.Freeze()
+		}
+		return u
+	}
+	parts := make([]*types.Type, len(t.Elems()))
+	for i, e := range t.Elems() {
+		parts[i] = replaceType(e, u)
+	}
+	switch t.Kind() {
+	case types.List:
+		return types.NewList(parts[0], t.Frozen())
+	case types.Set:
+		return types.NewSet(parts[0], t.Frozen())
+	case types.Map:
+		return types.NewMap(parts[0], parts[1], t.Frozen())
+	case types.Tuple:
+		return types.NewTuple(parts...)
+	case types.Vector:
+		return types.NewVector(parts[0], t.Dimensions())
+	case types.UDT:
+		return types.NewUDT(t.UDTKeyspace(), t.UDTName(), t.FieldNames(), parts, t.Frozen())
+	}
+	return t
+}

@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"slices"
+)
+
+// Event is one difference between two schemas, in the words of a SCHEMA_CHANGE event.
+type Event struct {
+	Change   string // CREATED, UPDATED, DROPPED
+	Target   string // KEYSPACE, TABLE, TYPE
+	Keyspace string
+	Name     string // empty for KEYSPACE
+}
+
+// The words of an Event.
+const (
+	Created = "CREATED"
+	Updated = "UPDATED"
+	Dropped = "DROPPED"
+
+	TargetKeyspace = "KEYSPACE"
+	TargetTable    = "TABLE"
+	TargetType     = "TYPE"
+)
+
+// Diff is what happened between two schemas, for the clients that asked to be told: what was
+// dropped first, then what was made, so that a reader who follows the order is never surprised.
+// What lies in a keyspace that was dropped is not mentioned. System keyspaces are compared, too.
+func Diff(before, after *Schema) []Event {
+	var events []Event
+	for _, name := range before.KeyspaceNames() {
+		if after.keyspaces[name] == nil {
+			events = append(events, Event{Dropped, TargetKeyspace, name, ""})
+		}
+	}
+	for _, name := range after.KeyspaceNames() {
+		b, a := before.keyspaces[name], after.keyspaces[name]
+		switch {
+		case a == b:
+			continue
+		case b == nil:
+			events = append(events, Event{Created, TargetKeyspace, name, ""})
+			b = NewKeyspace(name, a.Replication, a.DurableWrites)
+		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication):
+			events = append(events, Event{Updated, TargetKeyspace, name, ""})
+		}
+		events = diffKeyspace(events, b, a)
+	}
+	return events
+}
+
+func diffKeyspace(events []Event, b, a *Keyspace) []Event {
+	for _, name := range b.TableNames() {
+		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
+			events = append(events, Event{Dropped, TargetTable, a.Name, name})
+		}
+	}
+	for _, name := range b.TypeNames() {
+		if a.types[name] == nil {
+			events = append(events, Event{Dropped, TargetType, a.Name, name})
+		}
+	}
+	for _, name := range a.TypeNames() {
+		switch old := b.types[name]; {
+		case old == nil:
+			events = append(events, Event{Created, TargetType, a.Name, name})
+		case !old.Equal(a.types[name]):
+			events = append(events, Event{Updated, TargetType, a.Name, name})
+		}
+	}
+	for _, name := range a.TableNames() {
+		t, old := a.tables[name], b.tables[name]
+		switch {
+		case old == nil || old.StorageID != t.StorageID:
+			events = append(events, Event{Created, TargetTable, a.Name, name})
+		case old != t && !t.sameDefinition(old):
+			events = append(events, Event{Updated, TargetTable, a.Name, name})
+		}
+	}
+	return events
+}
+
+// sameDefinition says whether both are defined alike; where they are replicated does not count.
+func (t *Table) sameDefinition(o *Table) bool {
+	same := func(x, y *Column) bool {
+		xc, yc := *x, *y
+		xc.Type, yc.Type = nil, nil
+		return xc == yc && x.Type.Equal(y.Type)
+	}
+	return t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
+		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
+			return x.Micros == y.Micros && same(&x.Column, &y.Column)
+		}) && t.Options.equal(&o.Options)
+}

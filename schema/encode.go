@@ -1,0 +1,253 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cqld/cql/types"
+	"cqld/ring"
+)
+
+// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own
+// version and every older one.
+const formatVersion = 1
+
+// ErrFormat is the error of bytes that are no schema or change (errors.Is).
+var ErrFormat = errors.New("schema: not an encoded schema or change")
+
+type encodedSchema struct {
+	Format      int
+	NextStorage StorageID
+	Keyspaces   []encodedKeyspace
+}
+
+type encodedKeyspace struct {
+	Name          string
+	Replication   ring.Replication
+	DurableWrites bool
+	Types         []string       `json:",omitempty"` // classes
+	Tables        []encodedTable `json:",omitempty"`
+}
+
+type encodedTable struct {
+	ID         UUID
+	StorageID  StorageID
+	Name       string
+	Columns    []encodedColumn
+	Dropped    []encodedColumn `json:",omitempty"`
+	NextColumn ColumnID
+	Options    Options
+}
+
+type encodedColumn struct {
+	ID            ColumnID
+	Name          string
+	Kind          ColumnKind
+	Position      int
+	Desc          bool   `json:",omitempty"`
+	Type          string // class
+	DroppedMicros int64  `json:",omitempty"`
+	Micros        int64  `json:",omitempty"` // of a dropped column
+}
+
+// Encode is the schema as bytes, equal for equal schemas. What the program itself defines (local
+// and virtual system keyspaces) is left out: it may differ from one version to the next.
+func Encode(s *Schema) []byte {
+	e := encodedSchema{Format: formatVersion, NextStorage: s.nextStorage}
+	for _, name := range s.KeyspaceNames() {
+		if !IsLocalSystem(name) && !IsVirtualSystem(name) {
+			e.Keyspaces = append(e.Keyspaces, encodeKeyspace(s.keyspaces[name]))
+		}
+	}
+	return marshal(e)
+}
+
+// marshal encodes values of this file, which always can be: they hold no functions, cycles or NaN.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("schema: encode %T: %v", v, err))
+	}
+	return b
+}
+
+func encodeKeyspace(k *Keyspace) encodedKeyspace {
+	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites}
+	for _, name := range k.TypeNames() {
+		e.Types = append(e.Types, k.types[name].MarshalClass())
+	}
+	for _, name := range k.TableNames() {
+		t := k.tables[name]
+		et := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
+		for _, c := range t.all {
+			et.Columns = append(et.Columns, encodeColumn(c))
+		}
+		for i := range t.Dropped {
+			d := encodeColumn(&t.Dropped[i].Column)
+			d.Micros = t.Dropped[i].Micros
+			et.Dropped = append(et.Dropped, d)
+		}
+		e.Tables = append(e.Tables, et)
+	}
+	return e
+}
+
+func encodeColumn(c *Column) encodedColumn {
+	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
+		Type: c.Type.MarshalClass(), DroppedMicros: c.DroppedMicros}
+}
+
+// Decode reads what Encode wrote and adds what the program itself defines. Errors are ErrFormat.
+func Decode(b []byte) (*Schema, error) {
+	var e encodedSchema
+	if err := unmarshal(b, &e); err != nil {
+		return nil, err
+	}
+	if err := checkFormat(e.Format); err != nil {
+		return nil, err
+	}
+	keyspaces := map[string]*Keyspace{}
+	ids := map[StorageID]bool{}
+	for i := range e.Keyspaces {
+		k, err := decodeKeyspace(&e.Keyspaces[i])
+		if err != nil {
+			return nil, err
+		}
+		if keyspaces[k.Name] != nil || IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
+			return nil, fmt.Errorf("%w: keyspace %q must not be there", ErrFormat, k.Name)
+		}
+		for _, t := range k.tables {
+			if ids[t.StorageID] || t.StorageID >= max(e.NextStorage, FirstStorageID) {
+				return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, t.StorageID, k.Name, t.Name)
+			}
+			ids[t.StorageID] = true
+		}
+		keyspaces[k.Name] = k
+	}
+	return WithSystem(build(keyspaces, max(e.NextStorage, FirstStorageID))), nil
+}
+
+func unmarshal(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if d.More() {
+		return fmt.Errorf("%w: more follows", ErrFormat)
+	}
+	return nil
+}
+
+func checkFormat(version int) error {
+	if version < 1 || version > formatVersion {
+		return fmt.Errorf("%w: version %d, and this program knows up to %d", ErrFormat, version, formatVersion)
+	}
+	return nil
+}
+
+func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
+	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
+	for _, class := range e.Types {
+		t, err := decodeType(class)
+		if err != nil {
+			return nil, err
+		}
+		if t.Kind() != types.UDT || t.Frozen() {
+			return nil, fmt.Errorf("%w: %q is no user-defined type", ErrFormat, class)
+		}
+		k.types[t.UDTName()] = t
+	}
+	for i := range e.Tables {
+		t, err := decodeTable(&e.Tables[i], k)
+		if err != nil {
+			return nil, err
+		}
+		if k.tables[t.Name] != nil {
+			return nil, fmt.Errorf("%w: table %q twice", ErrFormat, t.Name)
+		}
+		k.tables[t.Name] = t
+	}
+	return k, nil
+}
+
+func decodeType(class string) (*types.Type, error) {
+	t, err := types.ParseClass(class)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return t, nil
+}
+
+func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
+	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
+		NextColumn: e.NextColumn, Options: e.Options, Replication: k.Replication}
+	names, ids := map[string]bool{}, map[ColumnID]bool{}
+	for i := range e.Columns {
+		c, err := decodeColumn(&e.Columns[i], t)
+		if err != nil {
+			return nil, err
+		}
+		if names[c.Name] || ids[c.ID] {
+			return nil, fmt.Errorf("%w: column %q of %s.%s twice", ErrFormat, c.Name, k.Name, t.Name)
+		}
+		names[c.Name], ids[c.ID] = true, true
+		if err := t.place(c); err != nil {
+			return nil, err
+		}
+	}
+	for i := range e.Dropped {
+		c, err := decodeColumn(&e.Dropped[i], t)
+		if err != nil {
+			return nil, err
+		}
+		t.Dropped = append(t.Dropped, DroppedColumn{Column: *c, Micros: e.Dropped[i].Micros})
+	}
+	if len(t.PartitionKey) == 0 {
+		return nil, fmt.Errorf("%w: %s.%s has no partition key", ErrFormat, k.Name, t.Name)
+	}
+	return t.Seal(), nil
+}
+
+func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
+	if e.ID >= t.NextColumn {
+		return nil, fmt.Errorf("%w: column id %d of %s.%s", ErrFormat, e.ID, t.Keyspace, t.Name)
+	}
+	typ, err := decodeType(e.Type)
+	if err != nil {
+		return nil, err
+	}
+	return &Column{ID: e.ID, Name: e.Name, Kind: e.Kind, Position: e.Position, Desc: e.Desc, Type: typ,
+		DroppedMicros: e.DroppedMicros}, nil
+}
+
+// place puts a decoded column into its list; columns of the keys come in order.
+func (t *Table) place(c *Column) error {
+	position := -1
+	switch c.Kind {
+	case PartitionKey:
+		position = len(t.PartitionKey)
+		t.PartitionKey = append(t.PartitionKey, c)
+	case Clustering:
+		position = len(t.Clustering)
+		t.Clustering = append(t.Clustering, c)
+	case Static:
+		t.Statics = append(t.Statics, c)
+	case Regular:
+		t.Regulars = append(t.Regulars, c)
+	default:
+		return fmt.Errorf("%w: column %q is of no kind", ErrFormat, c.Name)
+	}
+	if c.Position != position {
+		return fmt.Errorf("%w: column %q of %s.%s at position %d", ErrFormat, c.Name, t.Keyspace, t.Name, c.Position)
+	}
+	return nil
+}
+
+// contentVersion hashes what all nodes must agree on.
+func contentVersion(s *Schema) UUID {
+	return nameUUID(slices.Concat([]byte("cqld schema "), Encode(s)))
+}

@@ -1,0 +1,136 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"cqld/cql/types"
+)
+
+// encodedChange is a Change in the Raft log: exactly one field but Format is set. Where a change
+// has types, they stand beside it as classes, in the order of its columns or fields.
+type encodedChange struct {
+	Format         int
+	Types          []string        `json:",omitempty"`
+	CreateKeyspace *CreateKeyspace `json:",omitempty"`
+	AlterKeyspace  *AlterKeyspace  `json:",omitempty"`
+	DropKeyspace   *DropKeyspace   `json:",omitempty"`
+	CreateTable    *CreateTable    `json:",omitempty"`
+	AlterTable     *AlterTable     `json:",omitempty"`
+	DropTable      *DropTable      `json:",omitempty"`
+	CreateType     *CreateType     `json:",omitempty"`
+	AlterType      *AlterType      `json:",omitempty"`
+	DropType       *DropType       `json:",omitempty"`
+}
+
+// MarshalJSON leaves the type out: it stands in encodedChange.Types.
+func (c ColumnSpec) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name string
+		Kind ColumnKind
+		Desc bool
+	}{c.Name, c.Kind, c.Desc})
+}
+
+// EncodeChange is a change as bytes. It panics for a Change that is not of this package.
+func EncodeChange(c Change) []byte {
+	e := encodedChange{Format: formatVersion}
+	classes := func(specs []ColumnSpec) {
+		for _, s := range specs {
+			e.Types = append(e.Types, s.Type.MarshalClass())
+		}
+	}
+	switch c := c.(type) {
+	case *CreateKeyspace:
+		e.CreateKeyspace = c
+	case *AlterKeyspace:
+		e.AlterKeyspace = c
+	case *DropKeyspace:
+		e.DropKeyspace = c
+	case *CreateTable:
+		e.CreateTable = c
+		classes(c.Columns)
+	case *AlterTable:
+		e.AlterTable = c
+		classes(c.Add)
+	case *DropTable:
+		e.DropTable = c
+	case *CreateType:
+		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
+		e.Types = []string{c.Type.MarshalClass()}
+	case *AlterType:
+		plain := *c
+		if plain.FieldType != nil {
+			e.Types = []string{plain.FieldType.MarshalClass()}
+			plain.FieldType = nil
+		}
+		e.AlterType = &plain
+	case *DropType:
+		e.DropType = c
+	default:
+		panic(fmt.Sprintf("schema: encode change %T", c))
+	}
+	return marshal(e)
+}
+
+// DecodeChange reads what EncodeChange wrote. Errors are ErrFormat.
+func DecodeChange(b []byte) (Change, error) {
+	var e encodedChange
+	if err := unmarshal(b, &e); err != nil {
+		return nil, err
+	}
+	if err := checkFormat(e.Format); err != nil {
+		return nil, err
+	}
+	decoded := make([]*types.Type, len(e.Types))
+	for i, class := range e.Types {
+		t, err := decodeType(class)
+		if err != nil {
+			return nil, err
+		}
+		decoded[i] = t
+	}
+	return e.change(decoded)
+}
+
+func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
+	switch {
+	case e.CreateKeyspace != nil:
+		return e.CreateKeyspace, nil
+	case e.AlterKeyspace != nil:
+		return e.AlterKeyspace, nil
+	case e.DropKeyspace != nil:
+		return e.DropKeyspace, nil
+	case e.CreateTable != nil:
+		return e.CreateTable, giveTypes(e.CreateTable.Columns, decoded)
+	case e.AlterTable != nil:
+		return e.AlterTable, giveTypes(e.AlterTable.Add, decoded)
+	case e.DropTable != nil:
+		return e.DropTable, nil
+	case e.CreateType != nil:
+		if len(decoded) != 1 || decoded[0].Kind() != types.UDT || decoded[0].Frozen() {
+			return nil, fmt.Errorf("%w: a type to be made is missing", ErrFormat)
+		}
+		e.CreateType.Type = decoded[0]
+		return e.CreateType, nil
+	case e.AlterType != nil:
+		e.AlterType.FieldType = nil
+		if len(decoded) == 1 {
+			e.AlterType.FieldType = decoded[0]
+		}
+		return e.AlterType, nil
+	case e.DropType != nil:
+		return e.DropType, nil
+	}
+	return nil, fmt.Errorf("%w: a change of no kind", ErrFormat)
+}
+
+func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {
+	if len(specs) != len(decoded) {
+		return fmt.Errorf("%w: %d types for %d columns", ErrFormat, len(decoded), len(specs))
+	}
+	for i := range specs {
+		specs[i].Type = decoded[i]
+	}
+	return nil
+}

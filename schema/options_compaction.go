@@ -1,0 +1,292 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const compactionPackage = "org.apache.cassandra.db.compaction."
+
+// ParseCompaction checks the option compaction and gives it the form that is shown.
+func ParseCompaction(m map[string]string) (map[string]string, error) {
+	class, ok := m["class"]
+	if !ok {
+		return nil, misconfiguredf("Missing sub-option 'class' for the 'compaction' option")
+	}
+	if !strings.Contains(class, ".") {
+		class = compactionPackage + class
+	}
+	strategy := strings.TrimPrefix(class, compactionPackage)
+	known := compactionOptions(strategy)
+	if known == nil || !strings.HasPrefix(class, compactionPackage) {
+		return nil, misconfiguredf("Unable to find compaction strategy class '%s'", class)
+	}
+	out := maps.Clone(m)
+	out["class"] = class
+	if strategy != "UnifiedCompactionStrategy" {
+		setDefault(out, "min_threshold", "4")
+		setDefault(out, "max_threshold", "32")
+	}
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if name == "class" {
+			continue
+		}
+		check := known[name]
+		if check == nil {
+			check = commonCompactionOptions(name)
+		}
+		if check == nil || strategy == "UnifiedCompactionStrategy" && strings.HasSuffix(name, "_threshold") && name != "tombstone_threshold" {
+			unknown = append(unknown, name)
+			continue
+		}
+		if err := check(name, m[name]); err != nil {
+			return nil, err
+		}
+	}
+	if unknown != nil {
+		return nil, misconfiguredf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "), strategy)
+	}
+	return out, checkTogether(out)
+}
+
+func setDefault(m map[string]string, name, value string) {
+	if _, ok := m[name]; !ok {
+		m[name] = value
+	}
+}
+
+// checkTogether checks the options that depend on each other.
+func checkTogether(m map[string]string) error {
+	if text, ok := m["min_threshold"]; ok {
+		low, _ := strconv.Atoi(text) // both were checked
+		high, _ := strconv.Atoi(m["max_threshold"])
+		switch {
+		case low == 0 || high == 0:
+			return misconfiguredf("Disabling compaction by setting compaction thresholds to 0 has been removed, " +
+				"set the compaction option 'enabled' to false instead.")
+		case low < 2:
+			return misconfiguredf("Min compaction threshold cannot be less than 2 (got %d)", low)
+		case low > high:
+			return misconfiguredf("Min compaction threshold (got %d) cannot be greater than max compaction threshold (got %d)", low, high)
+		}
+	}
+	low, high := 0.5, 1.5
+	if f, err := strconv.ParseFloat(m["bucket_low"], 64); err == nil {
+		low = f
+	}
+	if f, err := strconv.ParseFloat(m["bucket_high"], 64); err == nil {
+		high = f
+	}
+	if high <= low {
+		return misconfiguredf("bucket_high value (%s) is less than or equal to the bucket_low value (%s)",
+			FormatDouble(high), FormatDouble(low))
+	}
+	return nil
+}
+
+// optionCheck says whether the value of an option is one.
+type optionCheck func(name, value string) error
+
+// commonCompactionOptions is the check of an option that every strategy has; nil when it is none.
+func commonCompactionOptions(name string) optionCheck {
+	switch name {
+	case "enabled":
+		return func(name, value string) error {
+			if !isBool(value) {
+				return misconfiguredf("enabled should either be 'true' or 'false', not %s", value)
+			}
+			return nil
+		}
+	case "min_threshold", "max_threshold":
+		return func(name, value string) error {
+			if _, err := strconv.ParseInt(value, 10, 32); err != nil {
+				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value, name)
+			}
+			return nil
+		}
+	case "tombstone_threshold":
+		return func(name, value string) error {
+			f, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return notParsable(value, "int (base10)", name)
+			}
+			if !(f > 0) {
+				return misconfiguredf("%s must be greater than 0, but was %s", name, fmt.Sprintf("%f", f))
+			}
+			return nil
+		}
+	case "tombstone_compaction_interval":
+		return integerFrom(0, "%s must be greater than 0, but was %d")
+	case "unchecked_tombstone_compaction":
+		return func(name, value string) error {
+			if !isBool(value) {
+				return misconfiguredf("'%s' should be either 'true' or 'false', not '%s'", name, value)
+			}
+			return nil
+		}
+	case "log_all":
+		return func(name, value string) error {
+			if !isBool(value) {
+				return misconfiguredf("'log_all' should either be 'true' or 'false', not %s", value)
+			}
+			return nil
+		}
+	case "provide_overlapping_tombstones":
+		return func(name, value string) error {
+			upper := strings.ToUpper(value)
+			if upper != "NONE" && upper != "ROW" && upper != "CELL" {
+				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be one of the following [NONE, ROW, CELL].", upper, name)
+			}
+			return nil
+		}
+	case "only_purge_repaired_tombstones":
+		return anyValue
+	}
+	return nil
+}
+
+// compactionOptions are the options of a strategy of its own; nil when there is no such one.
+func compactionOptions(strategy string) map[string]optionCheck {
+	switch strategy {
+	case "SizeTieredCompactionStrategy":
+		return sizeTieredOptions()
+	case "LeveledCompactionStrategy":
+		known := sizeTieredOptions() // of its level 0
+		known["sstable_size_in_mb"] = integerFrom(1, "%s must be larger than 0, but was %d")
+		known["fanout_size"] = integerFrom(1, "%s must be larger than 0, but was %d")
+		known["single_sstable_uplevel"] = anyValue
+		return known
+	case "TimeWindowCompactionStrategy":
+		known := sizeTieredOptions() // of the newest window
+		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
+		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+		known["compaction_window_size"] = func(name, value string) error {
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil {
+				return notParsable(value, "int (base10)", name)
+			}
+			if n < 1 {
+				return misconfiguredf("%d must be greater than 1 for %s", n, name) // worded so in Cassandra
+			}
+			return nil
+		}
+		known["expired_sstable_check_frequency_seconds"] = integerFrom(0, "%s must not be negative, but was %d")
+		known["unsafe_aggressive_sstable_expiration"] = func(name, value string) error {
+			if !isBool(value) {
+				return misconfiguredf("%s is not 'true' or 'false' (%s)", name, value)
+			}
+			return nil
+		}
+		return known
+	case "UnifiedCompactionStrategy":
+		return unifiedOptions()
+	}
+	return nil
+}
+
+func sizeTieredOptions() map[string]optionCheck {
+	float := func(name, value string) error {
+		if _, err := strconv.ParseFloat(value, 64); err != nil {
+			return notParsable(value, "float", name)
+		}
+		return nil
+	}
+	return map[string]optionCheck{
+		"bucket_low": float, "bucket_high": float,
+		"min_sstable_size": integerFrom(0, "%s must be non negative: %d"),
+	}
+}
+
+func unifiedOptions() map[string]optionCheck {
+	positive := integerFrom(1, "Invalid configuration, %s should be positive: %d")
+	size := func(name, value string) error {
+		number, ok := strings.CutSuffix(value, "B")
+		if !ok {
+			return misconfiguredf("%s %s is not a valid size in bytes: %s does not end in unit B", name, value, value)
+		}
+		for _, unit := range [...]string{"Ki", "Mi", "Gi", "Ti", "k", "M", "G", "T"} {
+			number = strings.TrimSuffix(number, unit)
+		}
+		if f, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || f < 0 {
+			return misconfiguredf("%s %s is not a valid size in bytes", name, value)
+		}
+		return nil
+	}
+	return map[string]optionCheck{
+		"scaling_parameters":      checkScaling,
+		"target_sstable_size":     size,
+		"min_sstable_size":        size,
+		"flush_size_override":     size,
+		"base_shard_count":        positive,
+		"max_sstables_to_compact": integerFrom(-1<<31, "%s %d"),
+		"sstable_growth": func(name, value string) error {
+			if f, err := strconv.ParseFloat(value, 64); err != nil || f < 0 || f > 1 {
+				return misconfiguredf("%s %s must be between 0 and 1", name, value)
+			}
+			return nil
+		},
+		"expired_sstable_check_frequency_seconds": integerFrom(1, "Invalid configuration, %s should be positive: %d"),
+		"unsafe_aggressive_sstable_expiration": func(name, value string) error {
+			if !isBool(value) {
+				return misconfiguredf("%s should either be 'true' or 'false', not %s", name, value)
+			}
+			return nil
+		},
+		"overlap_inclusion_method": oneOf("NONE", "SINGLE", "TRANSITIVE"),
+	}
+}
+
+// checkScaling checks a list of N, T4, L8 or plain numbers.
+func checkScaling(_, value string) error {
+	for part := range strings.SplitSeq(value, ",") {
+		part = strings.TrimSpace(part)
+		number := part
+		if part != "" && (part[0] == 'T' || part[0] == 'L') {
+			number = part[1:]
+			if strings.HasPrefix(number, "-") || strings.HasPrefix(number, "+") {
+				number = ""
+			}
+		}
+		if _, err := strconv.ParseInt(number, 10, 32); part != "N" && err != nil {
+			return misconfiguredf("Scaling parameter %s must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+", part)
+		}
+	}
+	return nil
+}
+
+func anyValue(string, string) error { return nil }
+
+// integerFrom checks for an integer that is not less than least; tooSmall takes the name and the value.
+func integerFrom(least int64, tooSmall string) optionCheck {
+	return func(name, value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return notParsable(value, "int (base10)", name)
+		}
+		if n < least {
+			return misconfiguredf(tooSmall, name, n)
+		}
+		return nil
+	}
+}
+
+func oneOf(words ...string) optionCheck {
+	return func(name, value string) error {
+		if !slices.Contains(words, strings.ToUpper(value)) {
+			return misconfiguredf("%s is not valid for %s", value, name)
+		}
+		return nil
+	}
+}
+
+func notParsable(value, kind, name string) error {
+	return misconfiguredf("%s is not a parsable %s for %s", value, kind, name)
+}
+
+func isBool(text string) bool {
+	return strings.EqualFold(text, "true") || strings.EqualFold(text, "false")
+}

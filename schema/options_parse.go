@@ -1,0 +1,213 @@
+package schema
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ParseCaching checks the option caching and fills in what it leaves out.
+func ParseCaching(m map[string]string) (map[string]string, error) {
+	out := map[string]string{"keys": "ALL", "rows_per_partition": "NONE"}
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		value := m[name]
+		upper := strings.ToUpper(value)
+		switch name {
+		case "keys":
+			if upper != "ALL" && upper != "NONE" {
+				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'keys': only 'ALL' and 'NONE' are allowed", value)
+			}
+			out[name] = upper
+		case "rows_per_partition":
+			if n, err := strconv.ParseInt(value, 10, 32); upper != "ALL" && upper != "NONE" && (err != nil || n < 0) {
+				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
+					"only 'ALL', 'NONE', and integer values are allowed", value)
+			}
+			out[name] = upper
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	if unknown != nil {
+		return nil, misconfiguredf("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are allowed",
+			strings.Join(unknown, ", "))
+	}
+	return out, nil
+}
+
+const compressPackage = "org.apache.cassandra.io.compress."
+
+// ParseCompression checks the option compression and gives it the form that is shown.
+func ParseCompression(m map[string]string) (map[string]string, error) {
+	enabled := true
+	if text, ok := m["enabled"]; ok {
+		enabled = !strings.EqualFold(text, "false")
+	}
+	if len(m) == 0 || !enabled {
+		if len(m) > 1 {
+			return nil, misconfiguredf("If the 'enabled' option is set to false no other options must be specified")
+		}
+		return map[string]string{"enabled": "false"}, nil
+	}
+	class, ok := m["class"]
+	switch {
+	case !ok:
+		return nil, misconfiguredf("Missing sub-option 'class' for the 'compression' option.")
+	case class == "":
+		return nil, misconfiguredf("The 'class' option must not be empty. To disable compression use 'enabled' : false")
+	}
+	if !strings.Contains(class, ".") {
+		class = compressPackage + class
+	}
+	known := compressorOptions(strings.TrimPrefix(class, compressPackage))
+	if known == nil || !strings.HasPrefix(class, compressPackage) {
+		return nil, misconfiguredf("Could not create Compression for type %s", class)
+	}
+	out := map[string]string{"chunk_length_in_kb": "16", "class": class}
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		switch name {
+		case "class", "enabled":
+		case "chunk_length_in_kb":
+			if err := checkChunkLength(m[name]); err != nil {
+				return nil, err
+			}
+			out[name] = m[name]
+		case "min_compress_ratio":
+			if f, err := strconv.ParseFloat(m[name], 64); err != nil || f != 0 && !(f >= 1) {
+				return nil, misconfiguredf("min_compress_ratio can either be 0 or greater than or equal to 1")
+			}
+			out[name] = m[name]
+		default:
+			if !slices.Contains(known, name) {
+				unknown = append(unknown, name)
+			}
+			out[name] = m[name]
+		}
+	}
+	if unknown != nil {
+		return nil, misconfiguredf("Unknown compression options %s", strings.Join(unknown, ", "))
+	}
+	return out, nil
+}
+
+// compressorOptions are the options of a compressor of its own; nil when there is no such one.
+func compressorOptions(class string) []string {
+	switch class {
+	case "LZ4Compressor":
+		return []string{"lz4_compressor_type", "lz4_high_compressor_level"}
+	case "ZstdCompressor":
+		return []string{"compression_level"}
+	case "SnappyCompressor", "DeflateCompressor", "NoopCompressor":
+		return []string{}
+	}
+	return nil
+}
+
+func checkChunkLength(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	switch {
+	case err != nil || n > math.MaxInt32/1024:
+		return misconfiguredf("Invalid value for chunk_length_in_kb")
+	case n <= 0:
+		return misconfiguredf("Invalid negative or null chunk_length_in_kb")
+	case n&(n-1) != 0:
+		return misconfiguredf("chunk_length_in_kb must be a power of 2")
+	}
+	return nil
+}
+
+// ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and gives
+// them their canonical form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms).
+func ParseSpeculativeRetry(text string) (string, error) {
+	upper := strings.ToUpper(strings.TrimSpace(text))
+	for _, function := range [...]string{"MIN", "MAX"} {
+		inner, ok := strings.CutPrefix(upper, function)
+		inner = strings.TrimSpace(inner)
+		if !ok || !strings.HasPrefix(inner, "(") || !strings.HasSuffix(inner, ")") {
+			continue
+		}
+		first, second, ok := strings.Cut(inner[1:len(inner)-1], ",")
+		if !ok {
+			break
+		}
+		a, err := parseRetryTerm(text, strings.TrimSpace(first))
+		if err != nil {
+			return "", err
+		}
+		b, err := parseRetryTerm(text, strings.TrimSpace(second))
+		if err != nil {
+			return "", err
+		}
+		if kind := retryKind(a); kind == retryKind(b) {
+			return "", misconfiguredf("Invalid value %s for option 'speculative_retry': "+
+				"MIN()/MAX() arguments should be of different types, but both are of type %s", text, kind)
+		}
+		return function + "(" + a + "," + b + ")", nil
+	}
+	switch upper {
+	case "ALWAYS":
+		return upper, nil
+	case "NEVER", "NONE":
+		return "NEVER", nil
+	}
+	return parseRetryTerm(text, upper)
+}
+
+func retryKind(term string) string {
+	if strings.HasSuffix(term, "p") {
+		return "PERCENTILE"
+	}
+	return "FIXED"
+}
+
+// parseRetryTerm reads a percentile or a fixed time; whole is what the user wrote.
+func parseRetryTerm(whole, term string) (string, error) {
+	number, percentile := strings.CutSuffix(term, "PERCENTILE")
+	if !percentile {
+		number, percentile = strings.CutSuffix(term, "P")
+	}
+	number, fixed := strings.CutSuffix(number, "MS")
+	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || percentile == fixed || strings.ContainsAny(number, "+-XIN") {
+		return "", misconfiguredf("Invalid value %s for option 'speculative_retry'", whole)
+	}
+	if fixed {
+		return strconv.FormatInt(int64(f), 10) + "ms", nil
+	}
+	if f <= 0 || f >= 100 {
+		return "", misconfiguredf("Invalid value %s for PERCENTILE option 'speculative_retry': must be between (0.0 and 100.0)", whole)
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0") + "p", nil
+}
+
+// ParseReadRepair checks the option read_repair.
+func ParseReadRepair(text string) (string, error) {
+	upper := strings.ToUpper(text)
+	if upper != "BLOCKING" && upper != "NONE" {
+		return "", misconfiguredf("Invalid value %s for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed", text)
+	}
+	return upper, nil
+}
+
+// ParseTombstoneGC checks cqld's option tombstone_gc.
+func ParseTombstoneGC(text string) (string, error) {
+	switch lower := strings.ToLower(text); lower {
+	case "repair", "timeout", "immediate", "disabled":
+		return lower, nil
+	}
+	return "", misconfiguredf("Invalid value %s for option 'tombstone_gc': "+
+		"only 'repair', 'timeout', 'immediate' and 'disabled' are allowed", text)
+}
+
+// ParseWriteOrdering checks cqld's option write_ordering.
+func ParseWriteOrdering(text string) (string, error) {
+	switch lower := strings.ToLower(text); lower {
+	case "", "quorum":
+		return lower, nil
+	}
+	return "", misconfiguredf("Invalid value %s for option 'write_ordering': only '' and 'quorum' are allowed", text)
+}

@@ -1,0 +1,221 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"cqld/cql/types"
+	"cqld/ring"
+)
+
+// Initial is the schema of a new cluster: the system keyspaces and nothing else.
+func Initial() *Schema { return WithSystem(Empty()) }
+
+// WithSystem is s with the system keyspaces. What s has of the replicated ones (their replication
+// may have been altered) stays; tables they lack are added.
+func WithSystem(s *Schema) *Schema {
+	keyspaces := maps.Clone(s.keyspaces)
+	for _, own := range systemKeyspaces() {
+		have := keyspaces[own.Name]
+		if have == nil || !IsReplicatedSystem(own.Name) {
+			keyspaces[own.Name] = own
+			continue
+		}
+		merged := have.clone()
+		for name, t := range own.tables {
+			if merged.tables[name] == nil {
+				t.Replication = have.Replication
+				merged.tables[name] = t
+			}
+		}
+		keyspaces[own.Name] = merged
+	}
+	return build(keyspaces, s.nextStorage)
+}
+
+// systemKeyspaces builds what the program defines. Replication factors are Cassandra's.
+func systemKeyspaces() []*Keyspace {
+	local := ring.Replication{Class: ring.Local}
+	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
+	return []*Keyspace{
+		systemKeyspace("system", local, systemTables, systemOptions),
+		systemKeyspace("system_schema", local, systemSchemaTables, systemSchemaOptions),
+		systemKeyspace("system_auth", simple(1), systemAuthTables, systemAuthOptions),
+		systemKeyspace("system_distributed", simple(3), systemDistributedTables, systemDistributedOptions),
+		systemKeyspace("system_traces", simple(2), systemTracesTables, systemTracesOptions),
+		systemKeyspace("system_virtual_schema", local, systemVirtualSchemaTables, virtualOptions),
+		systemKeyspace("system_views", local, systemViewsTables, virtualOptions),
+	}
+}
+
+func systemOptions(table string) Options {
+	o := DefaultOptions()
+	o.GCGraceSeconds = 0
+	o.MemtableFlushPeriodMs = 3600000
+	switch table {
+	case "batches":
+		o.Compaction["min_threshold"] = "2"
+	case "compaction_history":
+		o.DefaultTTL = 604800
+	case "paxos":
+		o.Compaction["class"] = compactionPackage + "LeveledCompactionStrategy"
+	}
+	return o
+}
+
+func systemSchemaOptions(string) Options {
+	o := DefaultOptions()
+	o.GCGraceSeconds = 604800
+	o.MemtableFlushPeriodMs = 3600000
+	return o
+}
+
+func systemAuthOptions(string) Options {
+	o := DefaultOptions()
+	o.GCGraceSeconds = 7776000
+	return o
+}
+
+func systemDistributedOptions(table string) Options {
+	o := DefaultOptions()
+	if strings.HasSuffix(table, "repair_history") {
+		o.DefaultTTL = 2592000
+		o.Compaction["class"] = compactionPackage + "TimeWindowCompactionStrategy"
+		o.Compaction["compaction_window_size"] = "1"
+		o.Compaction["compaction_window_unit"] = "DAYS"
+	}
+	return o
+}
+
+func systemTracesOptions(string) Options {
+	o := DefaultOptions()
+	o.GCGraceSeconds = 0
+	return o
+}
+
+func virtualOptions(string) Options { return DefaultOptions() }
+
+// systemKeyspace builds a keyspace from its definition. A definition that cannot be read is a
+// mistake in this package, so it panics.
+func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
+	k := NewKeyspace(name, r, true)
+	k.Virtual = IsVirtualSystem(name)
+	var t *Table
+	for line := range strings.Lines(definition) {
+		line = strings.TrimRight(line, "\n")
+		columns, isColumns := strings.CutPrefix(line, "\t")
+		switch {
+		case line == "":
+		case isColumns:
+			for spec := range strings.SplitSeq(strings.Trim(columns, "; "), "; ") {
+				t.addSystemColumn(spec)
+			}
+		default:
+			heading, comment, _ := strings.Cut(line, " | ")
+			number, table, _ := strings.Cut(heading, " ")
+			id, err := strconv.Atoi(number)
+			if err != nil || id <= 0 || StorageID(id) >= FirstStorageID {
+				panic("schema: definition of system table: " + line)
+			}
+			t = &Table{ID: nameUUID([]byte(name + table)), StorageID: StorageID(id), Keyspace: name, Name: table,
+				Options: options(table), Replication: r, Virtual: !IsReplicatedSystem(name)}
+			t.Options.Comment = strings.TrimSuffix(comment, " |")
+			k.tables[table] = t
+		}
+	}
+	for _, t := range k.tables {
+		t.Seal()
+	}
+	return k
+}
+
+// addSystemColumn reads "name type" or "name type K", K being the letter of a kind.
+func (t *Table) addSystemColumn(spec string) {
+	name, text, ok := strings.Cut(spec, " ")
+	c := &Column{ID: t.NextColumn, Name: name, Kind: Regular, Position: -1}
+	t.NextColumn++
+	rest := len(text) - 2
+	if rest > 0 && text[rest] == ' ' {
+		switch text[rest+1] {
+		case 'P':
+			c.Kind, c.Position = PartitionKey, len(t.PartitionKey)
+		case 'C', 'D':
+			c.Kind, c.Position, c.Desc = Clustering, len(t.Clustering), text[rest+1] == 'D'
+		case 'S':
+			c.Kind = Static
+		}
+		text = text[:rest]
+	}
+	var err error
+	if c.Type, err = parseSystemType(text); err != nil || !ok {
+		panic(fmt.Sprintf("schema: definition of system column %q: %v", spec, err))
+	}
+	switch c.Kind {
+	case PartitionKey:
+		t.PartitionKey = append(t.PartitionKey, c)
+	case Clustering:
+		t.Clustering = append(t.Clustering, c)
+	case Static:
+		t.Statics = append(t.Statics, c)
+	default:
+		t.Regulars = append(t.Regulars, c)
+	}
+}
+
+// parseSystemType reads the types that system tables have: natives, frozen<>, and collections and
+// tuples of them.
+func parseSystemType(text string) (*types.Type, error) {
+	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
+		t, err := parseSystemType(strings.TrimSuffix(inner, ">"))
+		if err != nil {
+			return nil, err
+		}
+		return t.Freeze(), nil
+	}
+	word, inner, ok := strings.Cut(text, "<")
+	if !ok {
+		if t, found := types.NativeByName(text); found {
+			return t, nil
+		}
+		return nil, fmt.Errorf("%q is no type", text)
+	}
+	var parts []*types.Type
+	for _, part := range splitTypes(strings.TrimSuffix(inner, ">")) {
+		t, err := parseSystemType(part)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, t)
+	}
+	switch {
+	case word == "list" && len(parts) == 1:
+		return types.NewList(parts[0], false), nil
+	case word == "set" && len(parts) == 1:
+		return types.NewSet(parts[0], false), nil
+	case word == "map" && len(parts) == 2:
+		return types.NewMap(parts[0], parts[1], false), nil
+	case word == "tuple" && len(parts) > 0:
+		return types.NewTuple(parts...), nil
+	}
+	return nil, fmt.Errorf("%q is no type", text)
+}
+
+// splitTypes splits at the commas that stand outside of <>.
+func splitTypes(text string) []string {
+	var parts []string
+	depth, start := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '<':
+			depth++
+		case c == '>':
+			depth--
+		case c == ',' && depth == 0:
+			parts = append(parts, strings.TrimSpace(text[start:i]))
+			start = i + 1
+		}
+	}
+	return append(parts, strings.TrimSpace(text[start:]))
+}

@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// UUID is an id as system tables show it.
+type UUID [16]byte
+
+// String is the usual 8-4-4-4-12 form.
+func (u UUID) String() string {
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// ParseUUID reads the 8-4-4-4-12 form.
+func ParseUUID(text string) (UUID, error) {
+	var u UUID
+	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	if err != nil || len(b) != len(u) || len(text) != 36 ||
+		text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return UUID{}, fmt.Errorf("schema: %q is not a UUID", text)
+	}
+	copy(u[:], b)
+	return u, nil
+}
+
+// MarshalText is String.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText is ParseUUID.
+func (u *UUID) UnmarshalText(text []byte) error {
+	parsed, err := ParseUUID(string(text))
+	*u = parsed
+	return err
+}
+
+// nameUUID is the name-based (version 3) UUID of name without a name space, as Java makes it.
+func nameUUID(name []byte) UUID {
+	u := UUID(md5.Sum(name))
+	u[6] = u[6]&0x0F | 0x30
+	u[8] = u[8]&0x3F | 0x80
+	return u
+}
