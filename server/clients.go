@@ -1,0 +1,38 @@
+package server
+
+import "net/netip"
+
+// Client describes a connection, for system_views.clients.
+type Client struct {
+	Address         netip.AddrPort
+	Stage           string // ESTABLISHED, AUTHENTICATION or READY
+	User            string // "" when anonymous
+	Keyspace        string // "" when none is in use
+	ProtocolVersion int    // 0 before STARTUP
+	Options         map[string]string
+	DriverName      string
+	DriverVersion   string
+	Requests        int64
+	TLS             bool
+}
+
+// Clients is a snapshot of the connections open now, in no order.
+func (s *Server) Clients() []Client {
+	conns := s.connections()
+	list := make([]Client, 0, len(conns))
+	for _, c := range conns {
+		client := Client{
+			Address:  c.client,
+			Stage:    stage(c.stage.Load()).String(),
+			Requests: c.requests.Load(),
+			TLS:      s.options.TLS != nil,
+		}
+		if session := c.session.Load(); session != nil {
+			client.User, client.Keyspace = session.User, session.Keyspace
+			client.ProtocolVersion, client.Options = session.Version, session.Options
+			client.DriverName, client.DriverVersion = session.Options["DRIVER_NAME"], session.Options["DRIVER_VERSION"]
+		}
+		list = append(list, client)
+	}
+	return list
+}

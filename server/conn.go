@@ -1,0 +1,326 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// stage is how far a connection has come.
+type stage uint32
+
+const (
+	stageStartup stage = iota // before STARTUP
+	stageAuth                 // AUTHENTICATE was sent
+	stageReady
+)
+
+// String is the name in system_views.clients.
+func (s stage) String() string {
+	switch s {
+	case stageAuth:
+		return "AUTHENTICATION"
+	case stageReady:
+		return "READY"
+	default:
+		return "ESTABLISHED"
+	}
+}
+
+// header is a request's envelope header, as the reply needs it.
+type header = frame.Header
+
+// conn is one client connection. Fields without a comment are set before the
+// first request is dispatched and constant from then on.
+type conn struct {
+	server      *Server
+	net         net.Conn
+	client      netip.AddrPort
+	version     frame.Version
+	compression frame.Compression
+	throw       bool              // THROW_ON_OVERLOAD: refuse, do not slow down
+	options     map[string]string // of STARTUP
+	ctx         context.Context   // ends when the socket has failed
+	cancel      context.CancelFunc
+
+	// Of the reader alone.
+	in       input
+	framed   bool     // v5 segments from here on
+	exchange Exchange // authentication going on
+	counted  bool     // holds a token of server.handshakes
+	large    partial  // an envelope spread over several segments
+	inflated []byte   // memory for decompressed segments
+	reply    []byte   // memory for the reader's own replies
+
+	out      output
+	budget   *budget
+	jobs     sync.WaitGroup // requests being executed; the reader adds and waits
+	stage    atomic.Uint32  // written by the reader
+	session  atomic.Pointer[query.Session]
+	events   atomic.Uint32 // frame.Events the client registered for
+	requests atomic.Int64
+	stopping atomic.Bool // the reader shall not read any more
+}
+
+// errHangUp ends a connection after an error was sent: the reader lingers so
+// that the client gets it.
+var errHangUp = errors.New("server: protocol error")
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{server: s, net: nc, counted: true, budget: newBudget(s.limits.ConnectionBytesMax)}
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		ap := a.AddrPort()
+		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	c.in = input{conn: nc, buffers: s.buffers}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// serve is the reader: it returns when the connection has ended and nothing
+// of it runs any more.
+func (c *conn) serve() {
+	defer c.server.unregister(c)
+	err := c.read()
+	c.jobs.Wait()
+	c.closeOutput()
+	if errors.Is(err, errHangUp) {
+		c.linger()
+	}
+	c.cancel()
+	c.net.Close()
+	c.breakOutput() // releases what a failed flush left
+	c.release(c.large.charge)
+	c.in.close()
+	c.handshakeDone()
+}
+
+// read reads until the connection ends, and says why it did.
+func (c *conn) read() (err error) {
+	defer c.recoverPanic("reader")
+	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
+		return err
+	}
+	for err == nil {
+		c.waitForMemory()
+		if c.stopping.Load() {
+			return nil
+		}
+		if c.framed {
+			err = c.readSegment()
+		} else {
+			err = c.readEnvelope()
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) && stage(c.stage.Load()) != stageReady && !c.stopping.Load() {
+		c.server.log.Info("client did not complete the handshake in time", "client", c.client.String())
+	}
+	return err
+}
+
+// stop makes the reader end at the next envelope; requests already read are
+// answered.
+func (c *conn) stop() {
+	c.stopping.Store(true)
+	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means it is closed
+	c.budget.wake()
+	c.server.budget.wake()
+}
+
+// fail ends the connection at once: what is not sent yet will not be.
+func (c *conn) fail(err error) {
+	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
+		c.server.log.Info("client connection failed", "client", c.client.String(), "error", err)
+	}
+	c.breakOutput()
+	c.cancel()
+	c.net.Close()
+	c.stopping.Store(true)
+	c.budget.wake()
+	c.server.budget.wake()
+}
+
+// recoverPanic is deferred by each goroutine that works for a connection: a
+// defect ends that connection, not the node.
+func (c *conn) recoverPanic(where string) {
+	if r := recover(); r != nil {
+		c.server.log.Error("panic while serving a client", "where", where, "client", c.client.String(),
+			"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		c.fail(errors.New("panic in " + where))
+	}
+}
+
+// linger lets the client read the last error before the connection goes: to
+// close with unread input would reset it.
+func (c *conn) linger() {
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
+		return
+	}
+	if c.stopping.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
+}
+
+// handshakeDone gives the token of an unfinished handshake back.
+func (c *conn) handshakeDone() {
+	if c.counted {
+		c.counted = false
+		<-c.server.handshakes
+	}
+}
+
+// waitForMemory pauses the reader while too much is in flight.
+func (c *conn) waitForMemory() {
+	c.budget.wait(c.stopping.Load)
+	if !c.throw {
+		c.server.budget.wait(c.stopping.Load)
+	}
+}
+
+func (c *conn) reserve(n int64) bool {
+	if !c.budget.reserve(n) {
+		return false
+	}
+	if !c.server.budget.reserve(n) {
+		c.budget.release(n)
+		return false
+	}
+	return true
+}
+
+func (c *conn) charge(n int64) {
+	c.budget.charge(n)
+	c.server.budget.charge(n)
+}
+
+func (c *conn) release(n int64) {
+	if n == 0 {
+		return
+	}
+	c.budget.release(n)
+	c.server.budget.release(n)
+}
+
+// readEnvelope reads and handles one envelope of v3 or v4, or one of v5
+// before the segments begin.
+func (c *conn) readEnvelope() error {
+	first, err := c.in.peek(1)
+	if err != nil {
+		return err
+	}
+	if _, err := frame.VersionOf(first[0]); err != nil {
+		return c.refuseVersion(err)
+	}
+	raw, err := c.in.next(frame.HeaderSize)
+	if err != nil {
+		return err
+	}
+	h, err := frame.DecodeHeader(raw)
+	if err != nil {
+		c.refuse(h, err, 0)
+		return errHangUp
+	}
+	if err, fatal := c.judge(h); err != nil {
+		c.refuse(h, err, 0)
+		if fatal {
+			return errHangUp
+		}
+		return c.in.skip(h.Length)
+	}
+	body, charge, err := c.readBody(h.Length)
+	if errors.Is(err, errOverloaded) {
+		c.refuse(h, err, 0)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.handle(h, body, charge)
+}
+
+// refuseVersion answers an envelope of a version that is not spoken here.
+func (c *conn) refuseVersion(err error) error {
+	var unsupported *frame.UnsupportedVersion
+	if !errors.As(err, &unsupported) {
+		return err
+	}
+	size := frame.HeaderSize
+	if unsupported.Version == 1 || unsupported.Version == 2 {
+		size = frame.LegacyHeaderSize
+	}
+	raw, err := c.in.next(size)
+	if err != nil {
+		return err
+	}
+	if size == frame.LegacyHeaderSize {
+		c.send(frame.AppendUnsupportedVersion(nil, unsupported, int16(int8(raw[2]))), 0)
+		return errHangUp
+	}
+	// Versions to come are likely to have the same header.
+	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
+	h, err := frame.DecodeHeader(raw)
+	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), 0)
+	if err != nil || h.Length > handshakeFrameMax {
+		return errHangUp
+	}
+	return c.in.skip(h.Length)
+}
+
+// readBody reads a body of n bytes into memory of its own, reserving as it
+// grows. It fails with errOverloaded, having skipped the body.
+func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
+	step := min(n, bodyStep)
+	charge = requestOverhead + int64(step)
+	if !c.reserve(charge) {
+		return nil, 0, c.skipOverloaded(n)
+	}
+	body = make([]byte, step)
+	err = c.in.readFull(body)
+	for err == nil && len(body) < n {
+		read := len(body)
+		grow := min(read, n-read)
+		if !c.reserve(int64(grow)) {
+			c.release(charge)
+			return nil, 0, c.skipOverloaded(n - read)
+		}
+		charge += int64(grow)
+		bigger := make([]byte, read+grow)
+		copy(bigger, body)
+		body = bigger
+		err = c.in.readFull(body[read:])
+	}
+	if err != nil {
+		c.release(charge)
+		return nil, 0, err
+	}
+	return body, charge, nil
+}
+
+func (c *conn) skipOverloaded(n int) error {
+	if err := c.in.skip(n); err != nil {
+		return err
+	}
+	return errOverloaded
+}
+
+// takeBody is readBody for a body that is in memory the reader reuses.
+func (c *conn) takeBody(b []byte) (body []byte, charge int64, err error) {
+	charge = requestOverhead + int64(len(b))
+	if !c.reserve(charge) {
+		return nil, 0, errOverloaded
+	}
+	return bytes.Clone(b), charge, nil
+}

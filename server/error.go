@@ -1,0 +1,125 @@
+package server
+
+import (
+	"errors"
+	"net/netip"
+
+	"cqld/coordinator"
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// errOverloaded refuses a request there is no memory or worker for.
+var errOverloaded = errors.New("Too many requests in flight on this node; request discarded")
+
+// wireError is the one place that says how an error looks to a client. What
+// it does not know is a server error, and is logged: it is a defect or an
+// operational failure the operator must see.
+func (s *Server) wireError(err error) *frame.Error {
+	if e := requestError(err); e != nil {
+		return e
+	}
+	if e := s.replicaError(err); e != nil {
+		return e
+	}
+	s.log.Error("a request failed", "error", err)
+	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
+}
+
+// requestError translates what is wrong with the request itself.
+func requestError(err error) *frame.Error {
+	coded := func(code frame.ErrorCode) *frame.Error { return &frame.Error{Code: code, Message: err.Error()} }
+	var (
+		protocol      *frame.ProtocolError
+		badRequest    *query.BadRequest
+		credentials   *BadCredentials
+		syntax        *cql.SyntaxError
+		invalid       *query.Invalid
+		unauthorized  *query.Unauthorized
+		config        *query.ConfigError
+		alreadyExists *query.AlreadyExists
+		unprepared    *query.Unprepared
+	)
+	switch {
+	case errors.Is(err, wire.ErrShort):
+		return &frame.Error{Code: frame.CodeProtocolError, Message: "Not enough bytes in the message body for what it declares"}
+	case errors.Is(err, wire.ErrMalformed):
+		return &frame.Error{Code: frame.CodeProtocolError, Message: "Malformed value in the message body"}
+	case errors.Is(err, frame.ErrDecompress), errors.Is(err, frame.ErrSegmentLZ4):
+		return &frame.Error{Code: frame.CodeProtocolError, Message: "Message body cannot be decompressed"}
+	case errors.As(err, &protocol), errors.As(err, &badRequest):
+		return coded(frame.CodeProtocolError)
+	case errors.As(err, &credentials):
+		return coded(frame.CodeBadCredentials)
+	case errors.As(err, &syntax):
+		return coded(frame.CodeSyntaxError)
+	case errors.As(err, &invalid):
+		return coded(frame.CodeInvalid)
+	case errors.As(err, &unauthorized):
+		return coded(frame.CodeUnauthorized)
+	case errors.As(err, &config):
+		return coded(frame.CodeConfigError)
+	case errors.As(err, &alreadyExists):
+		e := coded(frame.CodeAlreadyExists)
+		e.Keyspace, e.Name = alreadyExists.Keyspace, alreadyExists.Table
+		return e
+	case errors.As(err, &unprepared):
+		e := coded(frame.CodeUnprepared)
+		e.ID = unprepared.ID
+		return e
+	}
+	return nil
+}
+
+// replicaError translates what the replicas did or did not do.
+func (s *Server) replicaError(err error) *frame.Error {
+	var (
+		unavailable  *coordinator.Unavailable
+		overloaded   *coordinator.Overloaded
+		writeTimeout *coordinator.WriteTimeout
+		readTimeout  *coordinator.ReadTimeout
+		writeFailure *coordinator.WriteFailure
+		readFailure  *coordinator.ReadFailure
+	)
+	e := &frame.Error{Message: err.Error()}
+	switch {
+	case errors.Is(err, errOverloaded), errors.As(err, &overloaded):
+		e.Code = frame.CodeOverloaded
+	case errors.As(err, &unavailable):
+		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency
+		e.Required, e.Received = int32(unavailable.Required), int32(unavailable.Alive)
+	case errors.As(err, &writeTimeout):
+		e.Code, e.Consistency, e.WriteType = frame.CodeWriteTimeout, writeTimeout.Consistency, string(writeTimeout.Type)
+		e.Received, e.Required = int32(writeTimeout.Received), int32(writeTimeout.BlockFor)
+	case errors.As(err, &readTimeout):
+		e.Code, e.Consistency, e.DataPresent = frame.CodeReadTimeout, readTimeout.Consistency, readTimeout.DataPresent
+		e.Received, e.Required = int32(readTimeout.Received), int32(readTimeout.BlockFor)
+	case errors.As(err, &writeFailure):
+		e.Code, e.Consistency, e.WriteType = frame.CodeWriteFailure, writeFailure.Consistency, string(writeFailure.Type)
+		e.Received, e.Required = int32(writeFailure.Received), int32(writeFailure.BlockFor)
+		e.Failures = s.failures(writeFailure.Failures)
+	case errors.As(err, &readFailure):
+		e.Code, e.Consistency, e.DataPresent = frame.CodeReadFailure, readFailure.Consistency, readFailure.DataPresent
+		e.Received, e.Required = int32(readFailure.Received), int32(readFailure.BlockFor)
+		e.Failures = s.failures(readFailure.Failures)
+	default:
+		return nil
+	}
+	return e
+}
+
+func (s *Server) failures(list []coordinator.NodeFailure) []frame.Failure {
+	out := make([]frame.Failure, len(list))
+	for i, f := range list {
+		addr := netip.IPv4Unspecified() // a node that is not known any more
+		if s.options.ReplicaAddress != nil {
+			if a := s.options.ReplicaAddress(f.Node); a.IsValid() {
+				addr = a
+			}
+		}
+		out[i] = frame.Failure{Replica: addr, Reason: uint16(f.Reason)}
+	}
+	return out
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"errors"
+	"net/netip"
+
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// eventStream is the stream id of what no request asked for.
+const eventStream = -1
+
+// NotifySchema tells the registered clients what changed in the schema. It is
+// called on every node, once the node itself has the change.
+func (s *Server) NotifySchema(change *query.SchemaChange) {
+	event := wireSchemaChange(change)
+	s.push(frame.SchemaChangeEvent, func(dst []byte, v frame.Version) []byte {
+		return frame.AppendSchemaEvent(dst, v, &event)
+	})
+}
+
+// NotifyTopology tells the registered clients that the node they reach at
+// native was added (frame.NodeNew), removed or moved.
+func (s *Server) NotifyTopology(change string, native netip.AddrPort) {
+	s.push(frame.TopologyChange, func(dst []byte, _ frame.Version) []byte {
+		return frame.AppendTopologyEvent(dst, change, native)
+	})
+}
+
+// NotifyStatus tells the registered clients that the node they reach at native
+// is frame.NodeUp or frame.NodeDown. UP means that the native port accepts:
+// drivers connect to it a second later.
+func (s *Server) NotifyStatus(change string, native netip.AddrPort) {
+	s.push(frame.StatusChange, func(dst []byte, _ frame.Version) []byte {
+		return frame.AppendStatusEvent(dst, change, native)
+	})
+}
+
+// errSlowClient ends a connection that does not read its events.
+var errSlowClient = errors.New("client does not read its events")
+
+// push sends an EVENT to the connections registered for kind. body is called
+// once for each protocol version in use.
+func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte) {
+	var encoded [frame.V5 + 1][]byte
+	for _, c := range s.connections() {
+		if frame.Events(c.events.Load())&kind == 0 {
+			continue
+		}
+		if c.budget.used.Load() > c.budget.limit {
+			c.fail(errSlowClient)
+			continue
+		}
+		if encoded[c.version] == nil {
+			e := frame.AppendHeader(nil, header{Version: c.version, Response: true, Stream: eventStream, Opcode: frame.OpEvent})
+			e = body(e, c.version)
+			frame.FinishEnvelope(e, 0)
+			encoded[c.version] = e
+		}
+		c.send(encoded[c.version], 0)
+	}
+}

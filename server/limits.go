@@ -1,0 +1,125 @@
+package server
+
+import "time"
+
+// Limits bound what clients can make the node hold. A zero field takes the
+// default beside it.
+type Limits struct {
+	// FrameBytesMax is the largest request body (native_transport_max_frame_size).
+	FrameBytesMax int // frameBytesMax
+	// InFlightBytesMax bounds the requests and unsent replies of all
+	// connections together.
+	InFlightBytesMax int64 // inFlightBytesMax
+	// ConnectionBytesMax bounds the requests and unsent replies of one connection.
+	ConnectionBytesMax int64 // 5 × FrameBytesMax, at most InFlightBytesMax
+	// ConnectionsMax bounds the connections (native_transport_max_concurrent_connections).
+	ConnectionsMax int // connectionsMax
+	// ConnectionsPerAddressMax bounds the connections of one client address.
+	ConnectionsPerAddressMax int // no bound
+	// HandshakesMax bounds the connections that are not yet authenticated;
+	// further ones wait to be accepted.
+	HandshakesMax int // handshakesMax
+	// WorkersMax bounds the requests being executed.
+	WorkersMax int // workersMax
+	// QueueMax bounds the requests that wait for a worker.
+	QueueMax int // queueMax
+	// HandshakeTimeout is how long a client may take until it is READY.
+	HandshakeTimeout time.Duration // handshakeTimeout
+	// WriteTimeout is how long one write to a client may take; a client that
+	// does not read for that long is disconnected.
+	WriteTimeout time.Duration // writeTimeout
+}
+
+const (
+	// Cassandra 5's default; the protocol's own cap is 256 MiB.
+	frameBytesMax = 16 << 20
+
+	// 256 MiB = 16 frames of the largest size, or 400,000 requests of 300 bytes
+	// with their overhead: two seconds of what two cores can execute.
+	inFlightBytesMax = 256 << 20
+
+	// A connection is read until 80 % of its bound are in use. With five
+	// frames of the largest size the remaining 20 % hold one more, so a client
+	// that stays alone is slowed down and never refused.
+	connectionFrames = 5
+
+	// A connection at rest costs its reader's stack (8 KiB), this package's
+	// structures and a read buffer: under 16 KiB, so 65,536 cost 1 GiB.
+	connectionsMax = 65536
+
+	// Each holds at most handshakeFrameMax plus a read buffer, for at most
+	// HandshakeTimeout: 1024 × (16 + 32) KiB = 48 MiB.
+	handshakesMax = 1024
+
+	// A worker waits while replicas and disks answer; its stack is 8 to 32 KiB,
+	// so 1024 cost 32 MiB at most. By Little's law they carry 1024 requests
+	// in flight: 500,000/s at 2 ms each.
+	workersMax = 1024
+
+	// One connection may have 32,768 streams in flight, and that many requests
+	// of 1 KiB are an eighth of inFlightBytesMax.
+	queueMax = 32768
+
+	// Before a client is authenticated it needs STARTUP and AUTH_RESPONSE, both
+	// under 1 KiB.
+	handshakeFrameMax = 16 << 10
+	handshakeTimeout  = 5 * time.Second
+	writeTimeout      = 30 * time.Second
+
+	// What a request costs beside its body: job, decoded values, reply header.
+	requestOverhead = 256
+
+	// Bodies are allocated and reserved in steps that double from here, so a
+	// header alone reserves no more than this.
+	bodyStep = 64 << 10
+
+	// Reading pauses at this share of a bound and resumes below it.
+	pausePercent = 80
+
+	// Workers that stay for the next burst: their stacks are 256 × 16 KiB = 4 MiB.
+	workersIdleMax = 256
+
+	// Read buffers. A small one holds a few requests of a quiet connection; a
+	// connection that fills it gets a large one until it is quiet again.
+	readBufferSmall = 1 << 10
+	readBufferLarge = 32 << 10
+
+	// Output buffers beyond this are not kept for reuse.
+	outputBufferKeep = 64 << 10
+
+	// After a protocol error that ends a connection, its input is read and
+	// dropped this long and this far, so that the error is not lost to a reset.
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+func (l Limits) withDefaults() Limits {
+	setInt(&l.FrameBytesMax, frameBytesMax)
+	setInt64(&l.InFlightBytesMax, inFlightBytesMax)
+	setInt64(&l.ConnectionBytesMax, min(connectionFrames*int64(l.FrameBytesMax), l.InFlightBytesMax))
+	setInt(&l.ConnectionsMax, connectionsMax)
+	setInt(&l.HandshakesMax, handshakesMax)
+	setInt(&l.WorkersMax, workersMax)
+	setInt(&l.QueueMax, queueMax)
+	setDuration(&l.HandshakeTimeout, handshakeTimeout)
+	setDuration(&l.WriteTimeout, writeTimeout)
+	return l
+}
+
+func setInt(field *int, value int) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func setInt64(field *int64, value int64) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func setDuration(field *time.Duration, value time.Duration) {
+	if *field == 0 {
+		*field = value
+	}
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"cqld/server/frame"
+)
+
+// partial is an envelope of v5 that arrives in several segments.
+type partial struct {
+	header header
+	body   []byte
+	charge int64
+	skip   int // bytes still to drop, when the envelope was refused
+}
+
+// segmentCompressor is what AppendSegments needs for this connection.
+func (c *conn) segmentCompressor() *frame.Compressor {
+	if c.compression == frame.LZ4 {
+		return c.server.compressor
+	}
+	return nil
+}
+
+// readSegment reads one v5 segment and handles the envelopes in it.
+func (c *conn) readSegment() error {
+	lz4 := c.compression == frame.LZ4
+	raw, err := c.in.next(frame.SegmentHeaderSize(lz4))
+	if err != nil {
+		return err
+	}
+	sh, err := frame.DecodeSegmentHeader(raw, lz4)
+	if err != nil {
+		return c.corrupt("unrecoverable CRC mismatch detected in frame header")
+	}
+	raw, err = c.in.next(sh.PayloadLength + frame.SegmentTrailerSize)
+	if err != nil {
+		return err
+	}
+	payload, err := frame.SegmentPayload(raw, sh)
+	if err != nil {
+		return c.corrupt("unrecoverable CRC mismatch detected in frame body")
+	}
+	if sh.UncompressedLength > 0 {
+		payload, err = frame.AppendSegmentPayload(c.inflated[:0], raw, sh)
+		if err != nil {
+			return c.corrupt("frame body cannot be decompressed")
+		}
+		c.inflated = payload
+	}
+	if sh.SelfContained {
+		err = c.handleWhole(payload)
+	} else {
+		err = c.handleSlice(payload)
+	}
+	if cap(c.inflated) > readBufferLarge {
+		c.inflated = nil // a quiet connection keeps no large memory
+	}
+	return err
+}
+
+// corrupt answers input after which nothing can be found, on stream 0.
+func (c *conn) corrupt(message string) error {
+	c.refuse(header{Version: c.version}, &frame.ProtocolError{Message: message}, 0)
+	return errHangUp
+}
+
+// handleWhole handles the payload of a self-contained segment.
+func (c *conn) handleWhole(payload []byte) error {
+	if c.large.charge > 0 || c.large.skip > 0 {
+		return c.corrupt("self-contained frame received within a message that spans several")
+	}
+	for len(payload) > 0 {
+		h, err := c.segmentHeader(payload)
+		if err != nil {
+			return err
+		}
+		payload = payload[frame.HeaderSize:]
+		if h.Length > len(payload) {
+			return c.corrupt("message is longer than the self-contained frame that carries it")
+		}
+		body := payload[:h.Length]
+		payload = payload[h.Length:]
+		if err, fatal := c.judge(h); err != nil {
+			c.refuse(h, err, 0)
+			if fatal {
+				return errHangUp
+			}
+			continue
+		}
+		owned, charge, err := c.takeBody(body)
+		if err != nil {
+			c.refuse(h, err, 0)
+			continue
+		}
+		if err := c.handle(h, owned, charge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segmentHeader decodes the envelope header a payload begins with.
+func (c *conn) segmentHeader(payload []byte) (header, error) {
+	if len(payload) < frame.HeaderSize {
+		return header{}, c.corrupt("frame is too short for a message header")
+	}
+	h, err := frame.DecodeHeader(payload)
+	var unsupported *frame.UnsupportedVersion
+	if errors.As(err, &unsupported) {
+		err = versionMismatch(unsupported.Version, c.version)
+	}
+	if err != nil {
+		c.refuse(header{Version: c.version, Stream: h.Stream}, err, 0)
+		return header{}, errHangUp
+	}
+	return h, nil
+}
+
+// handleSlice handles the payload of a segment with a part of an envelope.
+func (c *conn) handleSlice(payload []byte) error {
+	l := &c.large
+	if l.skip > 0 {
+		l.skip -= min(l.skip, len(payload))
+		return nil
+	}
+	if l.charge == 0 {
+		return c.beginLarge(payload)
+	}
+	return c.appendLarge(payload)
+}
+
+// beginLarge handles the first slice, which has the envelope's header.
+func (c *conn) beginLarge(payload []byte) error {
+	h, err := c.segmentHeader(payload)
+	if err != nil {
+		return err
+	}
+	payload = payload[frame.HeaderSize:]
+	if err, fatal := c.judge(h); err != nil {
+		c.refuse(h, err, 0)
+		if fatal {
+			return errHangUp
+		}
+		c.large = partial{skip: max(0, h.Length-len(payload))}
+		return nil
+	}
+	c.large = partial{header: h}
+	if !c.reserve(requestOverhead) {
+		return c.abandonLarge(h.Length - len(payload))
+	}
+	c.large.charge = requestOverhead
+	return c.appendLarge(payload)
+}
+
+// appendLarge adds a slice and handles the envelope when it is complete.
+func (c *conn) appendLarge(payload []byte) error {
+	l := &c.large
+	missing := l.header.Length - len(l.body)
+	if len(payload) > missing {
+		return c.corrupt(fmt.Sprintf("message of %d bytes is followed by others in its last frame", l.header.Length))
+	}
+	if !c.reserve(int64(len(payload))) {
+		return c.abandonLarge(missing - len(payload))
+	}
+	l.charge += int64(len(payload))
+	l.body = append(l.body, payload...)
+	if len(payload) < missing {
+		return nil
+	}
+	done := *l
+	*l = partial{}
+	return c.handle(done.header, done.body, done.charge)
+}
+
+// abandonLarge refuses an envelope there is no memory for; rest bytes of it
+// are still to come.
+func (c *conn) abandonLarge(rest int) error {
+	l := &c.large
+	c.release(l.charge)
+	c.refuse(l.header, errOverloaded, 0)
+	*l = partial{skip: max(0, rest)}
+	return nil
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/query"
+	"cqld/ring"
+	"cqld/server/frame"
+)
+
+// Processor executes statements; query.Processor is one. Its methods block
+// until the statement is done and are called concurrently. Slices in the
+// parameters are not kept after a call, except for the bytes of values,
+// which are never overwritten.
+type Processor interface {
+	Query(ctx context.Context, s *query.Session, text string, p *query.Params) (*query.Result, error)
+	Prepare(ctx context.Context, s *query.Session, text, keyspace string) (*query.Result, error)
+	Execute(ctx context.Context, s *query.Session, id []byte, p *query.Params) (*query.Result, error)
+	Batch(ctx context.Context, s *query.Session, p *query.BatchParams) (*query.Result, error)
+}
+
+// Options are what a Server is made of.
+type Options struct {
+	Processor Processor
+	// Authenticator asks clients who they are; nil lets everyone in.
+	Authenticator Authenticator
+	// TLS encrypts client connections when it is not nil.
+	TLS *tls.Config
+	// ReplicaAddress is the internode address of a node, for the reasons of
+	// read and write failures; nil: unknown.
+	ReplicaAddress func(ring.NodeID) netip.Addr
+	// CQLVersion is told in SUPPORTED; "" means 3.4.7.
+	CQLVersion string
+	Limits     Limits
+	Logger     *slog.Logger // nil: slog.Default()
+}
+
+// ErrClosed is returned by Serve after Drain or Close.
+var ErrClosed = errors.New("server: closed")
+
+// Server is the CQL door of one node.
+type Server struct {
+	options    Options
+	limits     Limits
+	log        *slog.Logger
+	budget     *budget
+	buffers    *buffers
+	compressor *frame.Compressor
+	workers    *workers
+	supported  []frame.SupportedOption
+	handshakes chan struct{} // a token for each connection that is not READY
+	closing    atomic.Bool
+	goroutines sync.WaitGroup // Serve loops and connections
+
+	mu struct {
+		sync.Mutex
+		conns     map[*conn]struct{}
+		addresses map[netip.Addr]int // connections of each, when bounded
+		listeners map[net.Listener]struct{}
+	}
+}
+
+// New makes a Server that does not listen yet.
+func New(o Options) *Server {
+	if o.CQLVersion == "" {
+		o.CQLVersion = "3.4.7"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	limits := o.Limits.withDefaults()
+	s := &Server{
+		options:    o,
+		limits:     limits,
+		log:        o.Logger,
+		budget:     newBudget(limits.InFlightBytesMax),
+		buffers:    newBuffers(),
+		compressor: frame.NewCompressor(),
+		workers:    newWorkers(limits),
+		handshakes: make(chan struct{}, limits.HandshakesMax),
+		supported: []frame.SupportedOption{
+			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
+			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
+			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
+		},
+	}
+	s.mu.conns = map[*conn]struct{}{}
+	s.mu.addresses = map[netip.Addr]int{}
+	s.mu.listeners = map[net.Listener]struct{}{}
+	return s
+}
+
+// Serve accepts connections from l until Drain or Close, which also close l,
+// and then returns ErrClosed. It may be called for several listeners.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closing.Load() {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.mu.listeners[l] = struct{}{}
+	s.goroutines.Add(1)
+	s.mu.Unlock()
+	defer s.goroutines.Done()
+
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := l.Accept()
+		if s.closing.Load() {
+			if err == nil {
+				nc.Close()
+			}
+			return ErrClosed
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
+			}
+			// Out of file descriptors, most likely: it passes when others close.
+			s.log.Warn("cannot accept a client connection", "listener", l.Addr().String(), "error", err)
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = 5 * time.Millisecond
+		s.accept(nc)
+	}
+}
+
+// accept starts the connection, or closes it when a bound is reached. It
+// waits while too many handshakes are going on.
+func (s *Server) accept(nc net.Conn) {
+	s.handshakes <- struct{}{}
+	if s.options.TLS != nil {
+		nc = tls.Server(nc, s.options.TLS)
+	}
+	c := newConn(s, nc)
+	if err := s.register(c); err != nil {
+		<-s.handshakes
+		s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
+		nc.Close()
+		return
+	}
+	go func() {
+		defer s.goroutines.Done()
+		c.serve()
+	}()
+}
+
+// register adds c to the connections, and to the goroutines waited for.
+func (s *Server) register(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return ErrClosed
+	}
+	if len(s.mu.conns) >= s.limits.ConnectionsMax {
+		return fmt.Errorf("%d connections are open, the most allowed", len(s.mu.conns))
+	}
+	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 {
+		addr := c.client.Addr()
+		if s.mu.addresses[addr] >= bound {
+			return fmt.Errorf("%d connections of this address are open, the most allowed", bound)
+		}
+		s.mu.addresses[addr]++
+	}
+	s.mu.conns[c] = struct{}{}
+	s.goroutines.Add(1)
+	return nil
+}
+
+// unregister removes a connection that has ended.
+func (s *Server) unregister(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.conns, c)
+	if s.limits.ConnectionsPerAddressMax > 0 {
+		addr := c.client.Addr()
+		if s.mu.addresses[addr]--; s.mu.addresses[addr] <= 0 {
+			delete(s.mu.addresses, addr)
+		}
+	}
+}
+
+// connections is the connections open now.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*conn, 0, len(s.mu.conns))
+	for c := range s.mu.conns {
+		list = append(list, c)
+	}
+	return list
+}
+
+// Drain stops accepting connections and reading requests, waits until every
+// request that was read is answered, and closes the connections. When ctx ends
+// first, connections are closed as they are, and Drain returns its error.
+func (s *Server) Drain(ctx context.Context) error {
+	s.stopAccepting()
+	for _, c := range s.connections() {
+		c.stop()
+	}
+	done := make(chan struct{})
+	go func() {
+		s.goroutines.Wait()
+		s.workers.close()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, c := range s.connections() {
+		c.fail(ctx.Err())
+	}
+	<-done
+	return ctx.Err()
+}
+
+// Close closes everything without waiting for clients to get their answers;
+// it returns when the requests being executed have ended.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Drain(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing.Store(true)
+	for l := range s.mu.listeners {
+		l.Close()
+	}
+	clear(s.mu.listeners)
+}
+
+// InFlightBytes is what requests and unsent replies take at this moment.
+func (s *Server) InFlightBytes() int64 { return s.budget.used.Load() }

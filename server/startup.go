@@ -1,0 +1,218 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// judge says what is wrong with a request's header, if anything, and whether
+// the connection must end for it.
+func (c *conn) judge(h header) (err error, fatal bool) {
+	switch {
+	case h.Response && h.Opcode.Response(), h.Response && h.Opcode.Request():
+		return wrongDirection("REQUEST", "RESPONSE", h.Opcode), false
+	case h.Opcode.Response():
+		return wrongDirection("RESPONSE", "REQUEST", h.Opcode), false
+	case !h.Opcode.Request():
+		return protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode))), false
+	}
+	at := stage(c.stage.Load())
+	if at != stageStartup && h.Version != c.version {
+		return versionMismatch(uint8(h.Version), c.version), false
+	}
+	switch {
+	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
+		return protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS"), true
+	case at == stageAuth && h.Opcode != frame.OpAuthResponse && h.Opcode != frame.OpOptions:
+		return protocolError("Unexpected message " + h.Opcode.String() + ", expecting AUTH_RESPONSE"), true
+	case at == stageReady && h.Opcode == frame.OpStartup:
+		return protocolError("Unexpected message STARTUP, the connection is already initialized"), false
+	case at == stageReady && h.Opcode == frame.OpAuthResponse:
+		return protocolError("Unexpected message AUTH_RESPONSE, the connection is already authenticated"), false
+	}
+	if at != stageReady && h.Length > handshakeFrameMax {
+		return protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
+			h.Length+frame.HeaderSize, handshakeFrameMax)), true
+	}
+	if h.Length > c.server.limits.FrameBytesMax {
+		// Cassandra's text, code and behavior: the connection goes on.
+		return &query.Invalid{Msg: fmt.Sprintf("Request is too big: length %d exceeds maximum allowed length %d.",
+			h.Length+frame.HeaderSize, c.server.limits.FrameBytesMax)}, false
+	}
+	return nil, false
+}
+
+func protocolError(message string) error { return &frame.ProtocolError{Message: message} }
+
+func wrongDirection(expected, got string, o frame.Opcode) error {
+	return protocolError(fmt.Sprintf("Wrong protocol direction (expected %s, got %s) for opcode %d (%s)", expected, got, uint8(o), o))
+}
+
+func versionMismatch(got uint8, want frame.Version) error {
+	return protocolError(fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d",
+		got, got, want, want))
+}
+
+// handle handles an envelope whose header passed judge. It owns body.
+func (c *conn) handle(h header, body []byte, charge int64) error {
+	c.requests.Add(1)
+	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
+		inflated, err := frame.DecompressBody(body, c.compression, c.server.limits.FrameBytesMax)
+		if err != nil {
+			c.refuse(h, err, charge)
+			return nil
+		}
+		body = inflated
+		c.charge(int64(len(body)))
+		charge += int64(len(body))
+	}
+	cur := wire.NewCursor(body)
+	switch h.Opcode {
+	case frame.OpOptions:
+		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte { return frame.AppendSupported(dst, c.server.supported) })
+		return nil
+	case frame.OpStartup:
+		return c.startup(h, frame.ConsumeStringMap(&cur), cur.Err(), charge)
+	case frame.OpAuthResponse:
+		return c.authenticate(h, cur.Bytes(), cur.Err(), charge)
+	case frame.OpRegister:
+		events := frame.ConsumeRegister(&cur)
+		if err := cur.Err(); err != nil {
+			c.refuse(h, err, charge)
+			return nil
+		}
+		c.events.Or(uint32(events))
+		c.answer(h, frame.OpReady, charge, nil)
+		return nil
+	}
+	c.jobs.Add(1)
+	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
+		c.jobs.Done()
+		c.refuse(h, errOverloaded, charge)
+	}
+	return nil
+}
+
+// startup fixes version, compression and options of the connection.
+func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int64) error {
+	options := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		options[strings.ToUpper(p.Key)] = p.Value
+	}
+	var compression frame.Compression
+	if err == nil {
+		err = checkCQLVersion(options)
+	}
+	if err == nil {
+		compression, err = frame.ParseCompression(options["COMPRESSION"], h.Version)
+	}
+	if err != nil {
+		c.refuse(h, err, charge)
+		return nil
+	}
+	c.version, c.compression, c.options = h.Version, compression, options
+	c.throw = options["THROW_ON_OVERLOAD"] == "1"
+	c.session.Store(&query.Session{Client: c.client, Version: int(h.Version), Options: options})
+	if a := c.server.options.Authenticator; a != nil {
+		c.exchange = a.Begin(c.client)
+		c.stage.Store(uint32(stageAuth))
+		c.answer(h, frame.OpAuthenticate, charge, func(dst []byte) []byte { return wire.AppendString(dst, a.Class()) })
+		c.beginFraming()
+		return nil
+	}
+	err = c.ready()
+	c.answer(h, frame.OpReady, charge, nil)
+	c.beginFraming()
+	return err
+}
+
+// beginFraming switches a v5 connection to segments behind what was sent.
+func (c *conn) beginFraming() {
+	if c.version < frame.V5 {
+		return
+	}
+	c.framed = true
+	c.out.mu.Lock()
+	c.out.framed = true
+	c.out.mu.Unlock()
+}
+
+// ready ends the handshake and its limits.
+func (c *conn) ready() error {
+	c.stage.Store(uint32(stageReady))
+	c.handshakeDone()
+	err := c.net.SetReadDeadline(time.Time{})
+	if c.stopping.Load() {
+		c.stop() // its deadline may just have been removed
+	}
+	return err
+}
+
+// authenticate takes one token of the client's.
+func (c *conn) authenticate(h header, token []byte, err error, charge int64) error {
+	if err != nil {
+		c.refuse(h, err, charge)
+		return errHangUp
+	}
+	user, done, challenge, err := c.exchange.Evaluate(c.ctx, token)
+	if err != nil {
+		c.refuse(h, err, charge)
+		return errHangUp
+	}
+	if !done {
+		c.answer(h, frame.OpAuthChallenge, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
+		return nil
+	}
+	session := *c.session.Load()
+	session.User = user
+	c.session.Store(&session)
+	c.exchange = nil
+	err = c.ready()
+	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
+	return err
+}
+
+// answer sends a message of the handshake; body may be nil.
+func (c *conn) answer(h header, op frame.Opcode, charge int64, body func([]byte) []byte) {
+	dst := frame.AppendHeader(c.reply[:0], header{Version: h.Version, Response: true, Stream: h.Stream, Opcode: op})
+	if body != nil {
+		dst = body(dst)
+	}
+	frame.FinishEnvelope(dst, 0)
+	c.reply = dst
+	c.send(dst, charge)
+}
+
+// refuse sends an error about a request that does not reach a worker.
+func (c *conn) refuse(h header, err error, charge int64) {
+	e := c.server.wireError(err)
+	c.answer(h, frame.OpError, charge, func(dst []byte) []byte { return frame.AppendError(dst, h.Version, e) })
+}
+
+// checkCQLVersion accepts any CQL version of 2.99.0 or later, as Cassandra does.
+func checkCQLVersion(options map[string]string) error {
+	version, ok := options["CQL_VERSION"]
+	if !ok {
+		return protocolError("Missing value CQL_VERSION in STARTUP message")
+	}
+	core, _, _ := strings.Cut(version, "-")
+	parts := strings.Split(core, ".")
+	numbers := [3]int{}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || i >= len(numbers) || len(parts) < 2 {
+			return protocolError("Invalid version value: " + version)
+		}
+		numbers[i] = n
+	}
+	if numbers[0] < 2 || numbers[0] == 2 && numbers[1] < 99 {
+		return protocolError("CQL version " + version + " is not supported by the binary protocol (supported version are >= 3.0.0)")
+	}
+	return nil
+}

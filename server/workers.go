@@ -1,0 +1,120 @@
+package server
+
+import "sync"
+
+// job is a request whose body has been read and not yet decoded.
+type job struct {
+	conn    *conn
+	request header
+	body    []byte
+	charge  int64 // reserved in both budgets, released when the reply is written
+}
+
+// workers executes jobs on a bounded number of goroutines. A goroutine that
+// has worked before is preferred, the latest first: its stack has grown and
+// is warm. Beyond the bound jobs wait in a queue, and beyond that they are
+// refused.
+type workers struct {
+	max, idleMax, queueMax int
+	goroutines             sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		idle    []*worker
+		running int // idle ones included
+		queue   []job
+		head    int // of queue
+		closed  bool
+	}
+}
+
+func newWorkers(l Limits) *workers {
+	return &workers{max: l.WorkersMax, idleMax: min(workersIdleMax, l.WorkersMax), queueMax: l.QueueMax}
+}
+
+// submit has j executed, now or when a worker is free. It reports false,
+// having done nothing, when the queue is full.
+func (p *workers) submit(j job) bool {
+	p.mu.Lock()
+	if n := len(p.mu.idle); n > 0 {
+		w := p.mu.idle[n-1]
+		p.mu.idle = p.mu.idle[:n-1]
+		p.mu.Unlock()
+		w.next <- j // its buffer is empty: an idle worker waits for one job
+		return true
+	}
+	if p.mu.running < p.max {
+		p.mu.running++
+		p.goroutines.Add(1)
+		p.mu.Unlock()
+		w := &worker{next: make(chan job, 1)}
+		go p.run(w, j)
+		return true
+	}
+	if len(p.mu.queue)-p.mu.head >= p.queueMax {
+		p.mu.Unlock()
+		return false
+	}
+	p.mu.queue = append(p.mu.queue, j)
+	p.mu.Unlock()
+	return true
+}
+
+// run executes j and then whatever comes.
+func (p *workers) run(w *worker, j job) {
+	defer p.goroutines.Done()
+	for {
+		w.run(j)
+		p.mu.Lock()
+		if queued, ok := p.dequeueLocked(); ok {
+			p.mu.Unlock()
+			j = queued
+			continue
+		}
+		if p.mu.closed || len(p.mu.idle) >= p.idleMax {
+			p.mu.running--
+			p.mu.Unlock()
+			return
+		}
+		w.forget()
+		p.mu.idle = append(p.mu.idle, w)
+		p.mu.Unlock()
+		j = job{}
+		var ok bool
+		if j, ok = <-w.next; !ok {
+			return
+		}
+	}
+}
+
+func (p *workers) dequeueLocked() (job, bool) {
+	if p.mu.head == len(p.mu.queue) {
+		return job{}, false
+	}
+	j := p.mu.queue[p.mu.head]
+	p.mu.queue[p.mu.head] = job{}
+	p.mu.head++
+	switch {
+	case p.mu.head == len(p.mu.queue):
+		p.mu.queue, p.mu.head = nil, 0
+	case p.mu.head >= 1024 && p.mu.head*2 >= len(p.mu.queue):
+		p.mu.queue = append([]job(nil), p.mu.queue[p.mu.head:]...)
+		p.mu.head = 0
+	}
+	return j, true
+}
+
+// close ends the idle workers and waits for the others. No job may be
+// submitted any more.
+func (p *workers) close() {
+	p.mu.Lock()
+	p.mu.closed = true
+	idle := p.mu.idle
+	p.mu.idle = nil
+	p.mu.running -= len(idle)
+	p.mu.Unlock()
+	for _, w := range idle {
+		close(w.next)
+	}
+	p.goroutines.Wait()
+}
