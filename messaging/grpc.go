@@ -215,19 +215,23 @@ func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, 
 		return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
 	}
 	var answer []byte
+	var refused error
 	err = newLink(t).read(s, func(e envelope) {
 		if e.id != 1 {
 			return
 		}
 		if e.kind == failure {
-			err = decodeFailure(e.payload)
+			refused = decodeFailure(e.payload)
 		} else {
 			answer = append([]byte{}, e.payload...)
 		}
 		cancel()
 	})
-	if answer != nil {
+	switch {
+	case answer != nil:
 		return answer, nil
+	case refused != nil:
+		err = refused
 	}
 	return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
 }

@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+type wallClock struct{ start time.Time }
+
+func (wallClock) Now() time.Time             { return time.Now() }
+func (c wallClock) Monotonic() time.Duration { return time.Since(c.start) }
+func (wallClock) After(d time.Duration, f func()) env.Timer {
+	return time.AfterFunc(d, f)
+}
+
+// testNode is a Cluster with its transport, on loopback and in-memory disks.
+type testNode struct {
+	t     *testing.T
+	fs    vfs.FS
+	addr  netip.AddrPort
+	seeds []netip.AddrPort
+	seed  uint64
+
+	*Cluster
+	net  *messaging.GRPC
+	stop func()
+}
+
+func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
+	return &testNode{t: t, fs: vfs.NewMem(), addr: netip.MustParseAddrPort("127.0.0.1:0"), seeds: seeds, seed: uint64(i)}
+}
+
+// open starts the node; it is a member, or err says why not.
+func (n *testNode) open() error {
+	n.net = messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
+		Connected: func(id ring.NodeID, up bool) { n.Cluster.StreamChanged(id, up) }})
+	// The port must be known before the cluster is opened, and handlers set before the port is open:
+	// here nobody connects so early.
+	if err := n.net.Open(); err != nil {
+		return err
+	}
+	n.addr = n.net.Addr()
+	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: n.net, Clock: wallClock{time.Now()},
+		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
+		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16},
+		ReplicationFactor: 4, Fatal: func(err error) { n.t.Error(err) }})
+	if err != nil {
+		return err
+	}
+	n.Cluster = c
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) })
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		n.net.Close()
+		if err := c.Close(); err != nil {
+			n.t.Error(err)
+		}
+	})
+	n.t.Cleanup(n.stop)
+	join, done := context.WithTimeout(ctx, 10*time.Second)
+	defer done()
+	return c.Join(join)
+}
+
+func (n *testNode) mustOpen() *testNode {
+	n.t.Helper()
+	if err := n.open(); err != nil {
+		n.t.Fatal(err)
+	}
+	return n
+}
+
+func startRing(t *testing.T, size int) []*testNode {
+	t.Helper()
+	first := newTestNode(t, 1).mustOpen()
+	nodes := []*testNode{first}
+	for i := 2; i <= size; i++ {
+		nodes = append(nodes, newTestNode(t, i, first.addr).mustOpen())
+	}
+	eventually(t, func() bool {
+		for _, n := range nodes {
+			for _, m := range nodes {
+				if !n.Alive(m.Self()) || len(n.Metadata().Topology.Nodes()) != size {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return nodes
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatal("not reached in 10 s")
+}
+
+func createKeyspace(n *testNode, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return n.ProposeSchema(ctx, &schema.CreateKeyspace{Keyspace: name, DurableWrites: true,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 4}})
+}
+
+func TestADDLReturnsWhenEveryLiveNodeHasIt(t *testing.T) {
+	nodes := startRing(t, 4)
+	for i := range 20 {
+		name := fmt.Sprintf("ks%d", i)
+		if err := createKeyspace(nodes[i%4], name); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range nodes {
+			if n.Metadata().Schema.Keyspace(name) == nil {
+				t.Fatalf("node %d has no %s", n.Self(), name)
+			}
+		}
+	}
+	for _, n := range nodes {
+		if n.Metadata().Schema.Version() != nodes[0].Metadata().Schema.Version() {
+			t.Error("schema versions differ")
+		}
+	}
+}
+
+func TestRacingCreatesGiveOne(t *testing.T) {
+	nodes := startRing(t, 3)
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = createKeyspace(n, "same") })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		var exists *schema.Exists
+		switch {
+		case err == nil:
+			won++
+		case !errors.As(err, &exists):
+			t.Errorf("got %v, want schema.Exists", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of 3 creates won", won)
+	}
+}
+
+func TestMetadataSurvivesTheLossOfOneAndARestart(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "before"); err != nil {
+		t.Fatal(err)
+	}
+	leader := nodes[0] // the founder leads unless something went wrong
+	leader.stop()
+	eventually(t, func() bool { return !nodes[1].Alive(1) && !nodes[3].Alive(1) })
+	if err := createKeyspace(nodes[3], "without"); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.open(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		return leader.Metadata().Schema.Keyspace("without") != nil && nodes[1].Alive(1)
+	})
+	if err := createKeyspace(leader, "after"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFounderAloneRestarts(t *testing.T) {
+	n := newTestNode(t, 1).mustOpen()
+	if err := createKeyspace(n, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	host := n.HostID()
+	n.stop()
+	n.mustOpen()
+	if n.Metadata().Schema.Keyspace("kept") == nil || n.HostID() != host {
+		t.Error("the restarted node is another one")
+	}
+}
+
+func TestJoiningIsRefusedWithAReason(t *testing.T) {
+	first := newTestNode(t, 1).mustOpen()
+	if err := createKeyspace(first, "full"); err != nil {
+		t.Fatal(err)
+	}
+	late := newTestNode(t, 2, first.addr)
+	if err := late.open(); err == nil || !strings.Contains(err.Error(), "moving data to a new node is not supported yet") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestManyChangesAreCompactedAndASnapshotBringsANodeUp(t *testing.T) {
+	nodes := startRing(t, 3)
+	third := nodes[2]
+	third.stop()
+	eventually(t, func() bool { return !nodes[0].Alive(3) })
+	for i := range snapshotEvery + snapshotKeep + 50 {
+		name := fmt.Sprintf("ks%d", i)
+		if err := createKeyspace(nodes[0], name); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		if err := nodes[1].ProposeSchema(ctx, &schema.DropKeyspace{Keyspace: name}); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	third.mustOpen()
+	eventually(t, func() bool { return third.Metadata().Epoch == nodes[0].Metadata().Epoch })
+	if err := createKeyspace(third, "end"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSuspicionGrowsWithSilence(t *testing.T) {
+	mean := float64(heartbeatEvery)
+	if p := phi(time.Second, mean); p >= phiDown {
+		t.Errorf("phi of 1 s is %.1f", p)
+	}
+	if p := phi(2*time.Second, mean); p < phiDown {
+		t.Errorf("phi of 2 s is %.1f", p)
+	}
+}
