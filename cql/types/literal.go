@@ -190,7 +190,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 
 // literalDigitsMax bounds what is turned from decimal digits into a number: more would cost more
 // time than a request should, and no such value fits a key.
-const literalDigitsMax = 1 << 20
+const literalDigitsMax = 1 << 17
 
 func (t *Type) integerFromText(text string) ([]byte, error) {
 	size := fixedSize(t.kind)

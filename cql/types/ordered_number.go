@@ -74,7 +74,7 @@ const (
 	// ordered form; beyond, it comes back with a negative scale, as 1E+41.
 	wholeZerosMax = 40
 	// digitsMax bounds the zeros read back when a scale would fall below an int32.
-	digitsMax = 1 << 20
+	digitsMax = 1 << 18
 )
 
 // decimalDigits is a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end.
