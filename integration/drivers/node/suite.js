@@ -104,9 +104,9 @@ class Suite {
     let row = await select(1);
     assert.deepEqual(plain([row.l, row.s, row.m, row.fl]), [[3, 1, 3], ['a', 'b'], [['x', 1], ['y', 2]], [9, 8]]);
     await this.client.execute(`UPDATE ${ks}.collections SET l = l + ?, s = s - ?, m[?] = ? WHERE k = ?`, [[7], ['a'], 'z', 26, 1]);
-    await this.client.execute(`UPDATE ${ks}.collections SET fm = ? WHERE k = 1`, [{ a: ['p', 'q'], b: [] }]);
+    await this.client.execute(`UPDATE ${ks}.collections SET fm = ? WHERE k = 1`, [{ a: ['p', 'q'], b: ['r'] }]);
     row = await select(1);
-    assert.deepEqual(plain([row.l, row.s, row.m, row.fm]), [[3, 1, 3, 7], ['b'], [['x', 1], ['y', 2], ['z', 26]], [['a', ['p', 'q']], ['b', []]]]);
+    assert.deepEqual(plain([row.l, row.s, row.m, row.fm]), [[3, 1, 3, 7], ['b'], [['x', 1], ['y', 2], ['z', 26]], [['a', ['p', 'q']], ['b', ['r']]]]);
     await this.client.execute(insert, [2, [], [], {}, []]);
     row = await select(2);
     assert.deepEqual([row.l, row.s, row.m, row.fl], [null, null, null, []]);
