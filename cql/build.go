@@ -11,6 +11,8 @@ import (
 // builder turns a parse tree into the AST. It visits the tree in the order of
 // the text, so that bind markers are counted as they stand.
 type builder struct {
+	parser  *parser
+	text    string
 	markers int
 	err     *SyntaxError // the first thing that only looked right
 }
@@ -19,6 +21,14 @@ type builder struct {
 func (b *builder) fail(msg string) {
 	if b.err == nil {
 		b.err = &SyntaxError{Msg: msg}
+	}
+}
+
+// failAt refuses the statement because of a token that Cassandra's grammar
+// does not have there. Where just one kind of token may stand, it is expected.
+func (b *builder) failAt(token antlr.Token, expected int) {
+	if b.err == nil {
+		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(), expected: expected})
 	}
 }
 

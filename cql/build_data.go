@@ -120,12 +120,21 @@ func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
 	}
 	for _, o := range ctx.AllUsingOption() {
 		if t := o.UsingTimestamp(); t != nil {
-			u.Timestamp = b.integerValue(t.IntegerValue())
+			b.setUsing(&u.Timestamp, t.IntegerValue())
 		} else {
-			u.TTL = b.integerValue(o.IntegerValue())
+			b.setUsing(&u.TTL, o.IntegerValue())
 		}
 	}
 	return u
+}
+
+// setUsing sets an option of USING. A marker that a later value would replace
+// is refused: no value could be bound to it.
+func (b *builder) setUsing(option *Term, ctx grammar.IIntegerValueContext) {
+	if _, lost := (*option).(*BindMarker); lost {
+		b.fail("Bind variable in USING is overridden by a later one")
+	}
+	*option = b.integerValue(ctx)
 }
 
 func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {
@@ -191,7 +200,7 @@ func (b *builder) checkAssignments(all []Assignment) {
 	for _, a := range all {
 		column, whole := assignedColumn(a)
 		if earlier, twice := setWhole[column]; twice && (earlier || whole) {
-			b.fail("Multiple incompatible setting of column " + QuoteIdentifier(column))
+			b.fail("Multiple incompatible setting of column " + column)
 			return
 		}
 		setWhole[column] = setWhole[column] || whole

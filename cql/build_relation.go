@@ -1,6 +1,8 @@
 package cql
 
 import (
+	"github.com/antlr4-go/antlr/v4"
+
 	"cqld/grammar"
 )
 
@@ -75,11 +77,11 @@ func (b *builder) tupleInValues(ctx grammar.ITupleInValuesContext) InList {
 	all := ctx.AllTupleValue()
 	for _, v := range all {
 		if first := all[0].Marker() != nil; first != (v.Marker() != nil) {
-			expecting := "'('"
-			if first {
-				expecting = "QMARK"
+			expected := grammar.CqlLexerLPAREN
+			if first { // a marker has two forms
+				expected = antlr.TokenInvalidType
 			}
-			b.failAt(v.GetStart(), "mismatched input '"+v.GetStart().GetText()+"' expecting "+expecting)
+			b.failAt(v.GetStart(), expected)
 		}
 		in.Values = append(in.Values, b.tupleValue(v))
 	}

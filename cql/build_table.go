@@ -106,11 +106,11 @@ func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 	for _, e := range m.Entries {
 		key, ok := propertyLiteral(e.Key)
 		if !ok {
-			b.fail("Invalid property name: " + propertyTerm(e.Key))
+			b.fail("Invalid property name: " + propertyTerm(e.Key) + unbindableProperty(e.Key))
 			continue
 		}
 		if _, ok := propertyLiteral(e.Value); !ok {
-			b.fail("Invalid property value: " + propertyTerm(e.Value) + " for property: " + string(appendTerm(nil, e.Key)))
+			b.fail("Invalid property value: " + propertyTerm(e.Value) + " for property: " + propertyTerm(e.Key) + unbindableProperty(e.Value))
 		}
 		if seen[key.Text] {
 			b.fail("Multiple definition for property " + key.Text)
@@ -126,15 +126,13 @@ func propertyLiteral(t Term) (*Literal, bool) {
 	return l, ok && l.Kind != LiteralNull
 }
 
-// propertyTerm shows a term that cannot stand in a property.
-func propertyTerm(t Term) string {
-	switch t := t.(type) {
-	case *BindMarker:
-		return string(appendTerm(nil, t)) + " (bind variables are not supported in DDL queries)"
-	case *Literal:
-		return "NULL"
+func propertyTerm(t Term) string { return string(appendTerm(nil, t)) }
+
+func unbindableProperty(t Term) string {
+	if _, ok := t.(*BindMarker); ok {
+		return " (bind variables are not supported in DDL queries)"
 	}
-	return string(appendTerm(nil, t))
+	return ""
 }
 
 func (b *builder) alterTable(ctx *grammar.AlterTableContext) Statement {

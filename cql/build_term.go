@@ -73,17 +73,9 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
 	inner := ctx.SimpleTerm()
 	if second := inner.GetStart(); second.GetTokenType() == grammar.CqlLexerMINUS {
-		b.failAt(second, "no viable alternative at input '-'")
+		b.failAt(second, antlr.TokenInvalidType)
 	}
 	return &NegateTerm{Value: b.simpleTerm(inner)}
-}
-
-// failAt refuses the statement because of a token.
-func (b *builder) failAt(token antlr.Token, msg string) {
-	if b.err == nil {
-		line, column := token.GetLine(), token.GetColumn()
-		b.err = &SyntaxError{Line: line, Column: column, Msg: string(append(appendPosition(nil, line, column), msg...))}
-	}
 }
 
 func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {

@@ -93,8 +93,14 @@ func appendBatch(dst []byte, s *Batch) []byte {
 	return append(dst, " APPLY BATCH"...)
 }
 
+// appendUsing appends the timestamp and the TTL: in this order, except where
+// both are markers, which keep theirs.
 func appendUsing(dst []byte, u Using) []byte {
 	word := " USING "
+	if ttlFirst(u) {
+		dst = appendTerm(append(append(dst, word...), "TTL "...), u.TTL)
+		u.TTL, word = nil, " AND "
+	}
 	if u.Timestamp != nil {
 		dst = appendTerm(append(append(dst, word...), "TIMESTAMP "...), u.Timestamp)
 		word = " AND "
@@ -103,6 +109,12 @@ func appendUsing(dst []byte, u Using) []byte {
 		dst = appendTerm(append(append(dst, word...), "TTL "...), u.TTL)
 	}
 	return dst
+}
+
+func ttlFirst(u Using) bool {
+	timestamp, ok := u.Timestamp.(*BindMarker)
+	ttl, both := u.TTL.(*BindMarker)
+	return ok && both && ttl.Index < timestamp.Index
 }
 
 func appendAssignment(dst []byte, a *Assignment) []byte {

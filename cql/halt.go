@@ -25,9 +25,22 @@ type failure struct {
 // the next token does not begin: so that both stop at the same token.
 type haltStrategy struct {
 	antlr.DefaultErrorStrategy
-	failure failure
+	failure  failure
+	reported offendingToken
 }
 
+// offendingToken keeps the token of an error. The runtime tells it to
+// listeners only: the exception of a failed prediction does not give it out.
+type offendingToken struct {
+	antlr.DefaultErrorListener
+	token antlr.Token
+}
+
+func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _ string, _ antlr.RecognitionException) {
+	o.token, _ = symbol.(antlr.Token)
+}
+
+// RecoverInline is called when the one token that fits is another.
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	h.stop(p, p.GetCurrentToken())
 	expected := p.GetExpectedTokens()
@@ -37,8 +50,9 @@ func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	panic(halted{})
 }
 
-func (h *haltStrategy) Recover(p antlr.Parser, e antlr.RecognitionException) {
-	h.stop(p, e.GetOffendingToken())
+// Recover is called when no alternative fits, after ReportError.
+func (h *haltStrategy) Recover(p antlr.Parser, _ antlr.RecognitionException) {
+	h.stop(p, h.reported.token)
 	panic(halted{})
 }
 
@@ -51,14 +65,13 @@ func (h *haltStrategy) stop(p antlr.Parser, offending antlr.Token) {
 	p.SetError(nil)
 }
 
-func (h *haltStrategy) Sync(antlr.Parser)                                    {}
-func (h *haltStrategy) ReportError(antlr.Parser, antlr.RecognitionException) {}
-func (h *haltStrategy) ReportMatch(antlr.Parser)                             {}
-func (h *haltStrategy) InErrorRecoveryMode(antlr.Parser) bool                { return false }
+func (h *haltStrategy) Sync(antlr.Parser) {}
+
+func (h *haltStrategy) ReportMatch(antlr.Parser) {}
 
 // syntaxError words the failure as Cassandra does.
 func (p *parser) syntaxError(text string) *SyntaxError {
-	f := p.halt.failure
+	f := &p.halt.failure
 	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
 		if err := brokenLexeme(text, p.tokens.Get(i)); err != nil {
 			return err
@@ -69,8 +82,41 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 			return &SyntaxError{Msg: "Bind variables cannot be used for " + thing}
 		}
 	}
+	p.lookBack(f)
+	return p.failureError(text, f)
+}
+
+// lookBack corrects the failure where Cassandra's parser decides earlier than
+// this one: it looks ahead from the token before, and then says that nothing
+// fits, not which one token would have.
+func (p *parser) lookBack(f *failure) {
+	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
+		return
+	}
+	previous := p.tokens.Get(f.decision - 1)
+	switch f.rule {
+	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop,
+		grammar.CqlParserRULE_list, grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
+		grammar.CqlParserRULE_insert:
+		if f.expected == antlr.TokenInvalidType {
+			f.decision--
+		}
+	case grammar.CqlParserRULE_simpleTerm:
+		if f.expected == grammar.CqlLexerLPAREN && previous.GetTokenType() != grammar.CqlLexerK_CAST {
+			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
+		}
+	case grammar.CqlParserRULE_root, grammar.CqlParserRULE_selectStatement:
+		if previous.GetTokenType() == grammar.CqlLexerIDENT {
+			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
+		}
+	}
+}
+
+// failureError words a failure whose words are all whole.
+func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
-	if f.offending.GetTokenType() == antlr.TokenEOF {
+	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
+	if atEnd {
 		err.Line, err.Column = 0, -1
 	}
 	msg := appendPosition(nil, err.Line, err.Column)
@@ -80,8 +126,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	} else {
 		msg = append(msg, "no viable alternative at input '"+word+"'"...)
 	}
-	if f.offending.GetTokenType() != antlr.TokenEOF {
-		msg = p.appendSnippet(msg, text)
+	if !atEnd {
+		msg = p.appendSnippet(msg, text, f)
 	}
 	err.Msg = string(msg)
 	return err
@@ -185,20 +231,14 @@ const snippetTokens = 10
 // appendSnippet appends the text around the failure: the word where the parser
 // began to look ahead in brackets, ten words before it, and all up to the word
 // that fits nowhere.
-func (p *parser) appendSnippet(dst []byte, text string) []byte {
+func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
 	chars := []rune(text)
-	f := p.halt.failure
 	mark := p.tokens.Get(f.decision)
-	if f.expected == antlr.TokenInvalidType && f.decision > 0 && beginsEarlier(f.rule) {
-		mark = p.tokens.Get(f.decision - 1)
-	}
-	from := snippetStart(p.tokens, mark.GetTokenIndex())
+	from := snippetStart(p.tokens, f.decision)
 	to := min(f.offending.GetStart()+len([]rune(tokenText(f.offending))), len(chars))
 	markEnd := min(mark.GetStart()+len([]rune(tokenText(mark))), len(chars))
 	dst = append(dst, " ("...)
-	if from > 0 {
-		dst = append(dst, "..."...)
-	}
+	dst = appendIf(dst, from > 0, "...")
 	dst = appendLine(dst, chars[from:mark.GetStart()])
 	dst = append(dst, '[')
 	dst = appendLine(dst, chars[mark.GetStart():markEnd])
@@ -206,19 +246,8 @@ func (p *parser) appendSnippet(dst []byte, text string) []byte {
 	if markEnd < to {
 		dst = appendLine(dst, chars[markEnd:to])
 	}
-	if to < len(chars) {
-		dst = append(dst, "..."...)
-	}
+	dst = appendIf(dst, to < len(chars), "...")
 	return append(dst, ')')
-}
-
-// beginsEarlier reports whether Cassandra looks ahead from the keyword before the rule's decision.
-func beginsEarlier(rule int) bool {
-	switch rule {
-	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop, grammar.CqlParserRULE_list:
-		return true
-	}
-	return false
 }
 
 // snippetStart returns the first character of the word ten before the token at index.

@@ -39,6 +39,7 @@ func newParser() *parser {
 	p.tokens = antlr.NewCommonTokenStream(p.lexer, antlr.TokenDefaultChannel)
 	p.parser = grammar.NewCqlParser(p.tokens)
 	p.parser.RemoveErrorListeners()
+	p.parser.AddErrorListener(&p.halt.reported)
 	p.parser.SetErrorHandler(p.halt)
 	return p
 }
@@ -46,7 +47,7 @@ func newParser() *parser {
 // put gives the parser back, without the text and the tree it last saw.
 func (p *parser) put() {
 	p.read("")
-	p.halt.failure = failure{}
+	p.halt.failure, p.halt.reported.token = failure{}, nil
 	parsers.Put(p)
 }
 
@@ -71,13 +72,12 @@ func (p *parser) parse(text string) (Statement, error) {
 	tree, ok := p.tree(antlr.PredictionModeSLL)
 	if !ok {
 		p.tokens.Seek(0)
-		p.parser.SetTokenStream(p.tokens) // also forgets the state of the first attempt
-		p.tokens.Seek(0)
+		p.parser.SetTokenStream(p.tokens) // forgets the state of the first attempt
 		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
 			return nil, p.syntaxError(text)
 		}
 	}
-	b := builder{}
+	b := builder{parser: p, text: text}
 	statement := b.statement(tree.Statement())
 	if b.err != nil {
 		return nil, b.err
