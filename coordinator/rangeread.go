@@ -44,7 +44,11 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 		c: c, req: req, table: table, done: done, width: 1, out: row.NewPageWriter(nil),
 		deadline: c.clock.Monotonic() + req.Timeout,
 	}
-	op.plan(req.Command.Range.Tokens)
+	rest := req.Command.Range.Tokens
+	if after := req.Command.Range.After; after != nil && after.Token > rest.Start {
+		rest.Start = after.Token - 1 // other keys may have the same token
+	}
+	op.plan(rest)
 	op.advance()
 }
 
@@ -95,6 +99,9 @@ func (op *rangeOp) advance() {
 		op.started++
 		cmd := *op.req.Command
 		cmd.Range.Tokens = op.pieces[i].Range
+		if after := cmd.Range.After; after != nil && after.Token <= cmd.Range.Tokens.Start {
+			cmd.Range.After = nil
+		}
 		if cmd.Limits.Rows > 0 {
 			cmd.Limits.Rows -= op.counted
 		}
@@ -155,7 +162,8 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	}
 }
 
-// take adds the rows of the next piece, up to the limit; false when that is met.
+// take adds the rows of the next piece, up to the limit; false when that is met, or when the page
+// says that it is not the whole piece.
 func (op *rangeOp) take(page []byte) bool {
 	op.taken++
 	cmd := op.req.Command
@@ -185,7 +193,7 @@ func (op *rangeOp) take(page []byte) bool {
 	if err := r.Err(); err != nil {
 		op.failed = err
 	}
-	return true
+	return !r.More()
 }
 
 // widen lets as many pieces be under way as the rows met so far make it likely to need, at most

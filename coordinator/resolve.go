@@ -13,11 +13,12 @@ type version struct {
 	node       ring.NodeID
 	partitions []*row.Partition
 	more       bool
+	bytes      int
 }
 
 // parsePage takes a page apart.
 func parsePage(node ring.NodeID, page []byte) (*version, error) {
-	v := &version{node: node}
+	v := &version{node: node, bytes: len(page)}
 	var r row.PageReader
 	r.Reset(page)
 	for r.NextPartition() {
@@ -85,8 +86,12 @@ type resolver struct {
 	cmd      *row.ReadCommand // as the client asked
 	merged   []*row.Partition
 	counted  uint32 // live rows in merged, as limits count
+	bytes    int    // of the pages that merged is made of, about
 	finished bool   // the limit is met: there may be more
 }
+
+// resultBytesMax ends a merged answer early, as storage ends a page.
+const resultBytesMax = 4 << 20
 
 // repairs is what one replica lacks of a round's result.
 type repairs struct {
@@ -99,12 +104,15 @@ type repairs struct {
 func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead bool) ([]repairs, *position) {
 	lacks := make([]repairs, len(versions))
 	var bound *position
+	size := 0
 	for i, v := range versions {
+		size = max(size, v.bytes)
 		lacks[i].node = v.node
 		if e := v.end(); shortRead && e != nil && (bound == nil || e.compare(bound, asked.Reversed) < 0) {
 			bound = e
 		}
 	}
+	s.bytes += size
 	at := make([]int, len(versions))
 	for !s.finished {
 		key, ok := lowestKey(versions, at)
@@ -121,6 +129,9 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 		if stop := s.partition(asked, same, bound, lacks, shortRead); stop != nil {
 			return lacks, stop
 		}
+	}
+	if bound != nil && s.counted > 0 && s.bytes >= resultBytesMax {
+		s.finished = true
 	}
 	if s.finished {
 		return lacks, nil
@@ -279,6 +290,9 @@ func cutAt(p *row.Partition, allowed uint32, now int64) []byte {
 func (s *resolver) page(dst []byte) []byte {
 	w := row.NewPageWriter(dst)
 	for _, p := range s.merged {
+		if len(p.Rows) == 0 && len(p.RangeTombstones) == 0 && p.Header.Empty() {
+			continue
+		}
 		w.Partition(p.Key, &p.Header, p.RangeTombstones)
 		for i := range p.Rows {
 			w.Row(&p.Rows[i])

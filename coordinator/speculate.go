@@ -87,12 +87,6 @@ func (l *tableLatency) refreshLocked() {
 // policy is when to speculate, given sorted samples (µs).
 type policy func(sorted []uint32) time.Duration
 
-// ValidSpeculativeRetry says whether s is a value of the table option speculative_retry.
-func ValidSpeculativeRetry(s string) bool {
-	p, always, never := parsePolicy(s)
-	return p != nil || always || never && isNever(s)
-}
-
 func isNever(s string) bool {
 	u := strings.ToUpper(strings.TrimSpace(s))
 	return u == "NEVER" || u == "NONE"

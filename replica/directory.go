@@ -1,0 +1,34 @@
+package replica
+
+import (
+	"sync"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// Directory is the replicas of all nodes: Local for this one, a Remote for each other.
+type Directory struct {
+	local     *Local
+	transport messaging.Transport
+	view      coordinator.View
+	remotes   sync.Map // ring.NodeID → *Remote
+}
+
+// NewDirectory makes the directory of the node whose replica local is.
+func NewDirectory(local *Local, transport messaging.Transport, view coordinator.View) *Directory {
+	return &Directory{local: local, transport: transport, view: view}
+}
+
+// Replica implements coordinator.Replicas.
+func (d *Directory) Replica(node ring.NodeID) coordinator.Replica {
+	if r, ok := d.remotes.Load(node); ok {
+		return r.(*Remote)
+	}
+	if node == d.view.Self() {
+		return d.local
+	}
+	r, _ := d.remotes.LoadOrStore(node, NewRemote(node, d.transport, d.view))
+	return r.(*Remote)
+}

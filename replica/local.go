@@ -1,0 +1,173 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Engine is what Local needs of storage.
+type Engine interface {
+	Apply(mutations []*row.Mutation, durable bool, done func(error))
+	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
+	Truncate(table schema.StorageID) error
+}
+
+// Local is this node's replica.
+type Local struct {
+	engine     Engine
+	view       coordinator.View
+	onTruncate func(schema.StorageID) error
+	pages      sync.Pool // *[]byte
+}
+
+// pageKept is the largest page whose memory is kept for the next read.
+const pageKept = 256 << 10
+
+// NewLocal makes the replica of the engine. onTruncate, which may be nil, is called before a table is
+// truncated: hints for it are void then.
+func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
+	return &Local{
+		engine: engine, view: view, onTruncate: onTruncate,
+		pages: sync.Pool{New: func() any { return new([]byte) }},
+	}
+}
+
+// Apply implements coordinator.Replica.
+func (l *Local) Apply(mutations []*row.Mutation, _ time.Duration, done func(error)) {
+	l.engine.Apply(mutations, l.durable(mutations), func(err error) {
+		if err != nil {
+			err = fromStorage(err)
+		}
+		done(err)
+	})
+}
+
+// durable says whether any of the mutations belongs to a keyspace with durable writes.
+func (l *Local) durable(mutations []*row.Mutation) bool {
+	catalog := l.view.Schema()
+	for _, m := range mutations {
+		table := catalog.TableByStorage(m.Table)
+		if table == nil {
+			return true
+		}
+		if k := catalog.Keyspace(table.Keyspace); k == nil || k.DurableWrites {
+			return true
+		}
+	}
+	return false
+}
+
+// Read implements coordinator.Replica.
+func (l *Local) Read(cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+	b := l.pages.Get().(*[]byte)
+	page, err := l.engine.Read((*b)[:0], cmd)
+	if err != nil {
+		done(nil, fromStorage(err))
+	} else {
+		done(page, nil)
+	}
+	if *b = page; cap(page) <= pageKept {
+		l.pages.Put(b)
+	}
+}
+
+// Digest implements coordinator.Replica.
+func (l *Local) Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.Read(cmd, timeout, func(page []byte, err error) {
+		if err != nil {
+			done(row.Digest{}, err)
+			return
+		}
+		done(row.DigestOf(page), nil)
+	})
+}
+
+// Truncate implements coordinator.Replica.
+func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(error)) {
+	if l.onTruncate != nil {
+		if err := l.onTruncate(table); err != nil {
+			done(err)
+			return
+		}
+	}
+	err := l.engine.Truncate(table)
+	if err != nil {
+		err = fromStorage(err)
+	}
+	done(err)
+}
+
+// admitMutations refuses mutations that are not this node's.
+func (l *Local) admitMutations(mutations []*row.Mutation) error {
+	for _, m := range mutations {
+		if err := l.admit(m.Table, ring.Range{Start: m.Key.Token - 1, End: m.Key.Token}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitRead refuses a command that asks for more than this node holds.
+func (l *Local) admitRead(cmd *row.ReadCommand) error {
+	r := cmd.Range.Tokens
+	if cmd.SinglePartition() {
+		r = ring.Range{Start: cmd.Key.Token - 1, End: cmd.Key.Token}
+	}
+	return l.admit(cmd.Table, r)
+}
+
+// admit refuses what this node does not hold at its own epoch.
+func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
+	table := l.view.Schema().TableByStorage(id)
+	if table == nil {
+		return &coordinator.ReplicaFailure{
+			Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: id}).Error(),
+		}
+	}
+	topology := l.view.Topology()
+	self := l.view.Self()
+	refusal := &coordinator.NotReplica{Epoch: topology.Epoch()}
+	if table.Replication.Class == ring.Local {
+		return refusal // such data is nobody else's business
+	}
+	placement := topology.Placement(table.Replication)
+	if tokens.Start == tokens.End-1 {
+		if !placement.Replicas(tokens.End).Contains(self) {
+			return refusal
+		}
+		return nil
+	}
+	if tokens.Wraps() {
+		return refusal
+	}
+	for _, r := range placement.Ranges(tokens) {
+		if !r.Replicas.Contains(self) {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// fromStorage is what coordinators are told of storage's errors.
+func fromStorage(err error) error {
+	var tombstones *storage.TooManyTombstones
+	var unknown *storage.UnknownTable
+	switch {
+	case errors.Is(err, storage.ErrOverloaded):
+		return &coordinator.Overloaded{What: "bytes that wait for the disk"}
+	case errors.Is(err, storage.ErrDiskFull):
+		return &notApplied{err}
+	case errors.As(err, &tombstones):
+		return &coordinator.ReplicaFailure{Reason: coordinator.FailureTooManyTombstones, Message: err.Error()}
+	case errors.As(err, &unknown):
+		return &coordinator.ReplicaFailure{Reason: coordinator.FailureIncompatibleSchema, Message: err.Error()}
+	}
+	return &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: err.Error()}
+}

@@ -1,0 +1,100 @@
+package replica
+
+import (
+	"errors"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Remote is another node's replica, reached through a messaging.Transport.
+type Remote struct {
+	node      ring.NodeID
+	transport messaging.Transport
+	view      coordinator.View
+}
+
+var _ coordinator.Remote = (*Remote)(nil)
+
+// NewRemote makes the replica of node.
+func NewRemote(node ring.NodeID, transport messaging.Transport, view coordinator.View) *Remote {
+	return &Remote{node: node, transport: transport, view: view}
+}
+
+// AppendMutations implements coordinator.Remote.
+func (r *Remote) AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte {
+	return appendMutations(dst, epoch, mutations)
+}
+
+// ApplyEncoded implements coordinator.Remote.
+func (r *Remote) ApplyEncoded(purpose coordinator.Purpose, request []byte, timeout time.Duration, done func(error)) {
+	verb := messaging.VerbMutation
+	switch purpose {
+	case coordinator.ForReadRepair:
+		verb = messaging.VerbReadRepair
+	case coordinator.ForHint:
+		verb = messaging.VerbHint
+	}
+	r.transport.Request(r.node, verb, request, timeout, func(_ []byte, err error) { done(fromRemote(err)) })
+}
+
+// Apply implements coordinator.Replica.
+func (r *Remote) Apply(mutations []*row.Mutation, timeout time.Duration, done func(error)) {
+	r.ApplyEncoded(coordinator.ForWrite, appendMutations(nil, r.epoch(), mutations), timeout, done)
+}
+
+func (r *Remote) epoch() uint64 { return r.view.Topology().Epoch() }
+
+// AppendRead implements coordinator.Remote.
+func (r *Remote) AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte {
+	return appendRead(dst, epoch, cmd)
+}
+
+// ReadEncoded implements coordinator.Remote.
+func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, done func(page []byte, err error)) {
+	r.transport.Request(r.node, messaging.VerbRead, request, timeout, func(page []byte, err error) {
+		if err != nil {
+			done(nil, fromRemote(err))
+			return
+		}
+		done(page, nil)
+	})
+}
+
+// DigestEncoded implements coordinator.Remote.
+func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, done func(row.Digest, error)) {
+	r.transport.Request(r.node, messaging.VerbDigest, request, timeout, func(payload []byte, err error) {
+		var d row.Digest
+		switch {
+		case err != nil:
+			err = fromRemote(err)
+		case len(payload) != len(d):
+			err = errBadDigest
+		default:
+			copy(d[:], payload)
+		}
+		done(d, err)
+	})
+}
+
+var errBadDigest = errors.New("replica: a digest of the wrong length")
+
+// Read implements coordinator.Replica.
+func (r *Remote) Read(cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	r.ReadEncoded(appendRead(nil, r.epoch(), cmd), timeout, done)
+}
+
+// Digest implements coordinator.Replica.
+func (r *Remote) Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	r.DigestEncoded(appendRead(nil, r.epoch(), cmd), timeout, done)
+}
+
+// Truncate implements coordinator.Replica.
+func (r *Remote) Truncate(table schema.StorageID, timeout time.Duration, done func(error)) {
+	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, r.epoch(), table), timeout,
+		func(_ []byte, err error) { done(fromRemote(err)) })
+}

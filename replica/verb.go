@@ -1,0 +1,130 @@
+package replica
+
+import (
+	"errors"
+	"strconv"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Requests between nodes; epoch is that of the topology the sender planned with.
+//
+//	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
+//	VerbRead                                 epoch, row.AppendReadCommand       reply: page
+//	VerbDigest                               the same                           reply: 16 bytes
+//	VerbTruncate                             epoch, table                       reply: empty
+
+func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte {
+	dst = wire.AppendUvarint(dst, epoch)
+	dst = wire.AppendUvarint(dst, uint64(len(mutations)))
+	for _, m := range mutations {
+		dst = row.AppendMutation(dst, m)
+	}
+	return dst
+}
+
+// decodeMutations is the inverse of appendMutations; the mutations point into payload.
+func decodeMutations(payload []byte, into []*row.Mutation) ([]*row.Mutation, error) {
+	c := wire.NewCursor(payload)
+	c.Uvarint() // the sender's epoch
+	// The least mutation: table, token, a key of no bytes, no entries.
+	const sizeMin = 1 + 8 + 1 + 1
+	n := c.Count(sizeMin)
+	for i := 0; i < n && c.Err() == nil; i++ {
+		if i == len(into) {
+			into = append(into, new(row.Mutation))
+		}
+		row.ConsumeMutation(&c, into[i])
+	}
+	return into[:min(n, len(into))], c.Finish()
+}
+
+func appendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte {
+	return row.AppendReadCommand(wire.AppendUvarint(dst, epoch), cmd)
+}
+
+// decodeRead is the inverse of appendRead; the command points into payload.
+func decodeRead(payload []byte, cmd *row.ReadCommand) error {
+	c := wire.NewCursor(payload)
+	c.Uvarint() // the sender's epoch
+	row.ConsumeReadCommand(&c, cmd)
+	return c.Finish()
+}
+
+func appendTruncate(dst []byte, epoch uint64, table schema.StorageID) []byte {
+	return wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(table))
+}
+
+func decodeTruncate(payload []byte) (schema.StorageID, error) {
+	c := wire.NewCursor(payload)
+	c.Uvarint() // the sender's epoch
+	table := schema.StorageID(c.Uvarint())
+	return table, c.Finish()
+}
+
+// The codes of a messaging.RemoteError: what kind of failure the message describes.
+const (
+	codeFailure    = 0 // plus the coordinator.FailureReason, up to codeNotReplica
+	codeNotReplica = 200
+	codeNotApplied = 201
+	codeOverloaded = messaging.CodeOverloaded
+)
+
+// toRemote makes err fit for a reply.
+func toRemote(err error) error {
+	if err == nil {
+		return nil
+	}
+	var refusal *coordinator.NotReplica
+	var overloaded *coordinator.Overloaded
+	var failure *coordinator.ReplicaFailure
+	switch {
+	case errors.As(err, &refusal):
+		return &messaging.RemoteError{Code: codeNotReplica, Message: strconv.FormatUint(refusal.Epoch, 10)}
+	case errors.As(err, &overloaded):
+		return &messaging.RemoteError{Code: codeOverloaded, Message: overloaded.What}
+	case errors.Is(err, coordinator.ErrNotSent):
+		return &messaging.RemoteError{Code: codeNotApplied, Message: err.Error()}
+	case errors.As(err, &failure) && failure.Reason < codeNotReplica:
+		return &messaging.RemoteError{Code: codeFailure + uint8(failure.Reason), Message: failure.Message}
+	}
+	return &messaging.RemoteError{Code: codeFailure, Message: err.Error()}
+}
+
+// fromRemote is the coordinator's error for a request's outcome.
+func fromRemote(err error) error {
+	var remote *messaging.RemoteError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &remote):
+		switch remote.Code {
+		case codeNotReplica:
+			epoch, _ := strconv.ParseUint(remote.Message, 10, 64)
+			return &coordinator.NotReplica{Epoch: epoch}
+		case codeOverloaded:
+			return &coordinator.Overloaded{What: remote.Message}
+		case codeNotApplied:
+			return &notApplied{errors.New(remote.Message)}
+		}
+		return &coordinator.ReplicaFailure{Reason: coordinator.FailureReason(remote.Code), Message: remote.Message}
+	case errors.Is(err, messaging.ErrUnreachable), errors.Is(err, messaging.ErrOverloaded):
+		return &notApplied{err}
+	case errors.Is(err, messaging.ErrTimeout):
+		return coordinator.ErrNoReply
+	}
+	return err
+}
+
+// notApplied is a failure after which certainly nothing was done.
+type notApplied struct{ error }
+
+// Is makes it a coordinator.ErrNotSent.
+func (e *notApplied) Is(target error) bool { return target == coordinator.ErrNotSent }
+
+// Unwrap is what failed.
+func (e *notApplied) Unwrap() error { return e.error }
