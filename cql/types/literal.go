@@ -72,11 +72,15 @@ func (k LiteralKind) Assigns(t *Type) bool {
 	return false
 }
 
-// Preferred is the type a constant has when nothing around it says which: SELECT (int) and alike
-// aside, an integer is the first of int, bigint, varint that holds it, a float double, or decimal
-// when a double does not.
+// Preferred is the type a constant has when nothing around it says which: ascii before text, the
+// first of int, bigint and varint that holds the number, and double, or decimal when that is more
+// exact.
 func (k LiteralKind) Preferred(text string) *Type {
 	switch k {
+	case StringLiteral:
+		if _, err := Native(Ascii).FromText(text); err == nil {
+			return Native(Ascii)
+		}
 	case IntegerLiteral:
 		if _, err := strconv.ParseInt(text, 10, 32); err == nil {
 			return Native(Int)
@@ -86,10 +90,7 @@ func (k LiteralKind) Preferred(text string) *Type {
 		}
 		return Native(Varint)
 	case FloatLiteral:
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
-			return Native(Decimal)
-		}
-		return Native(Double)
+		return preferredFloat(text)
 	case UUIDLiteral:
 		if len(text) > 14 && text[14] == '1' {
 			return Native(Timeuuid)
@@ -103,6 +104,22 @@ func (k LiteralKind) Preferred(text string) *Type {
 		return Native(Duration)
 	}
 	return Native(Text)
+}
+
+func preferredFloat(text string) *Type {
+	exact, err := decimalFromText(text)
+	if err != nil {
+		return Native(Double) // NaN, Infinity
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return Native(Decimal)
+	}
+	nearest, err := decimalFromText(string(appendFloatText(nil, f, 64)))
+	if err != nil || Native(Decimal).Compare(exact, nearest) != 0 {
+		return Native(Decimal)
+	}
+	return Native(Double)
 }
 
 // ConstantError says that a kind of constant does not go with a type. Its Message needs the name of
