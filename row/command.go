@@ -17,6 +17,20 @@ func AllRows() Slice { return Slice{} }
 // SliceOf is exactly the rows that begin with the clustering prefix p.
 func SliceOf(p []byte) Slice { return Slice{Start: p, End: After(p)} }
 
+// ExactRow is the one row of the clustering c, which has all components: no clustering lies between
+// c and c·00. Storage finds it without a scan.
+func ExactRow(c []byte) Slice {
+	end := make([]byte, len(c)+1)
+	copy(end, c)
+	return Slice{Start: end[:len(c):len(c)], End: end}
+}
+
+// Exact says whether s is an ExactRow.
+func (s Slice) Exact() bool {
+	n := len(s.Start)
+	return len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start)
+}
+
 // After is the bound behind every clustering that begins with p.
 func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 

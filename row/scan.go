@@ -1,0 +1,182 @@
+package row
+
+import (
+	"encoding/binary"
+	"math"
+
+	"cqld/internal/wire"
+)
+
+// Summary is what a reader must know of an encoded row to decide whether it can pass it on as it
+// is.
+type Summary struct {
+	// Live: it exists for a reader at the time asked for.
+	Live bool
+	// Deletes: it has a deletion of its own, or of a multi-cell column, that may shadow its cells.
+	Deletes bool
+	// Empty: it says nothing at all.
+	Empty bool
+	// Tombstones counts its deletions and the cells that are deleted or have expired.
+	Tombstones int
+	// TimestampMin is the least timestamp (µs) in it; an older deletion shadows nothing of it.
+	TimestampMin int64
+	// LocalTimeMin is the least time (seconds) at which something in it was deleted or will expire;
+	// a gcBefore up to it purges nothing. MaxInt64 when nothing is or will.
+	LocalTimeMin int64
+}
+
+// Summarize scans an encoded row without decoding it. now is in seconds.
+func Summarize(b []byte, now int64) (Summary, error) {
+	s := scanner{b: b, now: now}
+	s.sum = Summary{TimestampMin: math.MaxInt64, LocalTimeMin: math.MaxInt64, Empty: len(b) == 1 && b[0] == 0}
+	if !s.head() {
+		return s.sum, wire.ErrMalformed
+	}
+	for s.at < len(s.b) {
+		if !s.cell() {
+			return s.sum, wire.ErrMalformed
+		}
+	}
+	return s.sum, nil
+}
+
+// scanner walks an encoded row; its methods say false at malformed bytes.
+type scanner struct {
+	b         []byte
+	at        int
+	now       int64
+	localTime int64 // of the expiring cell or liveness before
+	sum       Summary
+}
+
+func (s *scanner) head() bool {
+	if len(s.b) == 0 || s.b[0]&^flagsKnown != 0 {
+		return false
+	}
+	flags := s.b[0]
+	s.at = 1
+	if flags&flagLiveness != 0 {
+		if !s.timestamp() {
+			return false
+		}
+		live := true
+		if flags&flagLivenessTTL != 0 {
+			if !s.expiry() {
+				return false
+			}
+			live = s.dies(s.localTime)
+		}
+		s.sum.Live = live
+	}
+	if flags&flagDeletion != 0 && !s.deletion() {
+		return false
+	}
+	if flags&flagComplex == 0 {
+		return true
+	}
+	n, ok := s.uvarint()
+	for ; ok && n > 0; n-- {
+		if _, ok = s.uvarint(); ok {
+			ok = s.deletion()
+		}
+	}
+	return ok
+}
+
+func (s *scanner) cell() bool {
+	flags := s.b[s.at]
+	s.at++
+	if flags&^cellFlagsKnown != 0 {
+		return false
+	}
+	if _, ok := s.uvarint(); !ok {
+		return false
+	}
+	if flags&cellTimestamp != 0 && !s.timestamp() {
+		return false
+	}
+	live := true
+	switch {
+	case flags&cellTombstone != 0:
+		deleted, ok := s.varint()
+		if !ok {
+			return false
+		}
+		s.sum.Tombstones++
+		s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, deleted)
+		live = false
+	case flags&cellExpiring != 0:
+		if flags&cellExpiry != 0 && !s.expiry() {
+			return false
+		}
+		live = s.dies(s.localTime)
+	}
+	s.sum.Live = s.sum.Live || live
+	if flags&cellPath != 0 && !s.skip() {
+		return false
+	}
+	return flags&cellEmpty != 0 || s.skip()
+}
+
+// dies notes something that will expire, or has, and says whether it lives still.
+func (s *scanner) dies(localTime int64) bool {
+	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
+	if localTime > s.now {
+		return true
+	}
+	s.sum.Tombstones++
+	return false
+}
+
+func (s *scanner) deletion() bool {
+	if !s.timestamp() {
+		return false
+	}
+	localTime, ok := s.varint()
+	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
+	s.sum.Deletes = true
+	s.sum.Tombstones++
+	return ok
+}
+
+func (s *scanner) expiry() bool {
+	_, ok := s.uvarint()
+	if ok {
+		s.localTime, ok = s.varint()
+	}
+	return ok
+}
+
+func (s *scanner) timestamp() bool {
+	if len(s.b)-s.at < 8 {
+		return false
+	}
+	s.sum.TimestampMin = min(s.sum.TimestampMin, int64(binary.BigEndian.Uint64(s.b[s.at:])))
+	s.at += 8
+	return true
+}
+
+func (s *scanner) uvarint() (uint64, bool) {
+	if s.at < len(s.b) && s.b[s.at] < 0x80 {
+		s.at++
+		return uint64(s.b[s.at-1]), true
+	}
+	v, n := binary.Uvarint(s.b[s.at:])
+	s.at += max(n, 0)
+	return v, n > 0
+}
+
+func (s *scanner) varint() (int64, bool) {
+	v, n := binary.Varint(s.b[s.at:])
+	s.at += max(n, 0)
+	return v, n > 0
+}
+
+func (s *scanner) skip() bool {
+	n, ok := s.uvarint()
+	if !ok || n > uint64(len(s.b)-s.at) {
+		return false
+	}
+	s.at += int(n)
+	return true
+}

@@ -1,0 +1,332 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Apply makes mutations part of the data, all of them or, after a crash, none. It returns at once and
+// calls done once: with nil when they are committed and, if durable, as safe as the mode of the
+// engine makes them. ErrDiskFull, ErrOverloaded, ErrInvalid and *UnknownTable mean that nothing was
+// applied. The mutations have been copied when Apply returns. done may be called before Apply
+// returns, must not block, and may call Apply.
+func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+	if err := e.failedErr(); err != nil {
+		done(err)
+		return
+	}
+	if e.disk.full.Load() {
+		e.counters.refused.Add(1)
+		done(ErrDiskFull)
+		return
+	}
+	size := 0
+	for _, m := range ms {
+		n, err := checkMutation(m)
+		if err != nil {
+			done(fmt.Errorf("%w mutation of table %d: %w", ErrInvalid, m.Table, err))
+			return
+		}
+		size += n
+	}
+	e.counters.writes.Add(int64(len(ms)))
+	durable = durable && e.waitsForDisk(ms)
+	if e.opts.Inline {
+		e.applyInline(ms, durable, done)
+		return
+	}
+	if err := e.enqueue(ms, size, durable, done); err != nil {
+		done(err)
+	}
+}
+
+// waitsForDisk says whether a durable write of ms waits for an fsync.
+func (e *Engine) waitsForDisk(ms []*row.Mutation) bool {
+	switch e.opts.Sync {
+	case SyncBatch:
+		return true
+	case SyncPeriodic:
+		for _, m := range ms {
+			if e.opts.Table(m.Table).AlwaysSync {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enqueue adds mutations to the group that is committed next.
+func (e *Engine) enqueue(ms []*row.Mutation, size int, durable bool, done func(error)) error {
+	q := &e.queue
+	q.Lock()
+	defer q.Unlock()
+	if q.closing {
+		return ErrStopped
+	}
+	if q.bytes+size > pendingBytesMax && q.bytes > 0 {
+		e.counters.refused.Add(1)
+		return ErrOverloaded
+	}
+	if err := e.dropped(ms); err != nil {
+		return err
+	}
+	g := e.filling(size)
+	for _, m := range ms {
+		g.add(m, &e.headers)
+	}
+	q.bytes += size
+	g.bytes += size
+	if durable {
+		g.sync = true
+		g.synced = append(g.synced, done)
+	} else {
+		g.early = append(g.early, done)
+	}
+	q.wake.Signal()
+	return nil
+}
+
+// dropped is the error of mutations of a dropped table. The queue is locked.
+func (e *Engine) dropped(ms []*row.Mutation) error {
+	if len(e.queue.dropped) == 0 {
+		return nil
+	}
+	for _, m := range ms {
+		if e.queue.dropped[m.Table] {
+			return &UnknownTable{m.Table}
+		}
+	}
+	return nil
+}
+
+// filling is the group to which size bytes can be added. The queue is locked.
+func (e *Engine) filling(size int) *group {
+	q := &e.queue
+	if n := len(q.groups); n > 0 && (q.groups[n-1].batch.Len()+size <= groupBytesMax) {
+		return q.groups[n-1]
+	}
+	g := e.newGroup()
+	q.groups = append(q.groups, g)
+	return g
+}
+
+// newGroup takes an empty group. The queue, or inline, is locked.
+func (e *Engine) newGroup() *group {
+	q := &e.queue
+	g := new(group)
+	if n := len(q.spare); n > 0 {
+		g, q.spare = q.spare[n-1], q.spare[:n-1]
+	}
+	g.batch = e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(256 << 10))
+	return g
+}
+
+// commitLoop is the committer: while one group waits for its fsync, the next one fills.
+func (e *Engine) commitLoop() {
+	q := &e.queue
+	q.Lock()
+	defer q.Unlock()
+	for {
+		for len(q.groups) == 0 && !q.closing && !q.syncDue {
+			q.wake.Wait()
+		}
+		if len(q.groups) == 0 && !q.syncDue {
+			return
+		}
+		var g *group
+		if len(q.groups) > 0 {
+			g = q.groups[0]
+			q.groups = slices.Delete(q.groups, 0, 1)
+		}
+		syncDue := q.syncDue
+		q.syncDue = false
+		q.Unlock()
+		if g != nil {
+			e.commit(g)
+		}
+		if syncDue {
+			e.syncLog()
+		}
+		q.Lock()
+		if g != nil {
+			q.bytes -= g.bytes
+			g.reset()
+			q.spare = append(q.spare, g)
+		}
+	}
+}
+
+// applyInline commits in the caller's goroutine.
+func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error)) {
+	e.queue.Lock()
+	err := e.dropped(ms)
+	var g *group
+	if err == nil {
+		g = e.newGroup()
+		for _, m := range ms {
+			g.add(m, &e.headers)
+		}
+		g.sync = durable
+		g.synced = append(g.synced, done)
+	}
+	e.queue.Unlock()
+	if err != nil {
+		done(err)
+		return
+	}
+	e.inline.Lock()
+	result := e.commitBatch(g)
+	e.inline.Unlock()
+	done(result)
+	e.queue.Lock()
+	g.reset()
+	e.queue.spare = append(e.queue.spare, g)
+	e.queue.Unlock()
+}
+
+// commit commits a group and tells everyone.
+func (e *Engine) commit(g *group) {
+	if len(g.early) == 0 {
+		tell(g.synced, e.commitBatch(g))
+		return
+	}
+	if err := e.publish(g); err != nil {
+		tell(g.early, err)
+		tell(g.synced, err)
+		return
+	}
+	tell(g.early, nil)
+	tell(g.synced, e.await(g))
+}
+
+// commitBatch makes the group's batch visible and, if wanted, waits until it is on disk.
+func (e *Engine) commitBatch(g *group) error {
+	if err := e.publish(g); err != nil {
+		return err
+	}
+	return e.await(g)
+}
+
+// publish makes the group's batch visible, under the latches of its partitions.
+//
+// Pebble panics when its log takes no more, with its locks held. The engine has then failed and is
+// never used again, so it is enough that the panic goes no further.
+func (e *Engine) publish(g *group) (err error) {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	e.latches.rLock(g.stripes)
+	defer e.latches.rUnlock(g.stripes)
+	defer func() {
+		if p := recover(); p != nil {
+			e.fail(fmt.Errorf("commit: %v", p))
+			err = e.failedErr()
+		}
+	}()
+	e.watched.note(g.tokens)
+	if g.sync {
+		err = e.db.ApplyNoSyncWait(g.batch, pebble.Sync)
+	} else {
+		err = e.db.Apply(g.batch, pebble.NoSync)
+	}
+	if err != nil {
+		return e.failure(err)
+	}
+	e.headers.persisted(g.headers)
+	return e.failedErr()
+}
+
+// await waits until the group is on disk, if someone wants that, and gives its batch back.
+func (e *Engine) await(g *group) error {
+	if g.sync {
+		if err := g.batch.SyncWait(); err != nil {
+			e.fail(fmt.Errorf("fsync of the log: %w", err))
+		}
+		e.counters.syncs.Add(1)
+	}
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	return e.failure(g.batch.Close())
+}
+
+// armPeriodic asks for an fsync after SyncPeriod, and again after each.
+func (e *Engine) armPeriodic() {
+	q := &e.queue
+	q.Lock()
+	defer q.Unlock()
+	if q.closing {
+		return
+	}
+	q.periodic = e.opts.Clock.After(e.opts.SyncPeriod, func() {
+		q.Lock()
+		q.syncDue = true
+		q.wake.Signal()
+		q.Unlock()
+		e.armPeriodic()
+	})
+}
+
+// syncLog brings what was committed without waiting to the disk.
+func (e *Engine) syncLog() {
+	if e.failedErr() != nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			e.fail(fmt.Errorf("commit: %v", p))
+		}
+	}()
+	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+		e.fail(fmt.Errorf("fsync of the log: %w", err))
+	}
+}
+
+// Truncate removes all data of a table that was applied before.
+func (e *Engine) Truncate(id schema.StorageID) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	// The sweeper must not apply a deletion that is gone, and no fold write back what it read before.
+	e.sweeper.mu.Lock()
+	defer e.sweeper.mu.Unlock()
+	e.sweeper.restart()
+	e.latches.lock(allStripes)
+	defer e.latches.unlock(allStripes)
+	if err := e.db.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), pebble.Sync); err != nil {
+		return e.failure(err)
+	}
+	return e.failedErr()
+}
+
+// DropTable removes a table for ever: later writes to it get *UnknownTable.
+func (e *Engine) DropTable(id schema.StorageID) error {
+	e.queue.Lock()
+	if e.queue.dropped == nil {
+		e.queue.dropped = map[schema.StorageID]bool{}
+	}
+	e.queue.dropped[id] = true
+	e.queue.Unlock()
+	// What was queued before is committed before the truncation.
+	if err := e.drain(); err != nil {
+		return err
+	}
+	return e.Truncate(id)
+}
+
+// drain waits until everything queued so far is committed.
+func (e *Engine) drain() error {
+	if e.opts.Inline {
+		return nil
+	}
+	committed := make(chan error, 1)
+	if err := e.enqueue(nil, 0, false, func(err error) { committed <- err }); err != nil {
+		return err
+	}
+	return <-committed
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const ballastFile = "CQLD_BALLAST"
+
+// freeBytesEnough is free space with which writes go on even if it is a small part of a large disk.
+const freeBytesEnough = 8 << 30
+
+// diskState is how full the disk is. A full disk makes Pebble retry flushes for ever while its
+// writers hang, so writes are refused before, and there is a ballast to drop when it is too late.
+type diskState struct {
+	full    atomic.Bool
+	mu      sync.Mutex
+	ballast bool // the file is there
+}
+
+// watchedFS is the file system Pebble gets: when it is full, the ballast goes and the operation is
+// tried again.
+func (e *Engine) watchedFS() vfs.FS {
+	return vfs.OnDiskFull(e.opts.FS, func() {
+		e.disk.full.Store(true)
+		e.opts.Logger.Error("storage: the disk is full", "dir", e.opts.Dir)
+		e.disk.mu.Lock()
+		defer e.disk.mu.Unlock()
+		if !e.disk.ballast {
+			return
+		}
+		e.disk.ballast = false
+		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
+			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
+		}
+	})
+}
+
+func (e *Engine) ballastPath() string { return e.opts.FS.PathJoin(e.opts.Dir, ballastFile) }
+
+// openBallast makes the ballast, if it is wanted and there is space for it.
+func (e *Engine) openBallast() {
+	if e.opts.BallastBytes <= 0 {
+		return
+	}
+	if free, total := e.opts.FreeSpace(); total > 0 && free < 4*e.opts.BallastBytes {
+		return
+	}
+	e.disk.mu.Lock()
+	defer e.disk.mu.Unlock()
+	if e.disk.ballast {
+		return
+	}
+	if info, err := e.opts.FS.Stat(e.ballastPath()); err == nil && info.Size() == e.opts.BallastBytes {
+		e.disk.ballast = true
+		return
+	}
+	if err := e.writeBallast(); err != nil {
+		e.opts.Logger.Warn("storage: no ballast", "error", err)
+		_ = e.opts.FS.Remove(e.ballastPath())
+		return
+	}
+	e.disk.ballast = true
+}
+
+func (e *Engine) writeBallast() error {
+	f, err := e.opts.FS.Create(e.ballastPath(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	err = f.Preallocate(0, e.opts.BallastBytes)
+	if err == nil {
+		// Where the file system cannot preallocate, the file has no size yet: write it.
+		info, statErr := f.Stat()
+		err = statErr
+		zeros := make([]byte, 1<<20)
+		for size := int64(0); err == nil && info.Size() < e.opts.BallastBytes && size < e.opts.BallastBytes; {
+			n := min(int64(len(zeros)), e.opts.BallastBytes-size)
+			_, err = f.Write(zeros[:n])
+			size += n
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// checkSpace looks at the free space and decides whether writes are taken.
+func (e *Engine) checkSpace() {
+	free, total := e.opts.FreeSpace()
+	if total <= 0 { // unknown: after a real ENOSPC, try again
+		e.disk.full.Store(false)
+		return
+	}
+	threshold := freeSpaceMin
+	if e.disk.full.Load() {
+		threshold = freeSpaceResume
+	}
+	full := float64(free) < threshold*float64(total) && free < freeBytesEnough
+	if was := e.disk.full.Swap(full); was != full {
+		e.opts.Logger.Warn("storage: disk space", "writes refused", full, "free", free, "total", total)
+	}
+	if !full {
+		e.openBallast()
+	}
+}
+
+// watchSpace looks at the free space as long as the engine is open.
+func (e *Engine) watchSpace() {
+	for e.pause(freeSpaceEvery) {
+		e.checkSpace()
+	}
+}

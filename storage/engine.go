@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"cqld/internal/env"
+	"cqld/schema"
+)
+
+// Engine is one node's storage. All methods may be called from several goroutines at once, except
+// Close, which comes last.
+type Engine struct {
+	opts Options
+	db   *pebble.DB
+
+	latches latches
+	headers headerFlags
+	readers sync.Pool // *reader
+	watched watch
+
+	// What waits for the committer.
+	queue struct {
+		sync.Mutex
+		wake     *sync.Cond
+		groups   []*group // the last one is being filled
+		spare    []*group
+		bytes    int
+		syncDue  bool
+		closing  bool
+		dropped  map[schema.StorageID]bool
+		periodic env.Timer
+	}
+	// inline serializes commits of an engine without a committer.
+	inline sync.Mutex
+
+	hot  hotRows
+	disk diskState
+
+	sweeper sweeper
+
+	failed     atomic.Pointer[error]
+	stalls     atomic.Int64
+	counters   counters
+	quarantine struct {
+		sync.Mutex
+		found []CorruptionInfo
+	}
+	// owned counts the goroutines that Close waits for; stop ends their waits.
+	owned sync.WaitGroup
+	stop  chan struct{}
+}
+
+// Open opens the storage in a directory, which it makes when it is not there.
+func Open(o Options) (*Engine, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFormat(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: o, stop: make(chan struct{})}
+	e.readers.New = func() any { return new(reader) }
+	e.queue.wake = sync.NewCond(&e.queue.Mutex)
+	e.openBallast()
+	cache := pebble.NewCache(o.CacheBytes)
+	defer cache.Unref()
+	e.db, err = pebble.Open(o.Dir, e.pebbleOptions(cache))
+	if err == nil {
+		err = e.failedErr()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, e.failure(err))
+	}
+	if err := e.loadHeaderFlags(); err != nil {
+		return nil, errors.Join(err, e.db.Close())
+	}
+	e.checkSpace()
+	e.start()
+	return e, nil
+}
+
+// pebbleOptions says what measurements.md §1 found. The format major version is pinned: a newer
+// Pebble must not change the disk by itself (FormatVersion).
+func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          e.watchedFS(),
+		Cache:                       cache,
+		Logger:                      pebbleLog{e},
+		EventListener:               e.listener(),
+		Merger:                      newMerger(e.hot.add),
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		MemTableSize:                uint64(e.opts.MemTableBytes),
+		MemTableStopWritesThreshold: memTablesMax,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       40,
+		FlushSplitBytes:             2 << 20,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                1000,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+	}
+	for i := range o.Levels {
+		o.Levels[i].BlockSize = 16 << 10
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+	return o
+}
+
+// start starts the goroutines of an engine that has any.
+func (e *Engine) start() {
+	if e.opts.Inline {
+		return
+	}
+	e.owned.Go(e.commitLoop)
+	e.owned.Go(e.watchSpace)
+	e.owned.Go(e.sweepLoop)
+	if e.opts.Sync == SyncPeriodic {
+		e.armPeriodic()
+	}
+}
+
+// Close commits what was applied and closes the database. An engine that failed is only let go of:
+// its locks may be held for ever.
+func (e *Engine) Close() error {
+	close(e.stop)
+	e.queue.Lock()
+	e.queue.closing = true
+	if e.queue.periodic != nil {
+		e.queue.periodic.Stop()
+	}
+	e.queue.wake.Broadcast()
+	e.queue.Unlock()
+	e.owned.Wait()
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if err := e.db.Close(); err != nil {
+		return e.failure(err)
+	}
+	return e.failedErr()
+}
+
+// Flush writes the memtables to disk. Do not call it on a timer: it makes the next ones small.
+func (e *Engine) Flush() error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	return e.failure(e.db.Flush())
+}
+
+// Checkpoint makes a copy of the database in dir, which must not be there: a snapshot. Files are
+// linked where the file system can.
+func (e *Engine) Checkpoint(dir string) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return e.failure(err)
+	}
+	return checkFormat(e.opts.FS, dir)
+}

@@ -1,0 +1,91 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// pebbleLog is Pebble's logger. Its Fatalf returns, where Pebble's own ends the process: the node
+// decides how it stops, and until then nothing is acknowledged (Engine.failed).
+type pebbleLog struct{ e *Engine }
+
+func (l pebbleLog) Infof(format string, args ...any) {
+	l.e.opts.Logger.Debug("pebble: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.e.opts.Logger.Error("pebble: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.e.fail(fmt.Errorf(format, args...))
+}
+
+// fail stops the engine for good: the first call tells the node.
+func (e *Engine) fail(err error) {
+	err = fmt.Errorf("%w: %w", ErrStopped, err)
+	if !e.failed.CompareAndSwap(nil, &err) {
+		return
+	}
+	e.opts.Logger.Error("storage failed, the node must stop", "error", err)
+	e.opts.OnFatal(err)
+}
+
+// failedErr is why the engine stopped, or nil.
+func (e *Engine) failedErr() error {
+	if p := e.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// listener is what Pebble tells us of.
+func (e *Engine) listener() *pebble.EventListener {
+	l := &pebble.EventListener{
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			e.corrupted(CorruptionInfo{
+				Path:  info.Path,
+				Start: slices.Clone(info.Bounds.Start),
+				End:   slices.Clone(info.Bounds.End.Key),
+				Err:   info.Details,
+			})
+		},
+		BackgroundError: func(err error) {
+			if !errors.Is(err, pebble.ErrClosed) {
+				e.opts.Logger.Error("storage: background work failed", "error", err)
+			}
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			e.stalls.Add(1)
+			e.opts.Logger.Warn("storage: writes wait for the disk", "reason", info.Reason)
+		},
+	}
+	l.EnsureDefaults(pebbleLog{e})
+	return l
+}
+
+// corrupted puts the file on the list of what must be repaired, once, and tells the node.
+func (e *Engine) corrupted(info CorruptionInfo) {
+	e.quarantine.Lock()
+	known := slices.ContainsFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+	if !known && len(e.quarantine.found) < quarantineMax {
+		e.quarantine.found = append(e.quarantine.found, info)
+	}
+	e.quarantine.Unlock()
+	if known {
+		return
+	}
+	e.opts.Logger.Error("storage: corrupt data", "file", info.Path, "error", info.Err)
+	e.opts.OnCorruption(info)
+}
+
+// Corruptions are the corrupt files found since the engine was opened.
+func (e *Engine) Corruptions() []CorruptionInfo {
+	e.quarantine.Lock()
+	defer e.quarantine.Unlock()
+	return slices.Clone(e.quarantine.found)
+}

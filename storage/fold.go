@@ -1,0 +1,111 @@
+package storage
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// hotRows are keys whose merge had many operands: in the memtable every operand costs every reader.
+// The read that met them folds them when it is done.
+type hotRows struct {
+	count atomic.Int32
+	mu    sync.Mutex
+	keys  map[string]bool // true while being folded
+}
+
+// add is called by the merger, from reads and from compactions. A compaction folds by itself; that
+// its keys are folded once more costs little and cannot be told apart here.
+func (h *hotRows) add(key []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.keys[string(key)]; known || len(h.keys) >= foldQueueMax {
+		return
+	}
+	if h.keys == nil {
+		h.keys = map[string]bool{}
+	}
+	h.keys[string(key)] = false
+	h.count.Add(1)
+}
+
+// take is a key nobody folds yet.
+func (h *hotRows) take() (key string, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, folding := range h.keys {
+		if !folding {
+			h.keys[k] = true
+			h.count.Add(-1)
+			return k, true
+		}
+	}
+	return "", false
+}
+
+func (h *hotRows) forget(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.keys, key)
+}
+
+// foldHot folds the rows that reads found to be hot.
+func (e *Engine) foldHot() {
+	for e.hot.count.Load() > 0 {
+		key, ok := e.hot.take()
+		if !ok {
+			return
+		}
+		if err := e.fold([]byte(key)); err != nil {
+			e.opts.Logger.Warn("storage: fold of a hot row failed", "error", err)
+		}
+		e.hot.forget(key)
+	}
+}
+
+// fold replaces the operands of one key by their merge.
+func (e *Engine) fold(key []byte) error {
+	_, k, _, err := parseKey(key)
+	if err != nil || e.failedErr() != nil || e.disk.full.Load() {
+		return err
+	}
+	stripe := stripeOf(k.Token)
+	e.latches.lock(stripe)
+	defer e.latches.unlock(stripe)
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0)})
+	if err != nil {
+		return e.failure(err)
+	}
+	if iter.SeekPrefixGE(key) {
+		value, valueErr := iter.ValueAndErr()
+		if err = valueErr; err == nil {
+			err = e.overwrite(func(b *pebble.Batch) error { return b.Set(key, value, nil) })
+			e.counters.folds.Add(1)
+		}
+	}
+	return e.failure(errors.Join(err, iter.Error(), iter.Close()))
+}
+
+// overwrite commits Sets and Deletes without waiting for the disk: what they replace is in the log
+// before them. The latch of their partition is held.
+func (e *Engine) overwrite(fill func(*pebble.Batch) error) (err error) {
+	defer func() { // see publish
+		if p := recover(); p != nil {
+			e.fail(errors.New("commit: the log takes no more"))
+			err = e.failedErr()
+		}
+	}()
+	batch := e.db.NewBatch()
+	if err := fill(batch); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	if err := e.db.Apply(batch, pebble.NoSync); err != nil {
+		return err
+	}
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	return batch.Close()
+}

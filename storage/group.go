@@ -1,0 +1,76 @@
+package storage
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// group is the mutations that are committed together: one batch, one fsync.
+type group struct {
+	batch   *pebble.Batch
+	bytes   int // as counted in the queue
+	stripes uint64
+	tokens  []ring.Token
+	headers []schema.StorageID // tables whose header flag the batch sets
+	sync    bool               // someone waits for the disk
+	early   []func(error)      // to be told when it is committed
+	synced  []func(error)      // to be told when it is on disk
+}
+
+func (g *group) reset() {
+	*g = group{tokens: g.tokens[:0], headers: g.headers[:0], early: clearFuncs(g.early), synced: clearFuncs(g.synced)}
+}
+
+func clearFuncs(fs []func(error)) []func(error) {
+	clear(fs)
+	return fs[:0]
+}
+
+// tell gives every caller of fs the outcome.
+func tell(fs []func(error), err error) {
+	for _, f := range fs {
+		f(err)
+	}
+}
+
+// checkMutation says why m cannot be applied, or how many bytes its operations take.
+func checkMutation(m *row.Mutation) (size int, err error) {
+	if len(m.Key.Bytes) > keyBytesMax {
+		return 0, ErrInvalid
+	}
+	var e row.Entry
+	entries := m.Entries()
+	for entries.Next(&e) {
+		size += fixedSize + len(m.Key.Bytes) + suffixSize(&e) + len(e.Value) + 16
+	}
+	return size, entries.Err()
+}
+
+// add copies the operations of m, which was checked, into the batch.
+func (g *group) add(m *row.Mutation, flags *headerFlags) {
+	stripe := stripeOf(m.Key.Token)
+	g.stripes |= stripe
+	g.tokens = append(g.tokens, m.Key.Token)
+	var entry row.Entry
+	partition := fixedSize + len(m.Key.Bytes)
+	for entries := m.Entries(); entries.Next(&entry); {
+		if entry.Kind == row.KindHeader && flags.raise(m.Table) {
+			g.headers = append(g.headers, m.Table)
+			g.set(headerFlagKey(m.Table), nil)
+		}
+		op := g.batch.MergeDeferred(partition+suffixSize(&entry), len(entry.Value))
+		key := appendPartition(op.Key[:0], m.Table, m.Key)
+		appendSuffix(key, entry.Kind, entry.Start, entry.End)
+		copy(op.Value, entry.Value)
+		// Finish only fails on an indexed batch.
+		_ = op.Finish()
+	}
+}
+
+func (g *group) set(key, value []byte) {
+	// Set only fails on an indexed batch.
+	_ = g.batch.Set(key, value, nil)
+}

@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"math/bits"
+	"sync"
+
+	"cqld/ring"
+)
+
+// latches keep a commit and an overwrite of the same partition apart. There are as many stripes as a
+// word has bits, so that the stripes of a whole commit are one number.
+type latches struct {
+	stripes [64]struct {
+		sync.RWMutex
+		_ [40]byte // a cache line each
+	}
+}
+
+// stripeOf is the stripe of a partition, as a bit.
+func stripeOf(t ring.Token) uint64 { return 1 << (uint64(t) & 63) }
+
+// allStripes is every partition.
+const allStripes = ^uint64(0)
+
+// rLock takes the read side of the stripes of set, in order: no two holders can wait for each other.
+func (l *latches) rLock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		l.stripes[bits.TrailingZeros64(set)].RLock()
+	}
+}
+
+func (l *latches) rUnlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		l.stripes[bits.TrailingZeros64(set)].RUnlock()
+	}
+}
+
+// lock takes the write side of the stripes of set, in order.
+func (l *latches) lock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		l.stripes[bits.TrailingZeros64(set)].Lock()
+	}
+}
+
+func (l *latches) unlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		l.stripes[bits.TrailingZeros64(set)].Unlock()
+	}
+}

@@ -1,0 +1,112 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Keys of the node itself stand under table id 0, which no table has: first the engine's own, then
+// the local ones.
+const (
+	ownPrefix   = 0
+	localPrefix = 1
+)
+
+// ownHeaderFlag begins the engine's own keys of header flags.
+const ownHeaderFlag = 'h'
+
+func ownKey(kind byte) []byte { return append(appendTable(nil, 0), ownPrefix, kind) }
+
+func localKey(key []byte) []byte { return append(append(appendTable(nil, 0), localPrefix), key...) }
+
+// SetLocal sets a value of this node: its identity, a hint. With sync it is on disk when SetLocal
+// returns.
+func (e *Engine) SetLocal(key, value []byte, sync bool) error {
+	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Set(localKey(key), value, o) })
+}
+
+// DeleteLocal removes a value of this node.
+func (e *Engine) DeleteLocal(key []byte, sync bool) error {
+	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Delete(localKey(key), o) })
+}
+
+func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (err error) {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if e.disk.full.Load() {
+		return ErrDiskFull
+	}
+	defer func() { // see publish
+		if p := recover(); p != nil {
+			e.fail(fmt.Errorf("commit: %v", p))
+			err = e.failedErr()
+		}
+	}()
+	options := pebble.NoSync
+	if sync && e.opts.Sync != SyncNone {
+		options = pebble.Sync
+	}
+	if err := write(options); err != nil {
+		return e.failure(err)
+	}
+	return e.failedErr()
+}
+
+// GetLocal is a value of this node; nil when there is none.
+func (e *Engine) GetLocal(key []byte) ([]byte, error) {
+	if err := e.failedErr(); err != nil {
+		return nil, err
+	}
+	value, closer, err := e.db.Get(localKey(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, e.failure(err)
+	}
+	value = append([]byte{}, value...)
+	return value, e.failure(closer.Close())
+}
+
+// ScanLocal calls f with every local key that begins with prefix, in order, until f returns an error,
+// which it returns. Key and value are valid during the call only.
+func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	cut := len(localKey(nil))
+	return e.scan(localKey(prefix), func(key, value []byte) error { return f(key[cut:], value) })
+}
+
+// scan calls f with every key that begins with prefix, which is not all 0xFF.
+func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return e.failure(err)
+	}
+	for valid := iter.First(); valid; valid = iter.Next() {
+		value, err := iter.ValueAndErr()
+		if err == nil {
+			err = f(iter.Key(), value)
+		}
+		if err != nil {
+			return errors.Join(err, iter.Close())
+		}
+	}
+	return e.failure(errors.Join(iter.Error(), iter.Close()))
+}
+
+// prefixEnd is the first key behind all that begin with prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/row"
+)
+
+// mergerName stands in the OPTIONS file; Pebble refuses to open a database with another.
+const mergerName = "cqld.row.1"
+
+// newMerger makes Pebble merge with row.Reconcile. crowded is told keys that had many operands.
+//
+// It must stay a plain ValueMerger: with DeletableValueMerger Pebble v2.1.7 panics in compactions, or
+// brings older operands back (cockroachdb/pebble#6168). That is why there is a sweeper.
+func newMerger(crowded func(key []byte)) *pebble.Merger {
+	pool := new(sync.Pool)
+	pool.New = func() any { return &merge{pool: pool, crowded: crowded} }
+	return &pebble.Merger{
+		Name: mergerName,
+		Merge: func(key, value []byte) (pebble.ValueMerger, error) {
+			m := pool.Get().(*merge)
+			m.key = append(m.key[:0], key...)
+			m.arena, m.ends, m.operands = m.arena[:0], m.ends[:0], 0
+			return m, m.add(value)
+		},
+	}
+}
+
+// merge is one merge of operands. They are gathered and merged at the end: a lone one, the usual
+// case, is only copied. Their order does not matter to Reconcile.
+type merge struct {
+	pool    *sync.Pool
+	crowded func(key []byte)
+
+	key      []byte
+	arena    []byte // the operands, one behind the other
+	ends     []int  // where each ends in arena
+	operands int
+	out      []byte
+
+	next, sum, spare row.Row
+}
+
+// MergeNewer implements pebble.ValueMerger.
+func (m *merge) MergeNewer(value []byte) error { return m.add(value) }
+
+// MergeOlder implements pebble.ValueMerger.
+func (m *merge) MergeOlder(value []byte) error { return m.add(value) }
+
+func (m *merge) add(value []byte) error {
+	m.arena = append(m.arena, value...)
+	m.ends = append(m.ends, len(m.arena))
+	m.operands++
+	if len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin {
+		return nil
+	}
+	if err := m.reduce(); err != nil {
+		return err
+	}
+	m.arena = append(m.arena[:0], m.out...)
+	m.ends = append(m.ends[:0], len(m.arena))
+	return nil
+}
+
+// reduce sets out to the merge of what was gathered.
+func (m *merge) reduce() error {
+	m.sum.Reset()
+	at := 0
+	for _, end := range m.ends {
+		if err := row.DecodeRow(&m.next, m.arena[at:end]); err != nil {
+			return &CorruptError{Err: fmt.Errorf("row under key %x: %w", m.key, err)}
+		}
+		row.Reconcile(&m.spare, &m.sum, &m.next)
+		m.sum, m.spare = m.spare, m.sum
+		at = end
+	}
+	m.out = row.AppendRow(m.out[:0], &m.sum)
+	return nil
+}
+
+// Finish implements pebble.ValueMerger. The result is valid until the merge is closed.
+func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
+	if m.operands >= foldOperandsMin {
+		m.crowded(m.key)
+	}
+	if len(m.ends) == 1 {
+		return m.arena, m, nil
+	}
+	if err := m.reduce(); err != nil {
+		return nil, nil, err
+	}
+	return m.out, m, nil
+}
+
+// Close gives the merge's memory back, unless it has grown large.
+func (m *merge) Close() error {
+	if cap(m.arena) <= 4*mergeArenaBytes && cap(m.out) <= 4*mergeArenaBytes {
+		m.pool.Put(m)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package storage
+
+import (
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// counters are what the engine counts since it was opened.
+type counters struct {
+	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
+}
+
+// Metrics are the engine's figures since it was opened.
+type Metrics struct {
+	Reads             int64 // commands
+	Writes            int64 // mutations
+	Refused           int64 // writes refused for lack of space or too much waiting
+	Syncs             int64 // commits that waited for the disk
+	Folds             int64 // hot rows folded
+	TombstoneWarnings int64 // reads that met many tombstones
+	Swept             int64 // entries the sweeper looked at
+	Purged            int64 // entries it overwrote or removed
+	Stalls            int64 // times Pebble made writers wait
+	Corruptions       int64
+	DiskFull          bool
+	Pebble            *pebble.Metrics
+}
+
+// Metrics are the figures at this moment.
+func (e *Engine) Metrics() Metrics {
+	c := &e.counters
+	return Metrics{
+		Reads: c.reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
+		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
+		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
+		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(), Pebble: e.db.Metrics(),
+	}
+}

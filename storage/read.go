@@ -1,0 +1,451 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Read appends the page that answers cmd to dst (row/page.go says what a page is). The page tells
+// that there is more when Limits.Rows, or the bound on a page's bytes, ended it: also when nothing
+// happens to follow, so that replicas with the same live data answer the same bytes. A partition
+// that ended by Limits.PerPartition is not more. A command without slices reads no rows, only
+// headers.
+func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
+	if err := e.failedErr(); err != nil {
+		return dst, err
+	}
+	e.counters.reads.Add(1)
+	r := e.readers.Get().(*reader)
+	r.begin(e, dst, cmd)
+	err = r.run()
+	if r.iter != nil {
+		err = errors.Join(err, r.iter.Close())
+		r.iter = nil
+	}
+	if err == nil {
+		page = r.w.Finish(r.full)
+	}
+	if r.tombstones > tombstonesWarn {
+		e.counters.tombstoneWarnings.Add(1)
+		e.opts.Logger.Warn("storage: a read met many tombstones",
+			"table", cmd.Table, "live", r.live, "tombstones", r.tombstones)
+	}
+	r.end()
+	e.readers.Put(r)
+	if e.hot.count.Load() > 0 {
+		e.foldHot()
+	}
+	if err != nil {
+		var tooMany *TooManyTombstones
+		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
+			return dst, err
+		}
+		return dst, e.failure(err)
+	}
+	return page, nil
+}
+
+// reader is the state of one Read; it is reused.
+type reader struct {
+	e    *Engine
+	cmd  *row.ReadCommand
+	iter *pebble.Iterator
+	opts pebble.IterOptions
+	w    row.PageWriter
+
+	info       TableInfo
+	gcBefore   int64
+	pageStart  int
+	live       uint32 // rows counted against Limits.Rows
+	tombstones int
+	full       bool // a limit ended the page
+
+	// The partition being read.
+	key       row.PartitionKey
+	prefix    []byte // of its keys
+	header    row.Row
+	deletion  row.Deletion         // the partition's
+	deletions []row.RangeTombstone // normalized, not purged
+	shown     row.Row              // the header as it goes into the page
+	shownRT   []row.RangeTombstone
+	begun     bool   // it stands in the page
+	liveRows  uint32 // of it
+
+	lower, upper, seek []byte
+	headerValue        []byte
+	arena              []byte
+	raw                []row.RangeTombstone
+	stored, canonical  row.Row
+	nothing            row.Row
+}
+
+func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
+	r.e, r.cmd = e, cmd
+	r.w = row.NewPageWriter(dst)
+	r.pageStart = len(dst)
+	r.info = e.opts.Table(cmd.Table)
+	r.live, r.tombstones, r.full = 0, 0, false
+	r.nothing.Reset()
+}
+
+// end lets go of what the command and the page own.
+func (r *reader) end() {
+	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
+	r.deletions, r.shownRT = nil, nil
+	if cap(r.arena) > mergeArenaBytes {
+		r.arena, r.raw = nil, nil
+	}
+}
+
+func (r *reader) run() error {
+	if r.cmd.SinglePartition() {
+		return r.readOne()
+	}
+	return r.readRange()
+}
+
+// readOne reads the partition of a key.
+func (r *reader) readOne() error {
+	if len(r.cmd.Key.Bytes) > keyBytesMax {
+		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
+	}
+	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
+	r.upper = append(append(r.upper[:0], r.prefix...), kindEnd)
+	if err := r.open(); err != nil {
+		return err
+	}
+	r.beginPartition(r.cmd.Key)
+	// The flag is looked at after the iterator was made: see headerFlags.
+	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+		if err := r.readHeader(); err != nil {
+			return err
+		}
+	}
+	return r.readPartition()
+}
+
+// readRange reads the partitions of a range of tokens.
+func (r *reader) readRange() error {
+	tokens := r.cmd.Range.Tokens
+	if tokens.Wraps() {
+		return fmt.Errorf("%w: token range %v wraps", ErrInvalid, tokens)
+	}
+	if !r.boundRange(tokens) {
+		return nil
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	valid := r.iter.First()
+	for valid && !r.full {
+		_, key, suffix, err := parseKey(r.iter.Key())
+		if err != nil {
+			return err
+		}
+		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
+		key.Bytes = r.prefix[fixedSize:]
+		r.beginPartition(key)
+		if row.EntryKind(suffix[0]) == row.KindHeader {
+			if err := r.readHeader(); err != nil {
+				return err
+			}
+			r.iter.Next()
+		}
+		if err := r.readPartition(); err != nil {
+			return err
+		}
+		valid = r.toNextPartition()
+	}
+	return r.iter.Error()
+}
+
+// boundRange sets the bounds of the keys of a range; false when it is empty.
+func (r *reader) boundRange(tokens ring.Range) bool {
+	id := r.cmd.Table
+	switch {
+	case r.cmd.Range.After != nil:
+		r.lower = append(appendPartition(r.lower[:0], id, *r.cmd.Range.After), kindEnd)
+	case tokens.Start == ring.MaxToken:
+		return false
+	case tokens.Start == ring.MinToken:
+		r.lower = appendTable(r.lower[:0], id)
+	default:
+		r.lower = appendToken(r.lower[:0], id, tokens.Start+1)
+	}
+	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
+		r.upper = appendTableEnd(r.upper[:0], id)
+	} else {
+		r.upper = appendToken(r.upper[:0], id, tokens.End+1)
+	}
+	return bytes.Compare(r.lower, r.upper) < 0
+}
+
+// toNextPartition leaves the partition that was read.
+func (r *reader) toNextPartition() bool {
+	if r.full {
+		return false
+	}
+	r.seek = append(append(r.seek[:0], r.prefix...), kindEnd)
+	if r.iter.Valid() && !r.cmd.Reversed && bytes.Compare(r.iter.Key(), r.seek) > 0 {
+		return true
+	}
+	return r.iter.SeekGE(r.seek)
+}
+
+func (r *reader) open() (err error) {
+	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper}
+	r.iter, err = r.e.db.NewIter(&r.opts)
+	return err
+}
+
+func (r *reader) beginPartition(key row.PartitionKey) {
+	r.key = key
+	r.gcBefore = r.info.gcBefore(key.Token, r.cmd.Now)
+	r.header.Reset()
+	r.shown.Reset()
+	r.deletion = row.NoDeletion()
+	r.deletions, r.shownRT = nil, nil
+	r.begun, r.liveRows = false, 0
+}
+
+// readHeader reads the header the iterator stands on, and the range tombstones if there are any.
+func (r *reader) readHeader() error {
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	// The value goes when the iterator moves.
+	r.headerValue = append(r.headerValue[:0], value...)
+	if err := row.DecodeRow(&r.header, r.headerValue); err != nil {
+		return r.badValue(err)
+	}
+	r.deletion = r.header.Deletion
+	row.Reconcile(&r.shown, &r.header, &r.nothing)
+	r.shown.HasRangeTombstones = false
+	r.shown.Purge(r.gcBefore)
+	if !r.header.HasRangeTombstones {
+		return nil
+	}
+	return r.readRangeTombstones()
+}
+
+func (r *reader) readRangeTombstones() error {
+	r.raw, r.arena = r.raw[:0], r.arena[:0]
+	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
+	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+		t, err := r.rangeTombstone()
+		if err != nil {
+			return err
+		}
+		r.raw = append(r.raw, t)
+		if err := r.met(1); err != nil {
+			return err
+		}
+	}
+	// What is purged still shadows here: the rows under it may not have been swept yet.
+	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
+	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
+		if t.Deletion.LocalTime >= r.gcBefore {
+			r.shownRT = append(r.shownRT, t)
+		}
+	}
+	return r.iter.Error()
+}
+
+// rangeTombstone is the one the iterator stands on; its bounds are copied.
+func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
+	var ok bool
+	if r.arena, t.Start, t.End, ok = parseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
+		return t, badKey(r.iter.Key())
+	}
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return t, err
+	}
+	if err := row.DecodeRow(&r.stored, value); err != nil {
+		return t, r.badValue(err)
+	}
+	t.Deletion = r.stored.Deletion
+	return t, nil
+}
+
+// readPartition reads the rows and writes the partition, header and all.
+func (r *reader) readPartition() error {
+	err := r.readSlices()
+	if err != nil {
+		return err
+	}
+	if err := r.iter.Error(); err != nil {
+		return err
+	}
+	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) {
+		r.beginPage()
+	}
+	if r.begun {
+		r.w.EndPartition()
+	}
+	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
+		r.count()
+	}
+	if r.w.Len()-r.pageStart >= r.e.opts.PageBytes {
+		r.full = true
+	}
+	return nil
+}
+
+func (r *reader) readSlices() error {
+	slices := r.cmd.Slices
+	for i := range slices {
+		s := slices[i]
+		if r.cmd.Reversed {
+			s = slices[len(slices)-1-i]
+		}
+		if s.Empty() {
+			continue
+		}
+		done, err := r.readSlice(s)
+		if done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSlice reads the rows of a slice; done when the partition needs no further one.
+func (r *reader) readSlice(s row.Slice) (done bool, err error) {
+	start := len(r.prefix) + 1
+	switch {
+	case s.Exact():
+		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+		if r.iter.SeekPrefixGE(r.seek) {
+			return r.readRow(s.Start)
+		}
+		return false, r.iter.Error()
+	case r.cmd.Reversed:
+		r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
+		if s.End == nil {
+			r.seek[len(r.prefix)] = kindEnd
+		} else {
+			r.seek = append(r.seek, s.End...)
+		}
+		for valid := r.iter.SeekLT(r.seek); valid && r.inSlice(s); valid = r.iter.Prev() {
+			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+				return done, err
+			}
+		}
+	default:
+		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+		valid := r.iter.Valid() && r.atFirstRow(s) || r.iter.SeekGE(r.seek)
+		for ; valid && r.inSlice(s); valid = r.iter.Next() {
+			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+				return done, err
+			}
+		}
+	}
+	return false, r.iter.Error()
+}
+
+// atFirstRow says whether the iterator, which came here key by key, stands where a slice from the
+// partition's begin begins.
+func (r *reader) atFirstRow(s row.Slice) bool {
+	return len(s.Start) == 0 && !r.cmd.SinglePartition() && r.inSlice(s)
+}
+
+// inSlice says whether the iterator stands on a row of the slice in this partition.
+func (r *reader) inSlice(s row.Slice) bool {
+	key := r.iter.Key()
+	n := len(r.prefix)
+	return len(key) > n && row.EntryKind(key[n]) == row.KindRow && bytes.Equal(key[:n], r.prefix) &&
+		s.Contains(key[n+1:])
+}
+
+// readRow puts the row the iterator stands on into the page, without what is deleted or purged; done
+// when the partition needs no further row.
+func (r *reader) readRow(clustering []byte) (done bool, err error) {
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return false, err
+	}
+	sum, err := row.Summarize(value, r.cmd.Now)
+	if err != nil {
+		return false, r.badValue(err)
+	}
+	if sum.Tombstones > 0 {
+		if err := r.met(sum.Tombstones); err != nil {
+			return false, err
+		}
+	}
+	deletion := r.deletion
+	if len(r.deletions) > 0 {
+		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
+	}
+	live := sum.Live
+	switch {
+	case sum.Empty:
+		return false, nil
+	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
+		// Nothing to take away: the bytes are canonical as they are.
+		r.beginPage()
+		r.w.EncodedRow(clustering, value)
+	default:
+		if err := row.DecodeRow(&r.stored, value); err != nil {
+			return false, r.badValue(err)
+		}
+		row.Reconcile(&r.canonical, &r.stored, &r.nothing)
+		r.canonical.Shadow(deletion)
+		r.canonical.Purge(r.gcBefore)
+		if r.canonical.Empty() {
+			return false, nil
+		}
+		r.canonical.Clustering = clustering
+		live = r.canonical.Live(r.cmd.Now)
+		r.beginPage()
+		r.w.Row(&r.canonical)
+	}
+	if live {
+		r.liveRows++
+		r.count()
+	}
+	if r.w.Len()-r.pageStart >= r.e.opts.PageBytes {
+		r.full = true
+	}
+	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition, nil
+}
+
+// beginPage writes the partition's header into the page, once.
+func (r *reader) beginPage() {
+	if !r.begun {
+		r.begun = true
+		r.w.Partition(r.key, &r.shown, r.shownRT)
+	}
+}
+
+// count counts a live row.
+func (r *reader) count() {
+	if r.live < math.MaxUint32 {
+		r.live++
+	}
+	if r.cmd.Limits.Rows > 0 && r.live >= r.cmd.Limits.Rows {
+		r.full = true
+	}
+}
+
+// met counts tombstones that were met.
+func (r *reader) met(n int) error {
+	if r.tombstones += n; r.tombstones > tombstonesFail {
+		return &TooManyTombstones{Table: r.cmd.Table, Live: int(r.live), Tombstones: r.tombstones}
+	}
+	return nil
+}
+
+func (r *reader) badValue(err error) error {
+	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", r.iter.Key(), err)}
+}

@@ -1,0 +1,363 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// sweeper purges what Pebble cannot: rows that a deletion shadows, tombstones and expired cells that
+// no replica needs any more.
+//
+// A partition's rows go first, its range tombstones and header last: a tombstone may only go when
+// nothing is left that it shadows. A row written meanwhile could be such, so a partition that was
+// written to during its sweep keeps its tombstones until the next one (watch).
+type sweeper struct {
+	mu       sync.Mutex
+	position []byte // the key to go on from; empty at the start
+	part     sweptPartition
+}
+
+// sweptPartition is the partition being swept.
+type sweptPartition struct {
+	active    bool
+	table     schema.StorageID
+	token     ring.Token
+	prefix    []byte
+	gcBefore  int64
+	header    row.Row
+	raw       []row.RangeTombstone
+	deletions []row.RangeTombstone
+	pending   [][]byte // keys of rows to be purged
+}
+
+// watch notices commits to one partition.
+type watch struct {
+	active atomic.Bool
+	token  atomic.Int64
+	dirty  atomic.Bool
+}
+
+// note is told the partitions of a commit, under their latches.
+func (w *watch) note(tokens []ring.Token) {
+	if w.active.Load() && slices.Contains(tokens, ring.Token(w.token.Load())) {
+		w.dirty.Store(true)
+	}
+}
+
+// Sweep looks at up to budget more entries and purges what is dead in them; wrapped says that it has
+// come to the end, and will begin again.
+func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
+	if err := e.failedErr(); err != nil {
+		return false, err
+	}
+	if e.opts.Inline {
+		e.checkSpace()
+	}
+	if e.disk.full.Load() {
+		return true, nil // even a purge needs space first
+	}
+	e.sweeper.mu.Lock()
+	defer e.sweeper.mu.Unlock()
+	s := &e.sweeper
+	if len(s.position) == 0 {
+		s.position = appendTable(s.position, 1)
+	}
+	wrapped, err = e.sweepFrom(budget)
+	if err != nil {
+		// Do not stumble over the same bad block for ever: begin again, from the start.
+		s.restart()
+		e.watched.active.Store(false)
+	}
+	return wrapped, e.failure(err)
+}
+
+// restart forgets where the sweeper was.
+func (s *sweeper) restart() {
+	s.position, s.part.active, s.part.pending = s.position[:0], false, s.part.pending[:0]
+}
+
+// sweepFrom sweeps from s.position on.
+func (e *Engine) sweepFrom(budget int) (wrapped bool, err error) {
+	s := &e.sweeper
+	now := e.opts.Clock.Now().Unix()
+	for {
+		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: s.position})
+		if err != nil {
+			return false, err
+		}
+		stopped, err := e.sweepWith(iter, &budget, now)
+		if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
+			return false, err
+		}
+		switch {
+		case !stopped:
+			s.position = s.position[:0]
+			return true, e.endPartition()
+		case budget <= 0:
+			return false, e.purgeRows()
+		}
+	}
+}
+
+// sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins:
+// what is concluded from its header must rest on an iterator made after commits to it are noticed.
+func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopped bool, err error) {
+	s := &e.sweeper
+	for valid := iter.First(); valid; valid = iter.Next() {
+		table, key, suffix, err := parseKey(iter.Key())
+		if err != nil {
+			return false, err
+		}
+		begins := !s.part.active || !bytes.HasPrefix(iter.Key(), s.part.prefix)
+		if begins {
+			if err := e.endPartition(); err != nil {
+				return false, err
+			}
+			e.beginPartition(table, key, now)
+		}
+		if *budget <= 0 || begins && row.EntryKind(suffix[0]) == row.KindHeader {
+			s.position = append(s.position[:0], iter.Key()...)
+			return true, nil
+		}
+		*budget--
+		e.counters.swept.Add(1)
+		if err := e.sweepEntry(iter, suffix); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// beginPartition starts the sweep of a partition, from when on commits to it are noticed.
+func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, now int64) {
+	p := &e.sweeper.part
+	info := e.opts.Table(table)
+	p.active, p.table, p.token = true, table, key.Token
+	p.prefix = appendPartition(p.prefix[:0], table, key)
+	p.gcBefore = info.gcBefore(key.Token, now)
+	p.header.Reset()
+	p.raw, p.deletions = p.raw[:0], nil
+	stripe := stripeOf(key.Token)
+	e.latches.lock(stripe)
+	e.watched.token.Store(int64(key.Token))
+	e.watched.dirty.Store(false)
+	e.watched.active.Store(true)
+	e.latches.unlock(stripe)
+}
+
+func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
+	p := &e.sweeper.part
+	value, err := iter.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	switch row.EntryKind(suffix[0]) {
+	case row.KindHeader:
+		header := row.NewRow()
+		if err := row.DecodeRow(header, value); err != nil {
+			return &CorruptError{Err: err}
+		}
+		p.header = header.Clone()
+	case row.KindRangeTombstone:
+		_, start, end, ok := parseRangeTombstone(nil, suffix)
+		if !ok {
+			return badKey(iter.Key())
+		}
+		deletion := row.NewRow()
+		if err := row.DecodeRow(deletion, value); err != nil {
+			return &CorruptError{Err: err}
+		}
+		p.raw = append(p.raw, row.RangeTombstone{Start: start, End: end, Deletion: deletion.Deletion})
+	case row.KindRow:
+		return e.sweepRow(iter.Key(), suffix[1:], value)
+	}
+	return nil
+}
+
+// sweepRow notes a row's key if something in the row is dead.
+func (e *Engine) sweepRow(key, clustering, value []byte) error {
+	p := &e.sweeper.part
+	sum, err := row.Summarize(value, 0)
+	if err != nil {
+		return &CorruptError{Err: err}
+	}
+	deletion := p.deletionAt(clustering)
+	if !sum.Empty && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= p.gcBefore {
+		return nil
+	}
+	p.pending = append(p.pending, bytes.Clone(key))
+	if len(p.pending) < sweepBatch {
+		return nil
+	}
+	return e.purgeRows()
+}
+
+func (p *sweptPartition) deletionAt(clustering []byte) row.Deletion {
+	if len(p.raw) > 0 && p.deletions == nil {
+		p.deletions = row.NormalizeRangeTombstones(slices.Clone(p.raw), p.header.Deletion)
+	}
+	return p.header.Deletion.Max(row.DeletionAt(p.deletions, clustering))
+}
+
+// purgeRows purges the rows that were noted: it reads them again, as they are under the latch.
+func (e *Engine) purgeRows() error {
+	p := &e.sweeper.part
+	if len(p.pending) == 0 {
+		return nil
+	}
+	defer func() { p.pending = p.pending[:0] }()
+	stripe := stripeOf(p.token)
+	e.latches.lock(stripe)
+	defer e.latches.unlock(stripe)
+	iter, err := e.db.NewIter(&pebble.IterOptions{
+		LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), kindEnd),
+	})
+	if err != nil {
+		return err
+	}
+	err = e.overwrite(func(b *pebble.Batch) error {
+		for _, key := range p.pending {
+			if err := e.purgeRow(b, iter, key); err != nil {
+				return err
+			}
+		}
+		return iter.Error()
+	})
+	return errors.Join(err, iter.Close())
+}
+
+func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) error {
+	p := &e.sweeper.part
+	if !iter.SeekPrefixGE(key) {
+		return nil // truncated meanwhile
+	}
+	value, err := iter.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	stored, canonical, nothing := row.NewRow(), row.NewRow(), row.NewRow()
+	if err := row.DecodeRow(stored, value); err != nil {
+		return &CorruptError{Err: err}
+	}
+	row.Reconcile(canonical, stored, nothing)
+	canonical.Shadow(p.deletionAt(key[len(p.prefix)+1:]))
+	canonical.Purge(p.gcBefore)
+	if canonical.Empty() {
+		e.counters.purged.Add(1)
+		return b.Delete(key, nil)
+	}
+	encoded := row.AppendRow(nil, canonical)
+	if bytes.Equal(encoded, value) {
+		return nil
+	}
+	e.counters.purged.Add(1)
+	return b.Set(key, encoded, nil)
+}
+
+// endPartition purges what is left of the partition: its range tombstones and its header, unless it
+// was written to since the sweep of it began.
+func (e *Engine) endPartition() error {
+	p := &e.sweeper.part
+	if !p.active {
+		return nil
+	}
+	if err := e.purgeRows(); err != nil {
+		return err
+	}
+	p.active = false
+	defer e.watched.active.Store(false)
+	if p.header.Empty() {
+		return nil
+	}
+	stripe := stripeOf(p.token)
+	e.latches.lock(stripe)
+	defer e.latches.unlock(stripe)
+	if e.watched.dirty.Load() {
+		return nil
+	}
+	return e.overwrite(e.purgeHeader)
+}
+
+// purgeHeader fills a batch with what changes of header and range tombstones. Nobody has written to
+// the partition since they were read.
+func (e *Engine) purgeHeader(b *pebble.Batch) error {
+	p := &e.sweeper.part
+	p.deletionAt(nil)
+	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
+		return t.Deletion.LocalTime < p.gcBefore
+	})
+	same := func(a, b row.RangeTombstone) bool {
+		return bytes.Equal(a.Start, b.Start) && bytes.Equal(a.End, b.End) && a.Deletion == b.Deletion
+	}
+	key := func(t row.RangeTombstone) []byte {
+		return appendSuffix(slices.Clone(p.prefix), row.KindRangeTombstone, t.Start, t.End)
+	}
+	if !slices.EqualFunc(kept, p.raw, same) {
+		for _, t := range p.raw {
+			if err := b.Delete(key(t), nil); err != nil {
+				return err
+			}
+		}
+		for _, t := range kept {
+			deletion := row.NewRow()
+			deletion.Deletion = t.Deletion
+			if err := b.Set(key(t), row.AppendRow(nil, deletion), nil); err != nil {
+				return err
+			}
+		}
+		e.counters.purged.Add(int64(len(p.raw)))
+	}
+	canonical := row.NewRow()
+	row.Reconcile(canonical, &p.header, row.NewRow())
+	canonical.Purge(p.gcBefore)
+	canonical.HasRangeTombstones = len(kept) > 0
+	before, after := row.AppendRow(nil, &p.header), row.AppendRow(nil, canonical)
+	header := append(slices.Clone(p.prefix), byte(row.KindHeader))
+	switch {
+	case canonical.Empty():
+		e.counters.purged.Add(1)
+		return b.Delete(header, nil)
+	case !bytes.Equal(before, after):
+		e.counters.purged.Add(1)
+		return b.Set(header, after, nil)
+	}
+	return nil
+}
+
+// sweepLoop sweeps as long as the engine is open.
+func (e *Engine) sweepLoop() {
+	rest := sweepEvery
+	for e.pause(rest) {
+		wrapped, err := e.Sweep(sweepRows)
+		if err != nil {
+			e.opts.Logger.Error("storage: sweep failed", "error", err)
+		}
+		rest = sweepPause
+		if wrapped || err != nil {
+			rest = sweepEvery
+		}
+	}
+}
+
+// pause waits; false when the engine is being closed.
+func (e *Engine) pause(d time.Duration) bool {
+	elapsed := make(chan struct{})
+	timer := e.opts.Clock.After(d, func() { close(elapsed) })
+	select {
+	case <-elapsed:
+		return true
+	case <-e.stop:
+		timer.Stop()
+		return false
+	}
+}
