@@ -67,6 +67,7 @@ type GRPC struct {
 		sync.RWMutex
 		self   ring.NodeID
 		peers  map[ring.NodeID]*peer
+		open   bool // peers are dialled from then on
 		closed bool
 	}
 	stop chan struct{}
@@ -129,6 +130,12 @@ func (t *GRPC) Open() error {
 		}
 	})
 	t.work.Go(t.expireLoop)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.open = true
+	for _, p := range t.mu.peers {
+		t.work.Go(p.run)
+	}
 	return nil
 }
 
@@ -152,7 +159,7 @@ func (t *GRPC) expireLoop() {
 	}
 }
 
-// SetPeers makes the transport keep streams to exactly these nodes.
+// SetPeers makes the transport keep streams to exactly these nodes, once it is open.
 func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	var gone []*peer
 	t.mu.Lock()
@@ -162,7 +169,9 @@ func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	}
 	for id, p := range t.mu.peers {
 		if a, ok := addrs[id]; !ok || a != p.addr {
-			gone = append(gone, p)
+			if t.mu.open {
+				gone = append(gone, p)
+			}
 			delete(t.mu.peers, id)
 		}
 	}
@@ -170,7 +179,9 @@ func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 		if t.mu.peers[id] == nil && id != t.mu.self {
 			p := newPeer(t, id, a)
 			t.mu.peers[id] = p
-			t.work.Go(p.run)
+			if t.mu.open {
+				t.work.Go(p.run)
+			}
 		}
 	}
 	t.mu.Unlock()
@@ -244,12 +255,15 @@ func (t *GRPC) Close() {
 		return
 	}
 	t.mu.closed = true
+	running := t.mu.open
 	peers := t.mu.peers
 	t.mu.peers = map[ring.NodeID]*peer{}
 	t.mu.Unlock()
 	close(t.stop)
 	for _, p := range peers {
-		p.close()
+		if running {
+			p.close()
+		}
 	}
 	if t.server != nil {
 		t.server.Stop()

@@ -43,3 +43,6 @@ func (s *Schema) Table(keyspace, name string) *Table {
 
 // TableByStorage finds a table by the number it is stored under; nil when there is none.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
+
+// StorageIDs are the numbers of all stored tables, in ascending order.
+func (s *Schema) StorageIDs() []StorageID { return slices.Sorted(maps.Keys(s.byStorage)) }
