@@ -19,8 +19,9 @@ const (
 	// the largest statement takes 150 MB while it is parsed.
 	tokensMax = 1 << 18
 
-	// depthMax bounds how deeply brackets nest. A level takes about ten Go
-	// frames of the parser, and prediction looks through all of them.
+	// depthMax bounds how deeply brackets, types, signs and type hints nest. A
+	// level takes about ten Go frames of the parser, and prediction looks
+	// through all of them.
 	depthMax = 200
 )
 
@@ -31,7 +32,7 @@ func tooLong(size int) string {
 // bounded reads all tokens and refuses a text whose parsing would take memory
 // or time out of proportion.
 func (p *parser) bounded() error {
-	depth, minuses, types := 0, 0, 0
+	depth, minuses, types, hints := 0, 0, 0, 0
 	previous := antlr.TokenInvalidType
 	for count := 0; ; count++ {
 		if count > tokensMax {
@@ -47,6 +48,9 @@ func (p *parser) bounded() error {
 			return nil
 		case grammar.CqlLexerLPAREN, grammar.CqlLexerLBRACKET, grammar.CqlLexerLBRACE:
 			depth++
+			if kind == grammar.CqlLexerLPAREN && previous == grammar.CqlLexerRPAREN {
+				hints++ // (type)(type)…: each holds what follows
+			}
 		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
 			depth = max(depth-1, 0)
 		case grammar.CqlLexerLT:
@@ -59,7 +63,7 @@ func (p *parser) bounded() error {
 		if minuses++; kind != grammar.CqlLexerMINUS {
 			minuses = 0
 		}
-		if depth+types+minuses > depthMax {
+		if depth+types+minuses+hints > depthMax {
 			return &SyntaxError{
 				Line:   token.GetLine(),
 				Column: token.GetColumn(),

@@ -1,0 +1,89 @@
+package cql
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHostileTextsAreRefusedQuickly: nesting and size are bounded, whichever
+// production nests.
+func TestHostileTextsAreRefusedQuickly(t *testing.T) {
+	const many = 100_000
+	repeat := strings.Repeat
+	for name, text := range map[string]string{
+		"lists":           "SELECT * FROM t WHERE a = " + repeat("[", many),
+		"closed lists":    "SELECT * FROM t WHERE a = " + repeat("[", many) + repeat("]", many),
+		"tuples":          "SELECT * FROM t WHERE a = " + repeat("(", many),
+		"relations":       "SELECT * FROM t WHERE " + repeat("(", many) + "a = 1" + repeat(")", many),
+		"maps":            "SELECT * FROM t WHERE a = " + repeat("{1:", many),
+		"selectors":       "SELECT " + repeat("(", many) + " FROM t",
+		"calls":           "SELECT " + repeat("f(", many) + " FROM t",
+		"hints":           "SELECT " + repeat("(int)", many) + " a FROM t",
+		"term hints":      "SELECT * FROM t WHERE a = " + repeat("(int)", many) + " 1",
+		"few hints":       "SELECT " + repeat("(int)", 1000) + " a FROM t",
+		"minuses":         "SELECT " + repeat("- ", many) + "a FROM t",
+		"types":           "CREATE TABLE t (a " + repeat("frozen<", many) + "int" + repeat(">", many) + " PRIMARY KEY)",
+		"broken types":    "CREATE TABLE t (a " + repeat("map<int,", many),
+		"words":           repeat("a ", 1_000_000),
+		"long text":       "SELECT '" + repeat("x", 20<<20) + "' FROM t",
+		"open string":     "SELECT '" + repeat("''", 1<<20),
+		"open comment":    "/*" + repeat("*", 1<<20),
+		"one line":        "--" + repeat("-", 1<<20),
+		"strange letters": repeat("\u20ac", 1<<18),
+		"no UTF-8":        "SELECT '" + repeat("\xff", 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Parse(text)
+			var syntax *SyntaxError
+			if !errors.As(err, &syntax) {
+				t.Fatalf("got %v", err)
+			}
+			if len(syntax.Msg) > 4096 && name != "no UTF-8" {
+				t.Errorf("the message has %d bytes", len(syntax.Msg))
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestNestingWithinTheBoundIsRead: the deepest allowed statements parse.
+func TestNestingWithinTheBoundIsRead(t *testing.T) {
+	repeat := strings.Repeat
+	const depth = depthMax - 2
+	for name, text := range map[string]string{
+		"lists":     "SELECT * FROM t WHERE a = " + repeat("[", depth) + repeat("]", depth),
+		"relations": "SELECT * FROM t WHERE " + repeat("(", depth) + "a = 1" + repeat(")", depth),
+		"tuples":    "SELECT * FROM t WHERE a = " + repeat("(", depth) + "1" + repeat(")", depth),
+		"selectors": "SELECT " + repeat("(", depth) + "a" + repeat(")", depth) + " FROM t",
+		"calls":     "SELECT " + repeat("f(", depth) + "a" + repeat(")", depth) + " FROM t",
+		"types":     "CREATE TABLE t (a " + repeat("frozen<list<", depth/2) + "int" + repeat(">>", depth/2) + " PRIMARY KEY)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			if _, err := Parse(text); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			t.Log(time.Since(start))
+		})
+	}
+}
+
+// TestManyMarkersAreRead: as many as the protocol can bind.
+func TestManyMarkersAreRead(t *testing.T) {
+	s, err := Parse("SELECT * FROM t WHERE a IN (?" + strings.Repeat(",?", 65534) + ")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := s.(*Select).Where[0].(*InRelation).In.Values
+	if last := values[len(values)-1].(*BindMarker).Index; len(values) != 65535 || last != 65534 {
+		t.Fatalf("%d markers, the last has index %d", len(values), last)
+	}
+}
