@@ -63,7 +63,7 @@ func ParseJSON(text []byte) (JSONValue, error) {
 			return v, nil
 		}
 	}
-	return JSONValue{}, fmt.Errorf("Error decoding JSON string: %w", err) //nolint:staticcheck // Cassandra's words
+	return JSONValue{}, fmt.Errorf("Error decoding JSON string: %w", err)
 }
 
 func parseJSON(d *json.Decoder, depth int) (JSONValue, error) {

@@ -102,7 +102,8 @@ func decimalFromText(text string) ([]byte, error) {
 }
 
 // appendFloatText appends f as Java prints it: at least one digit on either side of the point, and
-// an exponent below 10^-3 and from 10^7 on. bits is 32 or 64.
+// an exponent below 10^-3 and from 10^7 on. bits is 32 or 64. The digits are the fewest that read
+// back as f, which is what Java does from version 19 on; before, it sometimes printed one more.
 func appendFloatText(dst []byte, f float64, bits int) []byte {
 	switch {
 	case f != f:

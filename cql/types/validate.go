@@ -80,7 +80,8 @@ func (t *Type) validateFixed(wire []byte) error {
 		return t.wrongLength(len(wire))
 	}
 	if t.kind == Timeuuid && wire[6]>>4 != 1 {
-		return t.malformed("Invalid version for TimeUUID type: 0x0") // Cassandra says 0x0 whatever it was
+		// What Cassandra calls the version is the first digit, not the thirteenth.
+		return t.malformed("Invalid version for TimeUUID type: 0x%x", wire[0]>>4)
 	}
 	return nil
 }
