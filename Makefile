@@ -1,0 +1,82 @@
+# Everything a developer runs. `make help` lists it.
+
+GO        ?= go
+PACKAGES   = ./...
+RACE       = ./coordinator/... ./replica/... ./cluster/... ./messaging/... ./storage/... ./server/...
+SEED      ?= 1
+N         ?= 100
+T         ?= ./row
+FUZZTIME  ?= 1m
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 20
+
+.PHONY: build
+build: ## build bin/cqld
+	$(GO) build -o bin/cqld ./cmd/cqld
+
+.PHONY: run
+run: ## a ring of four nodes on this machine
+	$(GO) run ./cmd/cqld local
+
+.PHONY: check
+check: fmt-check vet ## what to run before every commit: format, vet, layers, short tests (< 90 s)
+	$(GO) test -short $(PACKAGES)
+
+.PHONY: fmt-check
+fmt-check:
+	@bad=$$(git ls-files '*.go' | grep -v '^grammar/cql' | xargs gofmt -l); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
+
+.PHONY: vet
+vet:
+	$(GO) vet $(PACKAGES)
+	$(GO) vet -tags integration ./integration/...
+
+.PHONY: test
+test: tools fmt-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
+	tools/check-generated
+	$(GO) test $(PACKAGES)
+	$(GO) test -short -race $(RACE)
+	$(MAKE) integration
+
+.PHONY: unit
+unit: ## units, goldens, fuzz seeds, lint, simulation
+	$(GO) test $(PACKAGES)
+
+.PHONY: race
+race: ## the replication packages under the race detector
+	$(GO) test -short -race $(RACE)
+
+.PHONY: integration
+integration: tools ## real nodes under real drivers
+	$(GO) test -tags integration -timeout 30m -count=1 ./integration/...
+
+.PHONY: sim
+sim: ## the simulated cluster: SEED=first seed, N=how many
+	$(GO) test ./internal/sim -run TestSim -count=1 -timeout 60m -seed=$(SEED) -seeds=$(N)
+
+.PHONY: fuzz
+fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m
+	$(GO) test $(T) -run '^$$' -fuzz '$(FUZZ)' -fuzztime $(FUZZTIME)
+
+.PHONY: rewrite
+rewrite: ## write the golden files anew; read the diff
+	@for p in $$($(GO) list $(PACKAGES)); do \
+		$(GO) test $$p -run . -args -h 2>&1 | grep -q -- '-rewrite' && $(GO) test $$p -args -rewrite || true; done
+
+.PHONY: generate
+generate: ## the parser, from the grammar (needs Java)
+	$(GO) generate ./grammar
+
+.PHONY: tools
+tools: ## drivers and clients under test, into .tools
+	tools/install.sh
+
+.PHONY: oracle
+oracle: ## record the transcripts' expected answers from a real Cassandra (needs Java 17, Maven, 2 GiB)
+	tools/oracle/record
+
+.PHONY: bench
+bench: build tools ## cqld and Cassandra in one run: throughput, latency, CPU per operation
+	$(GO) run ./integration/bench $(BENCH)
