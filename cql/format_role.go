@@ -18,19 +18,19 @@ func appendRoleStatement(dst []byte, s Statement) []byte {
 	case *ListUsers:
 		return append(dst, "LIST USERS"...)
 	case *GrantRole:
-		dst = appendIdentifier(append(dst, "GRANT "...), s.Role)
-		return appendIdentifier(append(dst, " TO "...), s.Grantee)
+		dst = appendRoleName(append(dst, "GRANT "...), s.Role)
+		return appendRoleName(append(dst, " TO "...), s.Grantee)
 	case *RevokeRole:
-		dst = appendIdentifier(append(dst, "REVOKE "...), s.Role)
-		return appendIdentifier(append(dst, " FROM "...), s.Grantee)
+		dst = appendRoleName(append(dst, "REVOKE "...), s.Role)
+		return appendRoleName(append(dst, " FROM "...), s.Grantee)
 	case *GrantPermissions:
 		dst = appendPermissions(append(dst, "GRANT "...), s.Permissions)
 		dst = appendResource(append(dst, " ON "...), &s.Resource)
-		return appendIdentifier(append(dst, " TO "...), s.Grantee)
+		return appendRoleName(append(dst, " TO "...), s.Grantee)
 	case *RevokePermissions:
 		dst = appendPermissions(append(dst, "REVOKE "...), s.Permissions)
 		dst = appendResource(append(dst, " ON "...), &s.Resource)
-		return appendIdentifier(append(dst, " FROM "...), s.Grantee)
+		return appendRoleName(append(dst, " FROM "...), s.Grantee)
 	case *ListPermissions:
 		dst = appendPermissions(append(dst, "LIST "...), s.Permissions)
 		if s.Resource.Kind != ResourceNone {
@@ -60,12 +60,21 @@ func appendRole(dst []byte, name string, user bool) []byte {
 	if user {
 		return appendString(dst, name)
 	}
+	return appendRoleName(dst, name)
+}
+
+// appendRoleName appends the name of a role, as a string where it is empty: no
+// identifier is.
+func appendRoleName(dst []byte, name string) []byte {
+	if name == "" {
+		return appendString(dst, name)
+	}
 	return appendIdentifier(dst, name)
 }
 
 func appendListTail(dst []byte, of string, noRecursive bool) []byte {
 	if of != "" {
-		dst = appendIdentifier(append(dst, " OF "...), of)
+		dst = appendRoleName(append(dst, " OF "...), of)
 	}
 	return appendIf(dst, noRecursive, " NORECURSIVE")
 }
@@ -163,7 +172,7 @@ func appendResource(dst []byte, r *Resource) []byte {
 	case ResourceAllRoles:
 		return append(dst, "ALL ROLES"...)
 	case ResourceRole:
-		return appendIdentifier(append(dst, "ROLE "...), r.Name.Name)
+		return appendRoleName(append(dst, "ROLE "...), r.Name.Name)
 	case ResourceAllFunctions:
 		return append(dst, "ALL FUNCTIONS"...)
 	case ResourceAllFunctionsInKeyspace:
