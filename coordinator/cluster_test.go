@@ -1,0 +1,381 @@
+package coordinator_test
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/cql/types"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// cluster is a few nodes with real storage in memory, between which the script carries messages.
+type cluster struct {
+	t       testing.TB
+	clock   *scriptClock
+	nodes   []*node // nodes[i].id is i+1
+	flight  []*letter
+	cut     map[link]bool
+	held    map[ring.NodeID]bool
+	broken  map[ring.NodeID]error // what a node's replica answers with
+	away    map[ring.NodeID]bool  // unreachable: requests fail at once
+	schema  *schema.Schema
+	table   *schema.Table
+	log     strings.Builder
+	ops     int
+	pending map[int]bool
+}
+
+type link struct{ from, to ring.NodeID }
+
+// node is one of them.
+type node struct {
+	c        *cluster
+	id       ring.NodeID
+	engine   *storage.Engine
+	handlers map[messaging.Verb]messaging.Handler
+	coord    *coordinator.Coordinator
+	topology *ring.Topology
+	down     map[ring.NodeID]bool // as this node sees it
+}
+
+func (n *node) Self() ring.NodeID            { return n.id }
+func (n *node) Schema() *schema.Schema       { return n.c.schema }
+func (n *node) Topology() *ring.Topology     { return n.topology }
+func (n *node) Alive(id ring.NodeID) bool    { return !n.down[id] }
+func (c *cluster) node(id ring.NodeID) *node { return c.nodes[id-1] }
+
+// letter is a message under way.
+type letter struct {
+	link
+	what    string
+	deliver func()
+}
+
+// scriptClock stands still until the script moves it.
+type scriptClock struct {
+	now    time.Duration
+	timers timerHeap
+	next   int
+}
+
+type scriptTimer struct {
+	at      time.Duration
+	order   int
+	f       func()
+	clock   *scriptClock
+	stopped bool
+}
+
+type timerHeap []*scriptTimer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, k int) bool {
+	return h[i].at < h[k].at || h[i].at == h[k].at && h[i].order < h[k].order
+}
+func (h timerHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*scriptTimer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func (k *scriptClock) Now() time.Time           { return time.Unix(1_000_000, 0).Add(k.now) }
+func (k *scriptClock) Monotonic() time.Duration { return k.now }
+func (k *scriptClock) After(d time.Duration, f func()) env.Timer {
+	k.next++
+	t := &scriptTimer{at: k.now + max(d, 0), order: k.next, f: f, clock: k}
+	heap.Push(&k.timers, t)
+	return t
+}
+
+func (t *scriptTimer) Stop() bool {
+	was := t.stopped
+	t.stopped = true
+	return !was
+}
+
+// tick lets d pass; timers that are due call back in order.
+func (k *scriptClock) tick(d time.Duration) {
+	end := k.now + d
+	for len(k.timers) > 0 && k.timers[0].at <= end {
+		t := heap.Pop(&k.timers).(*scriptTimer)
+		if t.stopped {
+			continue
+		}
+		k.now, t.stopped = t.at, true
+		t.f()
+	}
+	k.now = end
+}
+
+// clusterOptions is what a scenario's cluster line says.
+type clusterOptions struct {
+	datacenters []string // of the nodes
+	owners      int      // the first so many own tokens; the rest have joined nothing yet
+	replication ring.Replication
+	table       func(*schema.Options)
+	unsafe      coordinator.Unsafe
+	limits      coordinator.Limits
+	pageBytes   int
+}
+
+func newCluster(t testing.TB, o clusterOptions) *cluster {
+	c := &cluster{
+		t: t, clock: &scriptClock{}, cut: map[link]bool{}, held: map[ring.NodeID]bool{},
+		broken: map[ring.NodeID]error{}, away: map[ring.NodeID]bool{}, pending: map[int]bool{},
+	}
+	c.schema, c.table = testSchema(t, o)
+	for i, dc := range o.datacenters {
+		n := &node{c: c, id: ring.NodeID(i + 1), handlers: map[messaging.Verb]messaging.Handler{}, down: map[ring.NodeID]bool{}}
+		c.nodes = append(c.nodes, n)
+		engine, err := storage.Open(storage.Options{
+			Dir: "data", FS: vfs.NewMem(), Clock: c.clock, Inline: true, Sync: storage.SyncNone, PageBytes: o.pageBytes,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		n.engine = engine
+		post := &postbox{n}
+		local := replica.NewLocal(engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
+		replica.Serve(post, local)
+		n.coord = coordinator.New(coordinator.Options{
+			View: n, Replicas: replica.NewDirectory(local, post, n), Clock: c.clock, LocalDatacenter: dc,
+			Hints: engine, Unsafe: o.unsafe, Limits: o.limits,
+		})
+	}
+	top := c.ring(1, o.datacenters, o.owners)
+	for _, n := range c.nodes {
+		n.topology = top
+	}
+	return c
+}
+
+// ring is a topology in which the first owners nodes have four tokens each, evenly spread.
+func (c *cluster) ring(epoch uint64, datacenters []string, owners int) *ring.Topology {
+	var nodes []*ring.Node
+	for i, dc := range datacenters {
+		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: dc, Rack: "r1", State: ring.Normal}
+		if i < owners {
+			for k := range 4 {
+				step := (1 << 62) / uint64(owners)
+				n.Tokens = append(n.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*step))
+			}
+		} else {
+			n.State = ring.Joining
+		}
+		nodes = append(nodes, n)
+	}
+	return ring.NewTopology(epoch, nodes)
+}
+
+func testSchema(t testing.TB, o clusterOptions) (*schema.Schema, *schema.Table) {
+	text := types.Native(types.Text)
+	options := schema.DefaultOptions()
+	options.SpeculativeRetry = "NEVER"
+	if o.table != nil {
+		o.table(&options)
+	}
+	s := schema.Empty()
+	for _, change := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: o.replication, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: []schema.ColumnSpec{
+			{Name: "k", Kind: schema.PartitionKey, Type: text},
+			{Name: "c", Kind: schema.Clustering, Type: text},
+			{Name: "s", Kind: schema.Static, Type: text},
+			{Name: "v", Kind: schema.Regular, Type: text},
+		}},
+	} {
+		var err error
+		if s, err = schema.Apply(s, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, s.Table("ks", "t")
+}
+
+// postbox is a node's messaging.Transport.
+type postbox struct{ n *node }
+
+var verbNames = map[messaging.Verb]string{
+	messaging.VerbMutation: "mutation", messaging.VerbRead: "read", messaging.VerbDigest: "digest",
+	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
+}
+
+func (p *postbox) Handle(v messaging.Verb, h messaging.Handler) { p.n.handlers[v] = h }
+
+func (p *postbox) Send(ring.NodeID, messaging.Verb, []byte) {}
+
+func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	c, from := p.n.c, p.n.id
+	if c.away[to] {
+		c.printf("%d>%d %s unreachable", from, to, verbNames[verb])
+		reply(nil, messaging.ErrUnreachable)
+		return
+	}
+	answered := false
+	timer := c.clock.After(timeout, func() {
+		if !answered {
+			answered = true
+			reply(nil, messaging.ErrTimeout)
+		}
+	})
+	back := func(payload []byte, err error) {
+		payload = slices.Clone(payload)
+		c.post(link{to, from}, verbNames[verb]+" "+outcome(verb, payload, err), func() {
+			if !answered {
+				answered = true
+				timer.Stop()
+				reply(payload, err)
+			}
+		})
+	}
+	payload = slices.Clone(payload)
+	c.post(link{from, to}, verbNames[verb], func() {
+		if err := c.broken[to]; err != nil {
+			back(nil, &messaging.RemoteError{Message: err.Error()})
+			return
+		}
+		c.node(to).handlers[verb](from, payload, back)
+	})
+}
+
+func (c *cluster) post(l link, what string, deliver func()) {
+	if c.cut[l] {
+		c.printf("%d>%d %s lost", l.from, l.to, what)
+		return
+	}
+	c.flight = append(c.flight, &letter{l, what, deliver})
+}
+
+func outcome(verb messaging.Verb, payload []byte, err error) string {
+	switch {
+	case err != nil:
+		return "failed: " + err.Error()
+	case verb == messaging.VerbRead:
+		return "page " + rowsOf(payload)
+	}
+	return "ok"
+}
+
+// deliver carries letters in the order in which they were posted, until none may be delivered.
+func (c *cluster) deliver(only func(link) bool) {
+	for {
+		i := slices.IndexFunc(c.flight, func(l *letter) bool { return !c.held[l.to] && (only == nil || only(l.link)) })
+		if i < 0 {
+			return
+		}
+		l := c.flight[i]
+		c.flight = slices.Delete(c.flight, i, i+1)
+		c.printf("%d>%d %s", l.from, l.to, l.what)
+		l.deliver()
+	}
+}
+
+func (c *cluster) printf(format string, args ...any) { fmt.Fprintf(&c.log, format+"\n", args...) }
+
+// take returns and empties the log.
+func (c *cluster) take() string {
+	s := c.log.String()
+	c.log.Reset()
+	if s == "" {
+		return "ok\n"
+	}
+	return s
+}
+
+// rowsOf shows a page: key{s=static del range row=value …}.
+func rowsOf(page []byte) string {
+	var b strings.Builder
+	var r row.PageReader
+	r.Reset(page)
+	for r.NextPartition() {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s{", r.Key.Bytes)
+		var parts []string
+		if r.Header.Deletion.Present() {
+			parts = append(parts, fmt.Sprintf("deleted@%d", r.Header.Deletion.Timestamp))
+		}
+		for _, cell := range r.Header.Cells {
+			parts = append(parts, "s"+cellText(&cell))
+		}
+		for _, t := range r.RangeTombstones {
+			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"), t.Deletion.Timestamp))
+		}
+		var x row.Row
+		for r.NextRow(&x) {
+			s := string(x.Clustering)
+			if x.Deletion.Present() {
+				s += fmt.Sprintf(" deleted@%d", x.Deletion.Timestamp)
+			}
+			for _, cell := range x.Cells {
+				s += cellText(&cell)
+			}
+			parts = append(parts, s)
+		}
+		b.WriteString(strings.Join(parts, " ") + "}")
+	}
+	if err := r.Err(); err != nil {
+		return err.Error()
+	}
+	if b.Len() == 0 {
+		b.WriteString("nothing")
+	}
+	if r.More() {
+		b.WriteString(" more")
+	}
+	return b.String()
+}
+
+func cellText(c *row.Cell) string {
+	if c.Tombstone {
+		return fmt.Sprintf("=deleted@%d", c.Timestamp)
+	}
+	return fmt.Sprintf("=%s@%d", c.Value, c.Timestamp)
+}
+
+// errorText shows what a driver would be told.
+func errorText(err error) string {
+	var unavailable *coordinator.Unavailable
+	var wt *coordinator.WriteTimeout
+	var rt *coordinator.ReadTimeout
+	var wf *coordinator.WriteFailure
+	var rf *coordinator.ReadFailure
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &unavailable):
+		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required, unavailable.Alive)
+	case errors.As(err, &wt):
+		return fmt.Sprintf("WriteTimeout %s received=%d blockFor=%d %s", wt.Consistency, wt.Received, wt.BlockFor, wt.Type)
+	case errors.As(err, &rt):
+		return fmt.Sprintf("ReadTimeout %s received=%d blockFor=%d data=%t", rt.Consistency, rt.Received, rt.BlockFor, rt.DataPresent)
+	case errors.As(err, &wf):
+		return fmt.Sprintf("WriteFailure %s received=%d blockFor=%d failures=%v %s", wf.Consistency, wf.Received, wf.BlockFor, wf.Failures, wf.Type)
+	case errors.As(err, &rf):
+		return fmt.Sprintf("ReadFailure %s received=%d blockFor=%d failures=%v data=%t", rf.Consistency, rf.Received, rf.BlockFor, rf.Failures, rf.DataPresent)
+	}
+	return "error: " + err.Error()
+}
