@@ -32,6 +32,11 @@ func appendOrderedVarint(dst, wire []byte) []byte {
 }
 
 func consumeOrderedVarint(dst []byte, r *orderedReader) []byte {
+	return r.raw(dst, r.varintSize())
+}
+
+// varintSize reads how many bytes of a varint follow.
+func (r *orderedReader) varintSize() int {
 	n := 0
 	switch b := r.byte(); {
 	case b == 0xFF:
@@ -46,7 +51,7 @@ func consumeOrderedVarint(dst []byte, r *orderedReader) []byte {
 	if n == 0 {
 		r.fail()
 	}
-	return r.raw(dst, n)
+	return n
 }
 
 // minimalInt is b without the leading bytes that only repeat the sign. b is not empty.

@@ -106,8 +106,12 @@ func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
 	e := t.elems[0]
 	var scratch []byte
 	for range t.dims {
-		if vectorElementSize(e) != 0 {
+		if n := vectorElementSize(e); n != 0 {
+			start := len(dst)
 			dst, _ = e.consumeOrdered(dst, r)
+			if len(dst)-start != n {
+				r.fail()
+			}
 		} else {
 			scratch, _ = e.consumeOrdered(scratch[:0], r)
 			dst = append(wire.AppendUnsignedVint(dst, uint64(len(scratch))), scratch...)

@@ -48,6 +48,9 @@ func TestOrderedFormRoundTrips(t *testing.T) {
 				if err != nil || string(rest) != "after" {
 					t.Fatalf("%s: ConsumeOrdered(%x): rest %q, %v", typ, key, rest, err)
 				}
+				if skipped, err := typ.SkipOrdered(key[6:], desc); err != nil || string(skipped) != "after" {
+					t.Fatalf("%s: SkipOrdered(%x): rest %q, %v", typ, key[6:], skipped, err)
+				}
 				if (a == nil) != (wire == nil) {
 					t.Fatalf("%s: %x came back as %x", typ, a, wire)
 				}
@@ -138,6 +141,7 @@ func TestOrderedFormDoesNotAllocateForScalars(t *testing.T) {
 			if n := testing.AllocsPerRun(100, func() {
 				dst = typ.AppendOrdered(dst[:0], a, desc)
 				back, _, _ = typ.ConsumeOrdered(back[:0], dst, desc)
+				_, _ = typ.SkipOrdered(dst, desc)
 				typ.Compare(a, b)
 			}); n != 0 {
 				t.Errorf("%s desc=%t: %v allocations", typ, desc, n)
@@ -158,6 +162,9 @@ func FuzzConsumeOrdered(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint8, desc bool, key []byte) {
 		typ := all[int(i)%len(all)]
 		wire, rest, err := typ.ConsumeOrdered(nil, key, desc)
+		if skipped, skipErr := typ.SkipOrdered(key, desc); err == nil && (skipErr != nil || len(skipped) != len(rest)) {
+			t.Fatalf("%s: SkipOrdered(%x) leaves %x, %v, ConsumeOrdered %x", typ, key, skipped, skipErr, rest)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrOrdered) {
 				t.Fatalf("error %v", err)

@@ -1,0 +1,112 @@
+package types
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// SkipOrdered passes over one component at the front of src and gives what follows, without reading
+// the value: for a reader that wants a later component.
+func (t *Type) SkipOrdered(src []byte, desc bool) (rest []byte, err error) {
+	r := orderedReader{src: src}
+	if desc {
+		r.mask = 0xFF
+	}
+	t.skipOrdered(&r)
+	if r.bad {
+		return nil, fmt.Errorf("%w of type %s", ErrOrdered, t)
+	}
+	return r.src, nil
+}
+
+func (t *Type) skipOrdered(r *orderedReader) {
+	switch r.byte() {
+	case tagNull, tagEmpty:
+	case tagValue:
+		t.skipBody(r)
+	case tagMalformed:
+		r.skipEscaped()
+	default:
+		r.fail()
+	}
+}
+
+func (t *Type) skipBody(r *orderedReader) {
+	if n := fixedSize(t.kind); n != 0 {
+		r.skip(n)
+		return
+	}
+	switch t.kind {
+	case Varint:
+		r.skip(r.varintSize())
+	case Decimal:
+		r.skipDecimal()
+	case List, Set, Map:
+		for !r.end() && !r.bad {
+			for _, e := range t.elems {
+				e.skipOrdered(r)
+			}
+		}
+	case Tuple, UDT:
+		for i := 0; !r.end() && !r.bad; i++ {
+			if i == len(t.elems) {
+				r.fail()
+				return
+			}
+			t.elems[i].skipOrdered(r)
+		}
+	case Vector:
+		for i := 0; i < t.dims && !r.bad; i++ {
+			t.elems[0].skipOrdered(r)
+		}
+	default:
+		r.skipEscaped()
+	}
+}
+
+func (r *orderedReader) skip(n int) {
+	if n < 0 || len(r.src) < n {
+		r.fail()
+		return
+	}
+	r.src = r.src[n:]
+}
+
+func (r *orderedReader) skipEscaped() {
+	for {
+		i := bytes.IndexByte(r.src, escape^r.mask)
+		if i < 0 || i+1 >= len(r.src) {
+			r.fail()
+			return
+		}
+		b := r.src[i+1] ^ r.mask
+		r.src = r.src[i+2:]
+		if b == escapeTerminator {
+			return
+		}
+		if b != escapedZero {
+			r.fail()
+			return
+		}
+	}
+}
+
+func (r *orderedReader) skipDecimal() {
+	end := byte(bodyEnd) ^ r.mask
+	switch r.byte() {
+	case decimalZero:
+		return
+	case decimalNegative:
+		end ^= 0xFF
+	case decimalPositive:
+	default:
+		r.fail()
+		return
+	}
+	r.skip(exponentBytes)
+	n := bytes.IndexByte(r.src, end) + 1
+	if n == 0 {
+		r.fail()
+	}
+	r.skip(n)
+}
