@@ -18,13 +18,16 @@ type PartitionKey struct {
 // NewPartitionKey is the key with its Murmur3 token.
 func NewPartitionKey(b []byte) PartitionKey { return PartitionKey{ring.Murmur3(b), b} }
 
-// Compare orders keys as the ring does: by token, then by bytes.
+// Compare orders keys as the ring and storage do: by token; keys that share one, which hardly
+// happens, by length, then by bytes.
 func (k PartitionKey) Compare(o PartitionKey) int {
 	switch {
 	case k.Token < o.Token:
 		return -1
 	case k.Token > o.Token:
 		return 1
+	case len(k.Bytes) != len(o.Bytes):
+		return len(k.Bytes) - len(o.Bytes)
 	}
 	return bytes.Compare(k.Bytes, o.Bytes)
 }

@@ -157,7 +157,9 @@ func (r *reader) readRange() error {
 			if err := r.readHeader(); err != nil {
 				return err
 			}
-			r.iter.Next()
+			if !r.header.HasRangeTombstones { // else it has moved on already
+				r.iter.Next()
+			}
 		}
 		if err := r.readPartition(); err != nil {
 			return err

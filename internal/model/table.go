@@ -1,0 +1,303 @@
+package model
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Table is one table of one node. The zero value is empty.
+type Table struct {
+	// GCBefore is the time (seconds) before which tombstones of a token are purged at now. Nil: never.
+	GCBefore func(t ring.Token, now int64) int64
+
+	partitions map[string]*partition
+}
+
+// partition is everything ever written to one partition.
+type partition struct {
+	key        row.PartitionKey
+	headers    []row.Row
+	tombstones []row.RangeTombstone
+	rows       map[string][]row.Row // by clustering
+}
+
+// Apply adds the changes of a mutation. It panics at malformed ones: the model is for tests.
+func (t *Table) Apply(m *row.Mutation) {
+	p := t.partitions[string(m.Key.Bytes)]
+	if p == nil {
+		p = &partition{
+			key:  row.PartitionKey{Token: m.Key.Token, Bytes: bytes.Clone(m.Key.Bytes)},
+			rows: map[string][]row.Row{},
+		}
+		if t.partitions == nil {
+			t.partitions = map[string]*partition{}
+		}
+		t.partitions[string(m.Key.Bytes)] = p
+	}
+	var e row.Entry
+	entries := m.Entries()
+	for entries.Next(&e) {
+		p.add(&e)
+	}
+	if entries.Err() != nil {
+		panic(entries.Err())
+	}
+}
+
+func (p *partition) add(e *row.Entry) {
+	decoded := row.NewRow()
+	if err := row.DecodeRow(decoded, e.Value); err != nil {
+		panic(err)
+	}
+	version := decoded.Clone()
+	switch e.Kind {
+	case row.KindHeader:
+		p.headers = append(p.headers, version)
+	case row.KindRangeTombstone:
+		p.tombstones = append(p.tombstones, row.RangeTombstone{
+			Start: bytes.Clone(e.Start), End: bytes.Clone(e.End), Deletion: version.Deletion,
+		})
+	case row.KindRow:
+		version.Clustering = append([]byte{}, e.Start...)
+		p.rows[string(e.Start)] = append(p.rows[string(e.Start)], version)
+	}
+}
+
+// Truncate removes everything.
+func (t *Table) Truncate() { t.partitions = nil }
+
+// Purge forgets for good what a sweep at now may remove. It makes a difference to what is written
+// later with older timestamps.
+func (t *Table) Purge(now int64) {
+	for key, p := range t.partitions {
+		gcBefore := t.gcBefore(p.key.Token, now)
+		deletion, header := p.header()
+		swept := &partition{key: p.key, rows: map[string][]row.Row{}}
+		for clustering, versions := range p.rows {
+			r := visible(versions, deletion.Max(p.deletionAt([]byte(clustering))))
+			if r.Purge(gcBefore); !r.Empty() {
+				swept.rows[clustering] = []row.Row{r}
+			}
+		}
+		swept.tombstones = purged(p.intervals(deletion), gcBefore)
+		if header.Purge(gcBefore); !header.Empty() {
+			swept.headers = []row.Row{header}
+		}
+		t.partitions[key] = swept
+	}
+}
+
+func (t *Table) gcBefore(token ring.Token, now int64) int64 {
+	if t.GCBefore == nil {
+		return -1 << 62
+	}
+	return t.GCBefore(token, now)
+}
+
+// Read is the page that answers cmd, as far as a page is not bounded by its size.
+func (t *Table) Read(cmd *row.ReadCommand) []byte {
+	w := row.NewPageWriter(nil)
+	counted := uint32(0)
+	for _, p := range t.wanted(cmd) {
+		counted = p.read(&w, cmd, t.gcBefore(p.key.Token, cmd.Now), counted)
+		if cmd.Limits.Rows > 0 && counted >= cmd.Limits.Rows {
+			return w.Finish(true)
+		}
+	}
+	return w.Finish(false)
+}
+
+// wanted are the partitions that cmd asks for, in order.
+func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
+	for _, p := range t.partitions {
+		switch {
+		case cmd.SinglePartition():
+			if !bytes.Equal(p.key.Bytes, cmd.Key.Bytes) {
+				continue
+			}
+		case !cmd.Range.Tokens.Contains(p.key.Token):
+			continue
+		case cmd.Range.After != nil && p.key.Compare(*cmd.Range.After) <= 0:
+			continue
+		}
+		out = append(out, p)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].key.Compare(out[j].key) < 0 })
+	return out
+}
+
+// read writes the partition and returns how many rows are counted now.
+func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32) uint32 {
+	deletion, header := p.header()
+	header.Purge(gcBefore)
+	shown := purged(cut(p.intervals(deletion), cmd.Slices), gcBefore)
+	var found []row.Row
+	live := uint32(0)
+	for _, clustering := range p.clusterings(cmd) {
+		r := visible(p.rows[clustering], deletion.Max(p.deletionAt([]byte(clustering))))
+		if r.Purge(gcBefore); r.Empty() {
+			continue
+		}
+		found = append(found, r)
+		if r.Live(cmd.Now) {
+			live++
+		}
+		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) {
+			break
+		}
+	}
+	if len(found) > 0 || len(shown) > 0 || !header.Empty() {
+		w.Partition(p.key, &header, shown)
+		for i := range found {
+			w.Row(&found[i])
+		}
+		w.EndPartition()
+	}
+	if live == 0 && cmd.StaticCounts && header.Live(cmd.Now) {
+		live = 1
+	}
+	return counted + live
+}
+
+// clusterings are those in the slices of cmd, in its order.
+func (p *partition) clusterings(cmd *row.ReadCommand) (out []string) {
+	for clustering := range p.rows {
+		if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains([]byte(clustering)) }) {
+			out = append(out, clustering)
+		}
+	}
+	sort.Strings(out)
+	if cmd.Reversed {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// header is the partition's deletion and what is to be seen of its static row, the deletion included.
+func (p *partition) header() (row.Deletion, row.Row) {
+	r := visible(p.headers, row.NoDeletion())
+	return r.Deletion, r
+}
+
+// deletionAt is the greatest range tombstone over a clustering.
+func (p *partition) deletionAt(clustering []byte) row.Deletion {
+	d := row.NoDeletion()
+	for _, t := range p.tombstones {
+		if bytes.Compare(t.Start, clustering) <= 0 && bytes.Compare(clustering, t.End) < 0 {
+			d = d.Max(t.Deletion)
+		}
+	}
+	return d
+}
+
+// visible is what remains of all versions of a row under a deletion of wider scope.
+func visible(versions []row.Row, wider row.Deletion) row.Row {
+	out := *row.NewRow()
+	for i := range versions {
+		out.Clustering = versions[i].Clustering
+		out.Deletion = out.Deletion.Max(versions[i].Deletion)
+	}
+	gone := out.Deletion.Max(wider)
+	if wider.Deletes(out.Deletion.Timestamp) {
+		out.Deletion = row.NoDeletion()
+	}
+	for i := range versions {
+		v := &versions[i]
+		if v.Liveness.Present() && !gone.Deletes(v.Liveness.Timestamp) {
+			out.Liveness = laterLiveness(out.Liveness, v.Liveness)
+		}
+		for _, c := range v.Complex {
+			if !gone.Deletes(c.Timestamp) {
+				out.Complex = addComplex(out.Complex, c)
+			}
+		}
+	}
+	for i := range versions {
+		for j := range versions[i].Cells {
+			c := versions[i].Cells[j]
+			if !gone.Deletes(c.Timestamp) && !out.ComplexDeletionOf(&c).Deletes(c.Timestamp) {
+				out.Cells = append(out.Cells, c)
+			}
+		}
+	}
+	out.Sort()
+	return out
+}
+
+// laterLiveness decides between two row markers as between two cells without a value.
+func laterLiveness(a, b row.Liveness) row.Liveness {
+	cell := func(l row.Liveness) *row.Cell {
+		return &row.Cell{Timestamp: l.Timestamp, TTL: l.TTL, LocalTime: l.LocalTime}
+	}
+	x, y := cell(a), cell(b)
+	if row.ReconcileCells(x, y) == x {
+		return a
+	}
+	return b
+}
+
+func addComplex(all []row.ComplexDeletion, c row.ComplexDeletion) []row.ComplexDeletion {
+	for i := range all {
+		if all[i].Column == c.Column {
+			all[i].Deletion = all[i].Deletion.Max(c.Deletion)
+			return all
+		}
+	}
+	all = append(all, c)
+	sort.Slice(all, func(i, j int) bool { return all[i].Column < all[j].Column })
+	return all
+}
+
+// intervals are the range tombstones as disjoint intervals that say more than base does.
+func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
+	var bounds [][]byte
+	for _, t := range p.tombstones {
+		bounds = append(bounds, t.Start, t.End)
+	}
+	slices.SortFunc(bounds, bytes.Compare)
+	for i := 0; i+1 < len(bounds); i++ {
+		start, end := bounds[i], bounds[i+1]
+		d := p.deletionAt(start)
+		if bytes.Equal(start, end) || d.Timestamp <= base.Timestamp {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].Deletion == d && bytes.Equal(out[n-1].End, start) {
+			out[n-1].End = end
+			continue
+		}
+		out = append(out, row.RangeTombstone{Start: start, End: end, Deletion: d})
+	}
+	return out
+}
+
+// cut keeps what lies in the slices.
+func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombstone) {
+	for _, t := range tombstones {
+		for _, s := range in {
+			c := t
+			if bytes.Compare(s.Start, c.Start) > 0 {
+				c.Start = s.Start
+			}
+			if s.End != nil && bytes.Compare(s.End, c.End) < 0 {
+				c.End = s.End
+			}
+			if bytes.Compare(c.Start, c.End) < 0 {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func purged(tombstones []row.RangeTombstone, gcBefore int64) (out []row.RangeTombstone) {
+	for _, t := range tombstones {
+		if t.Deletion.LocalTime >= gcBefore {
+			out = append(out, t)
+		}
+	}
+	return out
+}
