@@ -278,9 +278,10 @@ func outcome(verb messaging.Verb, payload []byte, err error) string {
 	return "ok"
 }
 
-// deliver carries letters in the order in which they were posted, until none may be delivered.
-func (c *cluster) deliver(only func(link) bool) {
-	for {
+// deliver carries letters in the order in which they were posted, at most n, until none may be
+// delivered.
+func (c *cluster) deliver(n int, only func(link) bool) {
+	for range n {
 		i := slices.IndexFunc(c.flight, func(l *letter) bool { return !c.held[l.to] && (only == nil || only(l.link)) })
 		if i < 0 {
 			return

@@ -144,7 +144,7 @@ func (op *readOp) advanceLocked() {
 			op.failLocked(op.failure())
 			return
 		}
-		cmd := op.resolver.continuation(op.next, op.nextRows())
+		cmd := op.resolver.continuation(op.next, op.asked, op.c.limits.RoundRowsMax)
 		if cmd == nil && op.cmd.SinglePartition() {
 			break
 		}
@@ -161,11 +161,4 @@ func (op *readOp) advanceLocked() {
 	*b = op.resolver.page((*b)[:0])
 	op.kept = append(op.kept, b)
 	op.succeedLocked(*b)
-}
-
-// nextRows is how many rows the next round asks for: what is missing, and at least twice what the
-// round before asked for, because that found too many that were deleted.
-func (op *readOp) nextRows() uint32 {
-	missing := op.cmd.Limits.Rows - op.resolver.counted
-	return max(missing, min(2*op.asked.Limits.Rows, op.c.limits.RoundRowsMax))
 }

@@ -512,7 +512,7 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.failed(t.node)
-	if spare := op.nextSpare(); spare != nil {
+	if spare := op.nextSpare(); spare != nil && op.deadline > op.c.clock.Monotonic() {
 		a := op.mark(spare, !wasPage)
 		op.mu.Unlock()
 		op.ask([]ask{a})

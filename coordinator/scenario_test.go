@@ -23,7 +23,7 @@ import (
 //	write|delete|static|insert … [at=1] [cl=QUORUM] [timeout=2s]     requests, of coordinator at
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
-//	deliver [from= to=], drop, cut, heal, hold, release, tick        the network and time
+//	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
 //	down, up, away, back, break, mend                                nodes
 //	pages, hints, stats, replicas, ring                              looks
 func TestScenarios(t *testing.T) {
@@ -338,7 +338,7 @@ func (s *scenario) truncate(d *datadriven.TestData) {
 
 func (s *scenario) deliver(d *datadriven.TestData) {
 	links := parseLinks(d)
-	s.c.deliver(func(l link) bool {
+	s.c.deliver(number(d, "n", 1_000_000), func(l link) bool {
 		if len(links) == 0 {
 			return true
 		}

@@ -6,18 +6,20 @@ import (
 	"cqld/row"
 )
 
-// continuation is the command that reads on behind end; nil when nothing can be there. rows is how
-// many rows it asks for.
-func (s *resolver) continuation(end *position, rows uint32) *row.ReadCommand {
+// continuation is the command that reads on behind end, where the answer to asked stopped short; nil
+// when nothing can be there. It asks for the rows that are missing, and for at least twice as many as
+// asked did, because of those too many were deleted; but for no more than rowsMax then.
+func (s *resolver) continuation(end *position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
 	next := *s.cmd
-	if s.cmd.Limits.Rows > 0 {
-		next.Limits.Rows = rows
+	if n := s.cmd.Limits.Rows; n > 0 {
+		next.Limits.Rows = max(n-s.counted, min(2*asked.Limits.Rows, rowsMax))
 	}
 	if !end.whole {
 		if next.Slices = slicesBehind(s.cmd.Slices, end.clustering, s.cmd.Reversed); len(next.Slices) > 0 {
 			next.Key = end.key
 			if n := s.cmd.Limits.PerPartition; n > 0 {
-				next.Limits.PerPartition = n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
+				missing := n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
+				next.Limits.PerPartition = max(missing, min(2*asked.Limits.PerPartition, rowsMax))
 			}
 			return &next
 		}
