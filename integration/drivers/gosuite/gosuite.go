@@ -1,0 +1,119 @@
+package gosuite
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Settings come from the environment, see ../README.md.
+type Settings struct {
+	Points   []string
+	DC       string
+	Nodes    int
+	RF       int
+	Keyspace string
+}
+
+// Statement is one statement of a batch.
+type Statement struct {
+	Text string
+	Args []any
+}
+
+// Session is what the checks need of a driver. All work is done at QUORUM.
+type Session interface {
+	Exec(text string, args ...any) error
+	// Row reads the only row, columns by name.
+	Row(text string, args ...any) (map[string]any, error)
+	// Ints reads the first column of one page, or of all pages when size is zero and the driver pages by itself.
+	Ints(size int, state []byte, text string) (values []int, next []byte, err error)
+	// AllInts reads the first column of all rows in pages of size.
+	AllInts(size int, text string) ([]int, error)
+	Batch(logged bool, statements []Statement) error
+	Named(name string, value any) any
+	// Ring tells how many nodes the driver knows, and how many tokens.
+	Ring() (nodes, tokens int)
+	// Table tells column name → "kind type order" of a table's metadata, or nil when the driver knows no such table.
+	Table(keyspace, table string) map[string]string
+	Agree() error
+	// Trace runs the statement traced and returns what was traced as text.
+	Trace(text string) (string, error)
+	Close()
+}
+
+// Driver is one driver.
+type Driver struct {
+	Open         func(s Settings, compression string) (Session, error)
+	Compressions []string
+	Unset        any
+	Duration     func(months, days int32, nanos int64) any
+	UUID         func(text string) any
+	Code         func(error) int // code of an ERROR message
+}
+
+// Main runs the program that the first argument names and returns the exit code.
+func Main(d Driver) int {
+	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
+		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go")}
+	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover}[strings.Join(os.Args[1:], " ")]
+	if program == nil {
+		fmt.Fprintln(os.Stderr, "usage: suite | failover")
+		return 2
+	}
+	return program(d, s)
+}
+
+func setting(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+func number(name string) int {
+	n, err := strconv.Atoi(setting(name, "1"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func (s Settings) createKeyspace() string {
+	return fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.Keyspace, s.RF)
+}
+
+// same compares by what the values print, so that a driver may choose its Go types.
+func same(got, want any, what string) error {
+	if g, w := text(got), text(want); g != w {
+		return fmt.Errorf("%s: got %s, want %s", what, g, w)
+	}
+	return nil
+}
+
+func text(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	r := reflect.ValueOf(v)
+	if r.Kind() == reflect.Pointer {
+		if r.IsNil() {
+			return "nil"
+		}
+		if _, ok := v.(fmt.Stringer); !ok {
+			return text(r.Elem().Interface())
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+func firstError(errs ...error) error {
+	for _, e := range errs {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
