@@ -96,7 +96,7 @@ func (p *parser) lookBack(f *failure) {
 	previous := p.tokens.Get(f.decision - 1)
 	switch f.rule {
 	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop,
-		grammar.CqlParserRULE_list, grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
+		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke, grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
 		grammar.CqlParserRULE_insert:
 		if f.expected == antlr.TokenInvalidType {
 			f.decision--
@@ -106,10 +106,34 @@ func (p *parser) lookBack(f *failure) {
 			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
 		}
 	case grammar.CqlParserRULE_root, grammar.CqlParserRULE_selectStatement:
-		if previous.GetTokenType() == grammar.CqlLexerIDENT {
+		ended := endedRules(p.parser.GetParserRuleContext())
+		switch {
+		case ended[grammar.CqlParserRULE_tableName], ended[grammar.CqlParserRULE_columnName],
+			ended[grammar.CqlParserRULE_selector] && previous.GetTokenType() == grammar.CqlLexerIDENT:
 			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
+		case ended[grammar.CqlParserRULE_whereClause] && isWord(f.offending):
+			f.expected = antlr.TokenInvalidType
 		}
 	}
+}
+
+// endedRules returns the rules that ended where the parser stopped: those on
+// the right edge of the tree.
+func endedRules(tree antlr.Tree) map[int]bool {
+	ended := map[int]bool{}
+	for tree.GetChildCount() > 0 {
+		tree = tree.GetChild(tree.GetChildCount() - 1)
+		if rule, ok := tree.(antlr.RuleContext); ok {
+			ended[rule.GetRuleIndex()] = true
+		}
+	}
+	return ended
+}
+
+// isWord reports whether the token is a keyword or a name without quotes.
+func isWord(token antlr.Token) bool {
+	c := token.GetText()[0]
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // failureError words a failure whose words are all whole.
@@ -180,10 +204,7 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	case grammar.CqlLexerUNTERMINATED_LINE:
 		expecting = "set null"
 	case grammar.CqlLexerUNEXPECTED_CHARACTER:
-		err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
-		msg := appendPosition(nil, err.Line, err.Column)
-		err.Msg = string(append(msg, "no viable alternative at character '"+token.GetText()+"'"...))
-		return err
+		return unexpectedCharacter(text, token)
 	default:
 		return nil
 	}
@@ -191,6 +212,25 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	err.Line, err.Column = endOf(text)
 	msg := appendPosition(nil, err.Line, err.Column)
 	err.Msg = string(append(msg, "mismatched character '<EOF>' expecting "+expecting...))
+	return err
+}
+
+// unexpectedCharacter returns the error of a character that begins no word. A
+// dollar begins a string, of which the second dollar is missing.
+func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
+	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
+	if token.GetText() != "$" {
+		msg := appendPosition(nil, err.Line, err.Column)
+		err.Msg = string(append(msg, "no viable alternative at character '"+token.GetText()+"'"...))
+		return err
+	}
+	err.Column++
+	next := "<EOF>"
+	if chars := []rune(text); token.GetStop()+1 < len(chars) {
+		next = string(chars[token.GetStop()+1])
+	}
+	msg := appendPosition(nil, err.Line, err.Column)
+	err.Msg = string(append(msg, "mismatched character '"+next+"' expecting '$'"...))
 	return err
 }
 

@@ -208,13 +208,13 @@ HEXNUMBER : '0X' HEX* ;
 
 INTEGER : '-'? DIGIT+ ;
 
-// "1..2" is two integers and a range, so a float may only end in a point that
-// no second point follows.
+// "1..2" is two integers and a range, so a float may not end in a point that
+// begins a range; "1...2" is a float, a range and an integer.
 FLOAT
     : '-'? DIGIT+ '.' DIGIT+ EXPONENT?
     | '-'? DIGIT+ EXPONENT
     | '-'? DIGIT+ '.' EXPONENT
-    | '-'? DIGIT+ '.' { p.GetInputStream().LA(1) != '.' }?
+    | '-'? DIGIT+ '.' { p.GetInputStream().LA(1) != '.' || p.GetInputStream().LA(2) == '.' }?
     ;
 
 DURATION : '-'? DIGIT+ DURATION_UNIT ( DIGIT+ DURATION_UNIT )* ;

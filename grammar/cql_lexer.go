@@ -1340,7 +1340,7 @@ func (l *CqlLexer) Sempred(localctx antlr.RuleContext, ruleIndex, predIndex int)
 func (p *CqlLexer) FLOAT_Sempred(localctx antlr.RuleContext, predIndex int) bool {
 	switch predIndex {
 	case 0:
-		return p.GetInputStream().LA(1) != '.'
+		return p.GetInputStream().LA(1) != '.' || p.GetInputStream().LA(2) == '.'
 
 	default:
 		panic("No predicate with index: " + fmt.Sprint(predIndex))
