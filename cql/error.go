@@ -1,5 +1,14 @@
 package cql
 
+import (
+	"strconv"
+	"strings"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"cqld/grammar"
+)
+
 // SyntaxError is a text that is not a CQL statement.
 type SyntaxError struct {
 	Line   int // of the text, from 1; 0 when the whole text is meant
@@ -9,3 +18,251 @@ type SyntaxError struct {
 
 // Error returns the message with its place, as Cassandra words it.
 func (e *SyntaxError) Error() string { return e.Msg }
+
+// syntaxError words the failure as Cassandra does.
+func (p *parser) syntaxError(text string) *SyntaxError {
+	f := &p.halt.failure
+	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
+		if err := brokenLexeme(text, p.tokens.Get(i)); err != nil {
+			return err
+		}
+	}
+	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
+		if thing := unbindable(f.rule, p.parser.GetParserRuleContext()); thing != "" {
+			return &SyntaxError{Msg: "Bind variables cannot be used for " + thing}
+		}
+	}
+	p.lookBack(f)
+	return p.failureError(text, f)
+}
+
+// lookBack corrects the failure where Cassandra's parser decides earlier than
+// this one: it looks ahead from the token before, and then says that nothing
+// fits, not which one token would have.
+func (p *parser) lookBack(f *failure) {
+	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
+		return
+	}
+	previous := p.tokens.Get(f.decision - 1)
+	switch f.rule {
+	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop,
+		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke, grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
+		grammar.CqlParserRULE_insert:
+		if f.expected == antlr.TokenInvalidType {
+			f.decision--
+		}
+	case grammar.CqlParserRULE_simpleTerm:
+		if f.expected == grammar.CqlLexerLPAREN && previous.GetTokenType() != grammar.CqlLexerK_CAST {
+			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
+		}
+	case grammar.CqlParserRULE_root, grammar.CqlParserRULE_selectStatement:
+		ended := endedRules(p.parser.GetParserRuleContext())
+		switch {
+		case ended[grammar.CqlParserRULE_tableName], ended[grammar.CqlParserRULE_columnName],
+			ended[grammar.CqlParserRULE_selector] && previous.GetTokenType() == grammar.CqlLexerIDENT:
+			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
+		case ended[grammar.CqlParserRULE_whereClause] && isWord(f.offending):
+			f.expected = antlr.TokenInvalidType
+		}
+	}
+}
+
+// endedRules returns the rules that ended where the parser stopped: those on
+// the right edge of the tree.
+func endedRules(tree antlr.Tree) map[int]bool {
+	ended := map[int]bool{}
+	for tree.GetChildCount() > 0 {
+		tree = tree.GetChild(tree.GetChildCount() - 1)
+		if rule, ok := tree.(antlr.RuleContext); ok {
+			ended[rule.GetRuleIndex()] = true
+		}
+	}
+	return ended
+}
+
+// isWord reports whether the token is a keyword or a name without quotes.
+func isWord(token antlr.Token) bool {
+	c := token.GetText()[0]
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// failureError words a failure whose words are all whole.
+func (p *parser) failureError(text string, f *failure) *SyntaxError {
+	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
+	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
+	if atEnd {
+		err.Line, err.Column = 0, -1
+	}
+	msg := appendPosition(nil, err.Line, err.Column)
+	word := tokenText(f.offending)
+	if f.expected != antlr.TokenInvalidType {
+		msg = append(msg, "mismatched input '"+word+"' expecting "+tokenName(f.expected)...)
+	} else {
+		msg = append(msg, "no viable alternative at input '"+word+"'"...)
+	}
+	if !atEnd {
+		msg = p.appendSnippet(msg, text, f)
+	}
+	err.Msg = string(msg)
+	return err
+}
+
+func appendPosition(dst []byte, line, column int) []byte {
+	dst = append(dst, "line "...)
+	dst = strconv.AppendInt(dst, int64(line), 10)
+	dst = append(dst, ':')
+	dst = strconv.AppendInt(dst, int64(column), 10)
+	return append(dst, ' ')
+}
+
+// unbindable says which name a marker was put for.
+func unbindable(rule int, ctx antlr.ParserRuleContext) string {
+	if rule == grammar.CqlParserRULE_ident || rule == grammar.CqlParserRULE_keyword {
+		if parent, ok := ctx.GetParent().(antlr.ParserRuleContext); ok {
+			ctx, rule = parent, parent.GetRuleIndex()
+		}
+	}
+	switch rule {
+	case grammar.CqlParserRULE_use, grammar.CqlParserRULE_createKeyspace,
+		grammar.CqlParserRULE_alterKeyspace, grammar.CqlParserRULE_dropKeyspace:
+		return "keyspace names"
+	case grammar.CqlParserRULE_tableName:
+		if _, ok := ctx.GetParent().(*grammar.DropIndexContext); ok {
+			return "index names"
+		}
+		return "table names"
+	case grammar.CqlParserRULE_roleName:
+		return "role names"
+	case grammar.CqlParserRULE_indexExpression:
+		return "index names"
+	}
+	return ""
+}
+
+// brokenLexeme returns the error of a token that is no word of CQL.
+func brokenLexeme(text string, token antlr.Token) *SyntaxError {
+	expecting := ""
+	switch token.GetTokenType() {
+	case grammar.CqlLexerUNTERMINATED_STRING:
+		expecting = "'''"
+	case grammar.CqlLexerUNTERMINATED_DOLLAR:
+		expecting = "'$'"
+	case grammar.CqlLexerUNTERMINATED_NAME:
+		expecting = `'"'`
+	case grammar.CqlLexerUNTERMINATED_COMMENT:
+		expecting = "'*'"
+	case grammar.CqlLexerUNTERMINATED_LINE:
+		expecting = "set null"
+	case grammar.CqlLexerUNEXPECTED_CHARACTER:
+		return unexpectedCharacter(text, token)
+	default:
+		return nil
+	}
+	err := &SyntaxError{}
+	err.Line, err.Column = endOf(text)
+	msg := appendPosition(nil, err.Line, err.Column)
+	err.Msg = string(append(msg, "mismatched character '<EOF>' expecting "+expecting...))
+	return err
+}
+
+// unexpectedCharacter returns the error of a character that begins no word. A
+// dollar begins a string, of which the second dollar is missing.
+func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
+	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
+	if token.GetText() != "$" {
+		msg := appendPosition(nil, err.Line, err.Column)
+		err.Msg = string(append(msg, "no viable alternative at character '"+token.GetText()+"'"...))
+		return err
+	}
+	err.Column++
+	next := "<EOF>"
+	if chars := []rune(text); token.GetStop()+1 < len(chars) {
+		next = string(chars[token.GetStop()+1])
+	}
+	msg := appendPosition(nil, err.Line, err.Column)
+	err.Msg = string(append(msg, "mismatched character '"+next+"' expecting '$'"...))
+	return err
+}
+
+// endOf returns the position just behind the text.
+func endOf(text string) (line, column int) {
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return strings.Count(text, "\n") + 1, len([]rune(last))
+}
+
+// tokenText returns the word as messages show it: strings and names without
+// their quotes.
+func tokenText(token antlr.Token) string {
+	switch token.GetTokenType() {
+	case grammar.CqlLexerSTRING_LITERAL:
+		return stringText(token.GetText())
+	case grammar.CqlLexerQUOTED_NAME:
+		return unquote(token.GetText(), `"`)
+	}
+	return token.GetText()
+}
+
+// tokenName returns what messages call a kind of token.
+func tokenName(kind int) string {
+	if kind == antlr.TokenEOF {
+		return "EOF"
+	}
+	names := &grammar.CqlLexerLexerStaticData
+	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" && !strings.HasPrefix(names.SymbolicNames[kind], "K_") {
+		return names.LiteralNames[kind]
+	}
+	return names.SymbolicNames[kind]
+}
+
+// snippetTokens is how many words before the error its message shows; a run of
+// white space counts as one.
+const snippetTokens = 10
+
+// appendSnippet appends the text around the failure: the word where the parser
+// began to look ahead in brackets, ten words before it, and all up to the word
+// that fits nowhere.
+func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
+	chars := []rune(text)
+	mark := p.tokens.Get(f.decision)
+	from := snippetStart(p.tokens, f.decision)
+	to := min(f.offending.GetStart()+len([]rune(tokenText(f.offending))), len(chars))
+	markEnd := min(mark.GetStart()+len([]rune(tokenText(mark))), len(chars))
+	dst = append(dst, " ("...)
+	dst = appendIf(dst, from > 0, "...")
+	dst = appendLine(dst, chars[from:mark.GetStart()])
+	dst = append(dst, '[')
+	dst = appendLine(dst, chars[mark.GetStart():markEnd])
+	dst = append(dst, ']')
+	if markEnd < to {
+		dst = appendLine(dst, chars[markEnd:to])
+	}
+	dst = appendIf(dst, to < len(chars), "...")
+	return append(dst, ')')
+}
+
+// snippetStart returns the first character of the word ten before the token at index.
+func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
+	start := tokens.Get(index).GetStart()
+	for left := snippetTokens; left > 0 && index > 0; left-- {
+		previous := tokens.Get(index - 1)
+		if previous.GetStop()+1 < start { // white space between
+			start = previous.GetStop() + 1
+			continue
+		}
+		index, start = index-1, previous.GetStart()
+	}
+	if index == 0 && start == tokens.Get(0).GetStart() {
+		return 0
+	}
+	return start
+}
+
+// appendLine appends the characters without line breaks.
+func appendLine(dst []byte, chars []rune) []byte {
+	for _, c := range chars {
+		if c != '\n' && c != '\r' {
+			dst = append(dst, string(c)...)
+		}
+	}
+	return dst
+}
