@@ -49,8 +49,6 @@ func settings() map[string]setting {
 		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
-		"tombstone_warn_threshold":                    number(func(o *Options) *int { return &o.TombstoneWarn }),
-		"tombstone_failure_threshold":                 number(func(o *Options) *int { return &o.TombstoneFail }),
 	}
 }
 

@@ -51,8 +51,6 @@ type Options struct {
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
-	TombstoneWarn       int
-	TombstoneFail       int
 	MaxTimestampAhead   time.Duration // maximum_timestamp_fail_threshold
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
@@ -88,8 +86,6 @@ func DefaultOptions() Options {
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,
 		BatchFailBytes:    50 << 10,
-		TombstoneWarn:     1000,
-		TombstoneFail:     100000,
 		MaxTimestampAhead: time.Minute,
 	}
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type localCommand struct {
+	Nodes    int    `help:"How many nodes." default:"4"`
+	Port     uint16 `help:"Port for CQL clients." default:"9042"`
+	DataDir  string `help:"Where the nodes keep their data." default:"cqld-data" type:"path"`
+	Fresh    bool   `help:"Throw away what is in the data directory first."`
+	LogLevel string `help:"Of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+}
+
+const (
+	localStoragePort = 7000
+	localNodesMax    = 64
+	// agreeTimeout bounds how long the ring may take to agree before the command gives up.
+	agreeTimeout = 60 * time.Second
+)
+
+// Run starts the ring, waits until its nodes agree, and stops it when ctx ends.
+func (c *localCommand) Run(ctx context.Context) error {
+	if c.Nodes < 1 || c.Nodes > localNodesMax {
+		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
+	}
+	members, err := c.layout()
+	if err != nil {
+		return err
+	}
+	if err := c.prepareData(members); err != nil {
+		return err
+	}
+	r := newLocalRing(members)
+	begin := time.Now()
+	if err := r.start(c.LogLevel); err != nil {
+		return errors.Join(err, r.stop())
+	}
+	if err := r.awaitAgreement(ctx, agreeTimeout); err != nil {
+		return errors.Join(err, r.stop())
+	}
+	c.greet(r, time.Since(begin))
+	r.watch(ctx)
+	fmt.Println("\nStopping …")
+	return r.stop()
+}
+
+// member is one node of the local ring.
+type member struct {
+	index   int
+	address string
+	port    uint16 // for CQL
+	storage uint16 // for the other nodes
+	dir     string
+}
+
+func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
+func (m member) config() string { return filepath.Join(m.dir, "cqld.yaml") }
+
+// layout gives every node an address: 127.0.0.1, 127.0.0.2, … on one port, or, where the system
+// has only 127.0.0.1, ports one after the other.
+func (c *localCommand) layout() ([]member, error) {
+	many := true
+	if l, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
+		many = false
+	} else {
+		l.Close()
+	}
+	var out []member
+	for i := range c.Nodes {
+		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort,
+			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1))}
+		if many {
+			m.address = fmt.Sprintf("127.0.0.%d", i+1)
+		} else {
+			m.port += uint16(i)
+			m.storage += uint16(i)
+		}
+		for _, port := range []uint16{m.port, m.storage} {
+			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", m.address, port))
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d is in use; is another ring running? (%w)", m.address, port, err)
+			}
+			l.Close()
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// prepareData makes the directories with a configuration file each, and refuses directories of
+// another ring.
+func (c *localCommand) prepareData(members []member) error {
+	present, err := filepath.Glob(filepath.Join(c.DataDir, "node*", "cqld.yaml"))
+	if err != nil {
+		return err
+	}
+	if c.Fresh {
+		for _, p := range present { // only what an earlier ring made
+			if err := os.RemoveAll(filepath.Dir(p)); err != nil {
+				return err
+			}
+		}
+		present = nil
+	}
+	if len(present) > 0 && len(present) != len(members) {
+		return fmt.Errorf("%s holds a ring of %d nodes, not %d: use --nodes %d, --fresh or another --data-dir",
+			c.DataDir, len(present), len(members), len(present))
+	}
+	for _, m := range members {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0])), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m member) yaml(seed member) string {
+	var b strings.Builder
+	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
+	fmt.Fprintf(&b, "cluster_name: local\n")
+	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
+	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\n", m.address, m.port)
+	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
+	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, "data"))
+	return b.String()
+}
+
+func (c *localCommand) greet(r *localRing, took time.Duration) {
+	fmt.Printf("cqld: %d nodes agree after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
+	r.print()
+	first := r.nodes[0].member
+	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
+	if first.port != 9042 {
+		fmt.Printf(" %d", first.port)
+	}
+	var points []string
+	for _, n := range r.nodes {
+		points = append(points, n.native())
+	}
+	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1\n", strings.Join(points, ", "))
+	fmt.Println("\nCtrl-C stops the ring.")
+}

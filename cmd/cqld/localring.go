@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// localRing is the node processes of `cqld local`.
+type localRing struct {
+	nodes   []*localNode
+	changed chan struct{} // capacity 1: some node's state is new
+}
+
+// localNode is one process and what it last said.
+type localNode struct {
+	member
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed when the process has ended and been reaped
+
+	mu struct {
+		sync.Mutex
+		status string // last status line; empty before the first
+		ended  bool
+		err    error
+		told   bool // the end has been printed
+	}
+}
+
+func newLocalRing(members []member) *localRing {
+	r := &localRing{changed: make(chan struct{}, 1)}
+	for _, m := range members {
+		r.nodes = append(r.nodes, &localNode{member: m, done: make(chan struct{})})
+	}
+	return r
+}
+
+// start starts all processes.
+func (r *localRing) start(logLevel string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, n := range r.nodes {
+		if err := n.start(self, logLevel, r.notify); err != nil {
+			return fmt.Errorf("start node %d: %w", n.index, err)
+		}
+	}
+	return nil
+}
+
+func (r *localRing) notify() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *localNode) start(binary, logLevel string, changed func()) error {
+	var err error
+	if n.log, err = os.OpenFile(filepath.Join(n.dir, "cqld.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	n.cmd = exec.Command(binary, "start", "--config", n.config(), "--log-level", logLevel, "--status-fd", "3")
+	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
+	n.cmd.ExtraFiles = []*os.File{write}
+	// A group of its own: Ctrl-C reaches this process only, which then stops the nodes in order.
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = n.cmd.Start()
+	write.Close()
+	if err != nil {
+		read.Close()
+		return err
+	}
+	go n.follow(read, changed) // ends with the process, which stop waits for
+	return nil
+}
+
+// follow keeps what the process says, and its end.
+func (n *localNode) follow(status io.ReadCloser, changed func()) {
+	lines := bufio.NewScanner(status)
+	for lines.Scan() {
+		n.mu.Lock()
+		n.mu.status = lines.Text()
+		n.mu.Unlock()
+		changed()
+	}
+	status.Close()
+	err := n.cmd.Wait()
+	n.mu.Lock()
+	n.mu.ended, n.mu.err = true, err
+	n.mu.Unlock()
+	n.log.Close()
+	close(n.done)
+	changed()
+}
+
+// state is what is known of the node now.
+func (n *localNode) state() (status string, ended bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.status, n.mu.ended, n.mu.err
+}
+
+// awaitAgreement returns when every node sees all others alive and has the same metadata.
+func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
+	limit := time.NewTimer(timeout)
+	defer limit.Stop()
+	for {
+		agreed, err := r.agreed()
+		if agreed || err != nil {
+			return err
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return errors.New("interrupted")
+		case <-limit.C:
+			return fmt.Errorf("the nodes did not agree within %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
+		}
+	}
+}
+
+func (r *localRing) agreed() (bool, error) {
+	first := ""
+	for i, n := range r.nodes {
+		status, ended, err := n.state()
+		if ended {
+			return false, fmt.Errorf("node %d ended at once (%v): %s", n.index, err, n.lastLogLine())
+		}
+		if i == 0 {
+			first = status
+		}
+		if status == "" || status != first || !strings.HasPrefix(status, fmt.Sprintf("up=%d of=%d ", len(r.nodes), len(r.nodes))) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (n *localNode) lastLogLine() string {
+	b, err := os.ReadFile(filepath.Join(n.dir, "cqld.log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+// print shows each node's state.
+func (r *localRing) print() {
+	fmt.Printf("  %-6s %-17s %-6s %-8s %s\n", "State", "CQL address", "Node", "Process", "Log")
+	for _, n := range r.nodes {
+		_, ended, _ := n.state()
+		state := "UN" // up, normal, as nodetool says it
+		if ended {
+			state = "DN"
+		}
+		fmt.Printf("  %-6s %-17s %-6d %-8d %s\n", state, n.native(), n.index, n.cmd.Process.Pid, filepath.Join(n.dir, "cqld.log"))
+	}
+}
+
+// watch tells of nodes that end, until ctx does.
+func (r *localRing) watch(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.changed:
+		}
+		for _, n := range r.nodes {
+			n.mu.Lock()
+			news := n.mu.ended && !n.mu.told
+			n.mu.told = n.mu.ended
+			err := n.mu.err
+			n.mu.Unlock()
+			if news {
+				fmt.Printf("\nNode %d (%s) ended: %v. Start it again with:\n  cqld start --config %s\n", n.index, n.native(), err, n.config())
+				r.print()
+			}
+		}
+	}
+}
+
+// stopTimeout is how long a node may drain before it is killed.
+const stopTimeout = 15 * time.Second
+
+// stop asks all nodes to stop and waits until they have.
+func (r *localRing) stop() error {
+	for _, n := range r.nodes {
+		if n.cmd != nil && n.cmd.Process != nil {
+			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+		}
+	}
+	var errs []error
+	limit := time.NewTimer(stopTimeout)
+	defer limit.Stop()
+	for _, n := range r.nodes {
+		if n.cmd == nil || n.cmd.Process == nil {
+			continue
+		}
+		select {
+		case <-n.done:
+		case <-limit.C:
+			errs = append(errs, fmt.Errorf("node %d did not stop within %s and was killed", n.index, stopTimeout))
+			_ = n.cmd.Process.Kill() // it may have ended meanwhile
+			<-n.done
+			limit.Reset(time.Second)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+type versionCommand struct{}
+
+// Run prints what this binary was built from.
+func (versionCommand) Run() error {
+	revision, modified := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				modified = " with changes"
+			}
+		}
+		fmt.Printf("cqld, revision %s%s, %s\n", revision, modified, info.GoVersion)
+		return nil
+	}
+	fmt.Println("cqld, revision unknown")
+	return nil
+}

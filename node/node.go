@@ -1,0 +1,241 @@
+package node
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/cluster"
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/query"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/server"
+	"cqld/storage"
+)
+
+// Node is one running node.
+type Node struct {
+	opts  Options
+	log   *slog.Logger
+	clock env.Clock
+	hlc   *env.HLC
+
+	engine      *storage.Engine
+	transport   *messaging.GRPC
+	cluster     *cluster.Cluster
+	coordinator *coordinator.Coordinator
+	processor   *query.Processor
+	server      *server.Server
+
+	failed   chan error // capacity 1: why the node must stop
+	cancel   context.CancelFunc
+	stopping <-chan struct{} // closed when the node stops
+	running  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		onStatus func()
+	}
+}
+
+// replicationFactor is what a keyspace gets that names none, while there are so many nodes, and
+// what tokens are evened out for.
+const replicationFactor = 4
+
+// Open starts a node: when it returns, the node is a member and clients can connect. ctx bounds the
+// start only.
+func Open(ctx context.Context, opts Options) (*Node, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(), failed: make(chan error, 1)}
+	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
+	}
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context) error {
+	background, cancel := context.WithCancel(context.Background())
+	n.cancel, n.stopping = cancel, background.Done()
+	if err := n.openStorage(); err != nil {
+		return err
+	}
+	if err := n.openCluster(); err != nil {
+		return err
+	}
+	n.openCoordinator()
+	if err := n.transport.Open(); err != nil {
+		return err
+	}
+	n.running.Go(func() {
+		if err := n.cluster.Run(background); err != nil {
+			n.fail(err)
+		}
+	})
+	if err := n.cluster.Join(ctx); err != nil {
+		return err
+	}
+	return n.openServer()
+}
+
+func (n *Node) openStorage() error {
+	sync := storage.SyncBatch
+	if n.opts.CommitLogSync == SyncPeriodic {
+		sync = storage.SyncPeriodic
+	}
+	dir := filepath.Join(n.opts.DataDir, "data")
+	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("node: make data directory: %w", err)
+	}
+	var err error
+	n.engine, err = storage.Open(storage.Options{
+		Dir: dir, FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync, SyncPeriod: n.opts.CommitLogSyncPeriod,
+		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, OnFatal: n.fail,
+		OnCorruption: func(c storage.CorruptionInfo) {
+			n.log.Error("corrupt data; it is not served", "file", c.Path, "err", c.Err)
+		},
+	})
+	return err
+}
+
+// tableInfo is what storage must know of a table. It is called before the cluster is open, too.
+func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
+	if n.cluster == nil {
+		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
+	}
+	m := n.cluster.Metadata()
+	t := m.Schema.TableByStorage(id)
+	if t == nil {
+		return storage.TableInfo{}
+	}
+	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC)}
+	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
+		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
+	}
+	return info
+}
+
+func gcMode(option string) storage.GCMode {
+	switch option {
+	case "timeout":
+		return storage.GCTimeout
+	case "immediate":
+		return storage.GCImmediate
+	case "disabled":
+		return storage.GCDisabled
+	}
+	return storage.GCRepair
+}
+
+func (n *Node) openCluster() error {
+	n.transport = messaging.NewGRPC(messaging.Options{
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Logger: n.log, Limits: messaging.DefaultLimits(),
+		Stamp: n.hlc.Last,
+		Observe: func(stamp int64) {
+			if err := n.hlc.Observe(stamp); err != nil {
+				n.log.Warn("a peer's clock is too far ahead; its stamp is ignored")
+			}
+		},
+		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
+	})
+	var seed [32]byte
+	crand.Read(seed[:]) // never fails (crypto/rand)
+	dir := filepath.Join(n.opts.DataDir, "raft")
+	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("node: make metadata directory: %w", err)
+	}
+	var err error
+	n.cluster, err = cluster.Open(cluster.Options{
+		Name: n.opts.ClusterName, Dir: dir, FS: n.opts.FS, Network: n.transport, Clock: n.clock, Rand: newSecureRand(seed),
+		Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
+			Native: n.opts.Native(), NumTokens: n.opts.NumTokens},
+		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, Fatal: n.fail,
+	})
+	return err
+}
+
+func (n *Node) openCoordinator() {
+	v := view{n.cluster}
+	local := replica.NewLocal(n.engine, v, func(id schema.StorageID) error { return n.coordinator.DropHints(id) })
+	replica.Serve(n.transport, local)
+	n.coordinator = coordinator.New(coordinator.Options{
+		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
+		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+	})
+}
+
+func (n *Node) openServer() error {
+	v := view{n.cluster}
+	n.processor = query.New(query.Options{
+		Store: n.coordinator, View: v, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
+		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
+		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, Truncate: n.opts.TruncateTimeout},
+		Limits:   query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes},
+	})
+	l, err := net.Listen("tcp", n.opts.Native().String())
+	if err != nil {
+		return fmt.Errorf("node: listen for clients: %w", err)
+	}
+	n.server = server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
+		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
+	n.running.Go(func() {
+		if err := n.server.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
+			n.fail(err)
+		}
+	})
+	return nil
+}
+
+// fail makes the node stop, with the first reason given.
+func (n *Node) fail(err error) {
+	select {
+	case n.failed <- err:
+	default:
+	}
+}
+
+// Failed receives why the node must stop, if it must.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+// Close drains the clients' requests until ctx ends, then stops everything.
+func (n *Node) Close(ctx context.Context) error {
+	var errs []error
+	if n.server != nil {
+		errs = append(errs, n.server.Drain(ctx))
+	}
+	if n.coordinator != nil {
+		n.coordinator.Close()
+	}
+	n.cancel()
+	if n.transport != nil {
+		n.transport.Close()
+	}
+	n.running.Wait()
+	if n.cluster != nil {
+		errs = append(errs, n.cluster.Close())
+	}
+	if n.engine != nil {
+		errs = append(errs, n.engine.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"cqld/query/system"
+)
+
+// systemTables are what this node shows of itself.
+func (n *Node) systemTables() *system.Source {
+	return system.New(system.Options{
+		View: view{n.cluster}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
+		Clients: n.clients, Settings: n.opts.settings,
+	})
+}
+
+// clients are the connections open now. It is first called by one, so the server is there.
+func (n *Node) clients() []system.Client {
+	var out []system.Client
+	for _, c := range n.server.Clients() {
+		out = append(out, system.Client{Address: c.Address, User: c.User, Stage: strings.ToLower(c.Stage),
+			ProtocolVersion: c.ProtocolVersion, Options: c.Options, Keyspace: c.Keyspace, Requests: c.Requests, TLS: c.TLS})
+	}
+	return out
+}
+
+// settings are the options as system_views.settings shows them, under the file's names.
+func (o *Options) settings() map[string]string {
+	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
+	var seeds []string
+	for _, s := range o.Seeds {
+		seeds = append(seeds, s.String())
+	}
+	return map[string]string{
+		"cluster_name":                     o.ClusterName,
+		"num_tokens":                       strconv.Itoa(o.NumTokens),
+		"data_file_directories":            "[" + o.DataDir + "]",
+		"listen_address":                   o.ListenAddress.String(),
+		"storage_port":                     strconv.Itoa(int(o.StoragePort)),
+		"rpc_address":                      o.RPCAddress.String(),
+		"native_transport_port":            strconv.Itoa(int(o.NativeTransportPort)),
+		"seeds":                            strings.Join(seeds, ","),
+		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
+		"authenticator":                    "AllowAllAuthenticator",
+		"authorizer":                       "AllowAllAuthorizer",
+		"commitlog_sync":                   string(o.CommitLogSync),
+		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
+		"block_cache_size":                 size(o.CacheBytes),
+		"memtable_heap_space":              size(o.MemTableBytes),
+		"read_request_timeout":             o.ReadTimeout.String(),
+		"range_request_timeout":            o.RangeTimeout.String(),
+		"write_request_timeout":            o.WriteTimeout.String(),
+		"truncate_request_timeout":         o.TruncateTimeout.String(),
+		"max_hint_window":                  o.HintWindow.String(),
+		"maximum_timestamp_fail_threshold": o.MaxTimestampAhead.String(),
+		"native_transport_max_frame_size":  size(int64(o.MaxFrameBytes)),
+		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),
+		"batch_size_fail_threshold":        size(int64(o.BatchFailBytes)),
+	}
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"cqld/cluster"
+	"cqld/query"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// view is the cluster as the rooms above storage see it.
+type view struct{ c *cluster.Cluster }
+
+func (v view) Self() ring.NodeID         { return v.c.Self() }
+func (v view) Schema() *schema.Schema    { return v.c.Metadata().Schema }
+func (v view) Topology() *ring.Topology  { return v.c.Metadata().Topology }
+func (v view) Alive(id ring.NodeID) bool { return v.c.Alive(id) }
+
+func (n *Node) replicaAddress(id ring.NodeID) netip.Addr {
+	if m := n.cluster.Metadata().Topology.Node(id); m != nil {
+		return m.Internode.Addr()
+	}
+	return netip.Addr{}
+}
+
+// Status is what a node can say of the ring.
+type Status struct {
+	Up, Members int
+	Epoch       uint64
+	Schema      schema.UUID
+}
+
+// Line is the status in one line; nodes that agree print the same.
+func (s Status) Line() string {
+	return fmt.Sprintf("up=%d of=%d epoch=%d schema=%x", s.Up, s.Members, s.Epoch, s.Schema)
+}
+
+// Status is this node's view at the moment.
+func (n *Node) Status() Status {
+	m := n.cluster.Metadata()
+	s := Status{Members: len(m.Topology.Nodes()), Epoch: m.Epoch, Schema: m.Schema.Version()}
+	for _, node := range m.Topology.Nodes() {
+		if n.cluster.Alive(node.ID) {
+			s.Up++
+		}
+	}
+	return s
+}
+
+// OnStatus makes f be called whenever the status may have changed. f must not block.
+func (n *Node) OnStatus(f func()) {
+	n.mu.Lock()
+	n.mu.onStatus = f
+	n.mu.Unlock()
+	f()
+}
+
+func (n *Node) statusChanged() {
+	n.mu.Lock()
+	f := n.mu.onStatus
+	n.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// metadataChanged tells clients and storage what the cluster agreed on.
+func (n *Node) metadataChanged(old, now *cluster.Metadata) {
+	n.statusChanged()
+	n.dropTables(old.Schema, now.Schema)
+	if n.server == nil {
+		return
+	}
+	for _, e := range schema.Diff(old.Schema, now.Schema) {
+		n.server.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+	}
+	for _, m := range now.Topology.Nodes() {
+		if old.Topology.Node(m.ID) == nil {
+			n.server.NotifyTopology("NEW_NODE", m.Native)
+		}
+	}
+	for _, m := range old.Topology.Nodes() {
+		if now.Topology.Node(m.ID) == nil {
+			n.server.NotifyTopology("REMOVED_NODE", m.Native)
+		}
+	}
+}
+
+// dropTables gives back the space of tables that are gone.
+func (n *Node) dropTables(old, now *schema.Schema) {
+	for _, id := range old.StorageIDs() {
+		if now.TableByStorage(id) != nil {
+			continue
+		}
+		n.running.Go(func() {
+			if err := n.engine.DropTable(id); err != nil {
+				n.log.Error("a dropped table's data stays on disk", "err", err)
+			}
+		})
+	}
+}
+
+// nativeProbes is how often, a tenth of a second apart, a node that came up is asked for its
+// native port before clients are told.
+const nativeProbes = 100
+
+// aliveChanged hears of a peer that went down or came up.
+func (n *Node) aliveChanged(id ring.NodeID, up bool) {
+	n.statusChanged()
+	if n.coordinator != nil && up {
+		n.coordinator.NodeUp(id)
+	}
+	m := n.cluster.Metadata().Topology.Node(id)
+	if n.server == nil || m == nil {
+		return
+	}
+	if !up {
+		n.server.NotifyStatus("DOWN", m.Native)
+		return
+	}
+	n.running.Go(func() {
+		for range nativeProbes {
+			if !n.cluster.Alive(id) {
+				return
+			}
+			if c, err := net.DialTimeout("tcp", m.Native.String(), time.Second); err == nil {
+				c.Close()
+				n.server.NotifyStatus("UP", m.Native)
+				return
+			}
+			select {
+			case <-n.stopping:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+}
