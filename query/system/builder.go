@@ -1,0 +1,120 @@
+package system
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// builder collects the rows of one table.
+type builder struct {
+	table      *schema.Table
+	partitions []*row.Partition
+	byKey      map[string]*row.Partition
+	err        error
+}
+
+func newBuilder(t *schema.Table) *builder {
+	return &builder{table: t, byKey: map[string]*row.Partition{}}
+}
+
+// values are a row's values in wire form by column name; what is missing or nil is null.
+type values map[string][]byte
+
+// add adds a row. A value for a column that the table does not have, or a missing key, is a mistake
+// of this package, which yield reports.
+func (b *builder) add(v values) {
+	for name := range v {
+		if b.table.Column(name) == nil {
+			b.fail("no column %s", name)
+			return
+		}
+	}
+	p := b.partition(v)
+	r := row.NewRow()
+	r.Clustering = []byte{}
+	for _, c := range b.table.Clustering {
+		if v[c.Name] == nil {
+			b.fail("no value for %s", c.Name)
+			return
+		}
+		r.Clustering = c.Type.AppendOrdered(r.Clustering, v[c.Name], c.Desc)
+	}
+	r.Liveness = row.Liveness{Timestamp: 0}
+	for _, c := range b.table.Regulars {
+		if value := v[c.Name]; value != nil {
+			r.Cells = appendCells(r.Cells, c, value)
+		}
+	}
+	r.Sort()
+	p.Rows = append(p.Rows, *r)
+}
+
+func (b *builder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("system: rows of %s.%s: %s", b.table.Keyspace, b.table.Name, fmt.Sprintf(format, args...))
+	}
+}
+
+// partition is the partition that a row belongs to.
+func (b *builder) partition(v values) *row.Partition {
+	var key []byte
+	for _, c := range b.table.PartitionKey {
+		if v[c.Name] == nil {
+			b.fail("no value for %s", c.Name)
+		}
+		if len(b.table.PartitionKey) == 1 {
+			key = v[c.Name]
+			break
+		}
+		key = wire.AppendShortBytes(key, v[c.Name])
+		key = append(key, 0)
+	}
+	p := b.byKey[string(key)]
+	if p == nil {
+		p = &row.Partition{Key: row.NewPartitionKey(key), Header: *row.NewRow()}
+		b.byKey[string(key)] = p
+		b.partitions = append(b.partitions, p)
+	}
+	return p
+}
+
+// appendCells appends the cells of one value: one, or one an element.
+func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
+	if !c.Type.MultiCell() {
+		return append(cells, row.Cell{Column: c.ID, Value: value})
+	}
+	cursor := wire.NewCursor(value)
+	for n := cursor.Int32(); n > 0 && cursor.Err() == nil; n-- {
+		element := cursor.Bytes()
+		cell := row.Cell{Column: c.ID, Path: c.Type.Elems()[0].AppendOrdered(nil, element, false)}
+		if c.Type.Kind() == types.Map {
+			cell.Value = cursor.Bytes()
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// yield hands out the partitions, rows in order.
+func (b *builder) yield(f func(*row.Partition) bool) error {
+	if b.err != nil {
+		return b.err
+	}
+	slices.SortFunc(b.partitions, func(x, y *row.Partition) int {
+		return cmp.Or(cmp.Compare(x.Key.Token, y.Key.Token), bytes.Compare(x.Key.Bytes, y.Key.Bytes))
+	})
+	for _, p := range b.partitions {
+		slices.SortFunc(p.Rows, func(x, y row.Row) int { return bytes.Compare(x.Clustering, y.Clustering) })
+		if !f(p) {
+			return nil
+		}
+	}
+	return nil
+}

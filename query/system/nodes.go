@@ -1,0 +1,92 @@
+package system
+
+import (
+	"net/netip"
+	"slices"
+
+	"cqld/ring"
+)
+
+// localRow is system.local: this node. There is none before the node is a member.
+func (s *Source) localRow(b *builder) {
+	self := s.o.View.Topology().Node(s.o.View.Self())
+	if self == nil {
+		return
+	}
+	b.add(values{
+		"key":                     text("local"),
+		"bootstrapped":            text(bootstrapped(self)),
+		"broadcast_address":       inet(self.Internode.Addr()),
+		"broadcast_port":          integer(int32(self.Internode.Port())),
+		"cluster_name":            text(s.o.ClusterName),
+		"cql_version":             text(CQLVersion),
+		"data_center":             text(self.Datacenter),
+		"gossip_generation":       integer(s.o.Generation),
+		"host_id":                 uuid(self.Host),
+		"listen_address":          inet(self.Internode.Addr()),
+		"listen_port":             integer(int32(self.Internode.Port())),
+		"native_protocol_version": text(ProtocolVersion),
+		"partitioner":             text(Partitioner),
+		"rack":                    text(self.Rack),
+		"release_version":         text(ReleaseVersion),
+		"rpc_address":             inet(self.Native.Addr()),
+		"rpc_port":                integer(int32(self.Native.Port())),
+		"schema_version":          uuid(s.o.View.Schema().Version()),
+		"tokens":                  tokens(self),
+	})
+}
+
+func bootstrapped(n *ring.Node) string {
+	switch n.State {
+	case ring.Joining:
+		return "IN_PROGRESS"
+	case ring.Leaving:
+		return "DECOMMISSIONED"
+	}
+	return "COMPLETED"
+}
+
+// peerRows is system.peers, or peers_v2: all other nodes that own tokens. A driver ignores a peer
+// that is not complete, or is the node it asks. The schema version is this node's: a change of the
+// schema is answered when every live node has it, so a driver that waits for agreement need not.
+func (s *Source) peerRows(b *builder, v2 bool) {
+	version := s.o.View.Schema().Version()
+	addresses := map[netip.Addr]bool{}
+	for _, n := range s.o.View.Topology().Nodes() {
+		if n.ID == s.o.View.Self() || n.State == ring.Joining || len(n.Tokens) == 0 || !n.Native.IsValid() {
+			continue
+		}
+		// Nodes on one address differ by port, which the old table does not have.
+		if !v2 && addresses[n.Internode.Addr()] {
+			continue
+		}
+		addresses[n.Internode.Addr()] = true
+		v := values{
+			"peer":            inet(n.Internode.Addr()),
+			"data_center":     text(n.Datacenter),
+			"host_id":         uuid(n.Host),
+			"rack":            text(n.Rack),
+			"release_version": text(ReleaseVersion),
+			"schema_version":  uuid(version),
+			"tokens":          tokens(n),
+		}
+		if v2 {
+			v["peer_port"] = integer(int32(n.Internode.Port()))
+			v["native_address"] = inet(n.Native.Addr())
+			v["native_port"] = integer(int32(n.Native.Port()))
+		} else {
+			v["rpc_address"] = inet(n.Native.Addr())
+		}
+		b.add(v)
+	}
+}
+
+// tokens are the decimal tokens of a node, sorted as text.
+func tokens(n *ring.Node) []byte {
+	list := make([]string, len(n.Tokens))
+	for i, t := range n.Tokens {
+		list[i] = t.String()
+	}
+	slices.Sort(list)
+	return texts(list)
+}

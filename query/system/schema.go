@@ -1,0 +1,164 @@
+package system
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// keyspaces calls f for every keyspace that Cassandra calls virtual, or every other.
+func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
+	now := s.o.View.Schema()
+	for _, name := range now.KeyspaceNames() {
+		if k := now.Keyspace(name); k.Virtual == virtual {
+			f(k)
+		}
+	}
+}
+
+// schemaRows are those of system_schema. There are no views, functions, aggregates, indexes,
+// triggers or masks yet, so the tables of these are empty.
+func (s *Source) schemaRows(b *builder) {
+	s.keyspaces(false, func(k *schema.Keyspace) {
+		switch b.table.Name {
+		case "keyspaces":
+			b.add(values{"keyspace_name": text(k.Name), "durable_writes": boolean(k.DurableWrites),
+				"replication": textMap(replicationMap(k.Replication))})
+		case "tables":
+			for _, name := range k.TableNames() {
+				b.add(tableValues(k.Table(name)))
+			}
+		case "columns":
+			columnRows(b, k)
+		case "dropped_columns":
+			droppedRows(b, k)
+		case "types":
+			typeRows(b, k)
+		}
+	})
+}
+
+// replicationMap is a replication as system_schema.keyspaces shows it.
+func replicationMap(r ring.Replication) map[string]string {
+	m := map[string]string{"class": r.Class.Name()}
+	if r.Class == ring.Simple {
+		m["replication_factor"] = strconv.Itoa(r.Factor)
+	}
+	for _, f := range r.Datacenters {
+		m[f.Datacenter] = strconv.Itoa(f.Factor)
+	}
+	return m
+}
+
+// tableValues are a table's options. What has its usual value and came later than Cassandra 4 is
+// null, as it is there: drivers take null for the default.
+func tableValues(t *schema.Table) values {
+	o := &t.Options
+	flags := []string{"compound"}
+	if t.IsCounter() {
+		flags = append(flags, "counter")
+	}
+	v := values{
+		"keyspace_name":               text(t.Keyspace),
+		"table_name":                  text(t.Name),
+		"additional_write_policy":     text(o.AdditionalWritePolicy),
+		"bloom_filter_fp_chance":      double(o.BloomFilterFPChance),
+		"caching":                     textMap(o.Caching),
+		"comment":                     text(o.Comment),
+		"compaction":                  textMap(o.Compaction),
+		"compression":                 textMap(o.Compression),
+		"crc_check_chance":            double(o.CRCCheckChance),
+		"dclocal_read_repair_chance":  double(0),
+		"default_time_to_live":        integer(o.DefaultTTL),
+		"extensions":                  blobMap(o.Extensions),
+		"flags":                       texts(flags),
+		"gc_grace_seconds":            integer(o.GCGraceSeconds),
+		"id":                          uuid(t.ID),
+		"max_index_interval":          integer(o.MaxIndexInterval),
+		"memtable_flush_period_in_ms": integer(o.MemtableFlushPeriodMs),
+		"min_index_interval":          integer(o.MinIndexInterval),
+		"read_repair":                 text(o.ReadRepair),
+		"read_repair_chance":          double(0),
+		"speculative_retry":           text(o.SpeculativeRetry),
+	}
+	if !o.AllowAutoSnapshot {
+		v["allow_auto_snapshot"] = boolean(false)
+	}
+	if !o.IncrementalBackups {
+		v["incremental_backups"] = boolean(false)
+	}
+	if o.CDC {
+		v["cdc"] = boolean(true)
+	}
+	if o.Memtable != "default" {
+		v["memtable"] = text(o.Memtable)
+	}
+	return v
+}
+
+func blobMap(m map[string][]byte) []byte {
+	b := wire.AppendInt32(nil, int32(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b = wire.AppendBytes(b, text(k))
+		b = wire.AppendBytes(b, append([]byte{}, m[k]...))
+	}
+	return b
+}
+
+func columnRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		for _, c := range k.Table(name).Columns() {
+			order := "none"
+			if c.Kind == schema.Clustering {
+				order = "asc"
+				if c.Desc {
+					order = "desc"
+				}
+			}
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
+				"clustering_order": text(order), "column_name_bytes": text(c.Name), "kind": text(c.Kind.String()),
+				"position": integer(int32(c.Position)), "type": text(c.Type.String())})
+		}
+	}
+}
+
+func droppedRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		for _, d := range k.Table(name).Dropped {
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(d.Name),
+				"dropped_time": bigint(d.Micros / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String())})
+		}
+	}
+}
+
+func typeRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TypeNames() {
+		t := k.Type(name)
+		var fieldTypes []string
+		for _, e := range t.Elems() {
+			fieldTypes = append(fieldTypes, e.String())
+		}
+		b.add(values{"keyspace_name": text(k.Name), "type_name": text(name),
+			"field_names": texts(t.FieldNames()), "field_types": texts(fieldTypes)})
+	}
+}
+
+// virtualSchemaRows are those of system_virtual_schema.
+func (s *Source) virtualSchemaRows(b *builder) {
+	s.keyspaces(true, func(k *schema.Keyspace) {
+		switch b.table.Name {
+		case "keyspaces":
+			b.add(values{"keyspace_name": text(k.Name)})
+		case "tables":
+			for _, name := range k.TableNames() {
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "comment": text(k.Table(name).Options.Comment)})
+			}
+		case "columns":
+			columnRows(b, k)
+		}
+	})
+}

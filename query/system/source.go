@@ -1,0 +1,89 @@
+package system
+
+import (
+	"net/netip"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// What drivers are told of this server. They choose the tables they read and the syntax they use by
+// the release: it must be at least 4.0 for peers_v2, virtual tables and DESCRIBE on the server, and
+// cqlsh warns when it is another than the one that cqlsh was made for (6.2.2: 5.0.0).
+const (
+	ReleaseVersion  = "5.0.0"
+	CQLVersion      = "3.4.7"
+	ProtocolVersion = "5"
+	Partitioner     = "org.apache.cassandra.dht.Murmur3Partitioner"
+)
+
+// View is what the rows are made of: the snapshots that every node has.
+type View interface {
+	Self() ring.NodeID
+	Schema() *schema.Schema
+	Topology() *ring.Topology
+}
+
+// Client is a connection, as system_views.clients shows it.
+type Client struct {
+	Address         netip.AddrPort
+	Hostname        string // empty: the address
+	User            string // empty: anonymous
+	Stage           string // empty: ready
+	ProtocolVersion int
+	Options         map[string]string // of STARTUP
+	Keyspace        string            // empty: none in use
+	Requests        int64
+	TLS             bool
+	TLSProtocol     string
+	TLSCipher       string
+}
+
+// Options are what a Source is made of.
+type Options struct {
+	View        View
+	ClusterName string
+	Generation  int32 // seconds since 1970 at which this node started
+	// Clients are the connections of this node; nil: none.
+	Clients func() []Client
+	// Settings are this node's configuration, by name; nil: none.
+	Settings func() map[string]string
+}
+
+// Source makes up rows. It is safe for concurrent use.
+type Source struct{ o Options }
+
+// New makes a Source.
+func New(o Options) *Source { return &Source{o} }
+
+// Serves says whether the rows of t come from here.
+func (s *Source) Serves(t *schema.Table) bool { return t.Virtual }
+
+// Partitions yields the partitions of t until yield says false. A table about which there is
+// nothing to say has none.
+func (s *Source) Partitions(t *schema.Table, yield func(*row.Partition) bool) error {
+	b := newBuilder(t)
+	switch t.Keyspace {
+	case "system":
+		s.systemRows(b)
+	case "system_schema":
+		s.schemaRows(b)
+	case "system_virtual_schema":
+		s.virtualSchemaRows(b)
+	case "system_views":
+		s.viewRows(b)
+	}
+	return b.yield(yield)
+}
+
+func (s *Source) systemRows(b *builder) {
+	switch b.table.Name {
+	case "local":
+		s.localRow(b)
+	case "peers":
+		s.peerRows(b, false)
+	case "peers_v2":
+		s.peerRows(b, true)
+	}
+}

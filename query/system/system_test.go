@@ -1,0 +1,162 @@
+package system
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"cqld/cql/types"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+type fixedView struct {
+	self ring.NodeID
+	s    *schema.Schema
+	t    *ring.Topology
+}
+
+func (v fixedView) Self() ring.NodeID        { return v.self }
+func (v fixedView) Schema() *schema.Schema   { return v.s }
+func (v fixedView) Topology() *ring.Topology { return v.t }
+
+func node(id ring.NodeID, state ring.NodeState) *ring.Node {
+	addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(id)})
+	return &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "dc1", Rack: "r1", State: state,
+		Internode: netip.AddrPortFrom(addr, 7000), Native: netip.AddrPortFrom(addr, 9042), Tokens: []ring.Token{ring.Token(id), -5}}
+}
+
+func source(t *testing.T, changes ...schema.Change) *Source {
+	t.Helper()
+	s := schema.Initial()
+	for _, c := range changes {
+		var err error
+		if s, err = schema.Apply(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	topology := ring.NewTopology(1, []*ring.Node{node(1, ring.Normal), node(2, ring.Normal), node(3, ring.Joining), node(4, ring.Leaving)})
+	return New(Options{View: fixedView{1, s, topology}, ClusterName: "test",
+		Clients:  func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
+		Settings: func() map[string]string { return map[string]string{"num_tokens": "16"} }})
+}
+
+func partitions(t *testing.T, s *Source, keyspace, table string) []*row.Partition {
+	t.Helper()
+	def := s.o.View.Schema().Table(keyspace, table)
+	if def == nil || !s.Serves(def) {
+		t.Fatalf("%s.%s is not served", keyspace, table)
+	}
+	var all []*row.Partition
+	if err := s.Partitions(def, func(p *row.Partition) bool { all = append(all, p); return true }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// value is the value of a one-cell column; nil is null.
+func value(t *schema.Table, r *row.Row, column string) []byte {
+	for _, c := range r.Cells {
+		if c.Column == t.Column(column).ID {
+			return c.Value
+		}
+	}
+	return nil
+}
+
+func TestLocalIsThisNode(t *testing.T) {
+	s := source(t)
+	all := partitions(t, s, "system", "local")
+	if len(all) != 1 || string(all[0].Key.Bytes) != "local" || len(all[0].Rows) != 1 {
+		t.Fatalf("system.local: %+v", all)
+	}
+	def := s.o.View.Schema().Table("system", "local")
+	r := &all[0].Rows[0]
+	if got := value(def, r, "rpc_address"); !bytes.Equal(got, []byte{127, 0, 0, 1}) {
+		t.Errorf("rpc_address %v", got)
+	}
+	version := s.o.View.Schema().Version()
+	if got := value(def, r, "schema_version"); !bytes.Equal(got, version[:]) {
+		t.Errorf("schema_version %x", got)
+	}
+	n := 0
+	for _, c := range r.Cells {
+		if c.Column == def.Column("tokens").ID && c.Path != nil {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d tokens", n)
+	}
+}
+
+// Drivers drop peers that are not complete, and are confused by one that is the node itself.
+func TestPeersAreTheOtherCompleteNodes(t *testing.T) {
+	s := source(t)
+	for _, table := range []string{"peers", "peers_v2"} {
+		all := partitions(t, s, "system", table)
+		if len(all) != 2 {
+			t.Fatalf("%s has %d partitions, nodes 2 and 4 are wanted", table, len(all))
+		}
+		def := s.o.View.Schema().Table("system", table)
+		for _, p := range all {
+			for _, column := range []string{"host_id", "data_center", "rack", "release_version", "schema_version"} {
+				if value(def, &p.Rows[0], column) == nil {
+					t.Errorf("%s: %s is null", table, column)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryVirtualTableCanBeRead(t *testing.T) {
+	udt := types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.Native(types.Int)}, false)
+	s := source(t,
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc1", Factor: 2})},
+		&schema.CreateType{Type: udt},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
+			{Name: "p", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
+			{Name: "v", Kind: schema.Regular, Type: udt}, {Name: "w", Kind: schema.Regular, Type: types.Native(types.Int)}}},
+		&schema.AlterTable{Keyspace: "k", Table: "t", Drop: []string{"w"}, DropMicros: 5000})
+	now := s.o.View.Schema()
+	rows := map[string]int{}
+	for _, keyspace := range now.KeyspaceNames() {
+		for _, table := range now.Keyspace(keyspace).TableNames() {
+			if !now.Table(keyspace, table).Virtual {
+				continue
+			}
+			for _, p := range partitions(t, s, keyspace, table) {
+				for i := range p.Rows {
+					rows[keyspace+"."+table]++
+					if i > 0 && bytes.Compare(p.Rows[i-1].Clustering, p.Rows[i].Clustering) >= 0 {
+						t.Errorf("%s.%s: rows out of order", keyspace, table)
+					}
+				}
+			}
+		}
+	}
+	for table, want := range map[string]int{"system_schema.keyspaces": 6, "system_schema.types": 1,
+		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 5,
+		"system_views.clients": 1, "system_views.settings": 1, "system.peers": 2, "system.batches": 0} {
+		if rows[table] != want {
+			t.Errorf("%s has %d rows, want %d", table, rows[table], want)
+		}
+	}
+	if n := rows["system_schema.tables"]; n != 23+11+8+4+2+1 {
+		t.Errorf("system_schema.tables has %d rows", n)
+	}
+}
+
+func TestMistakesAreReported(t *testing.T) {
+	b := newBuilder(schema.Initial().Table("system", "peers_v2"))
+	b.add(values{"peer": {1, 2, 3, 4}})
+	if b.yield(func(*row.Partition) bool { return true }) == nil {
+		t.Error("a missing clustering value was not noticed")
+	}
+	b = newBuilder(schema.Initial().Table("system", "local"))
+	b.add(values{"key": text("local"), "nope": text("x")})
+	if b.yield(func(*row.Partition) bool { return true }) == nil {
+		t.Error("an unknown column was not noticed")
+	}
+}

@@ -1,0 +1,58 @@
+package system
+
+import (
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+
+	"cqld/internal/wire"
+)
+
+// Values in wire form (native protocol v5 §6). None of them is nil, so that "" is not null.
+
+func text(s string) []byte { return append([]byte{}, s...) }
+
+// textOrNull is null for "".
+func textOrNull(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}
+
+func integer(n int32) []byte { return wire.AppendInt32(nil, n) }
+
+func bigint(n int64) []byte { return wire.AppendInt64(nil, n) }
+
+func double(f float64) []byte { return wire.AppendUint64(nil, math.Float64bits(f)) }
+
+func boolean(b bool) []byte {
+	if b {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
+func uuid(id [16]byte) []byte { return append([]byte{}, id[:]...) }
+
+func inet(a netip.Addr) []byte { return a.Unmap().AsSlice() }
+
+// texts is a list or set of text, in the given order.
+func texts(list []string) []byte {
+	b := wire.AppendInt32(nil, int32(len(list)))
+	for _, s := range list {
+		b = wire.AppendBytes(b, text(s))
+	}
+	return b
+}
+
+// textMap is a map of text to text, sorted by key.
+func textMap(m map[string]string) []byte {
+	b := wire.AppendInt32(nil, int32(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b = wire.AppendBytes(b, text(k))
+		b = wire.AppendBytes(b, text(m[k]))
+	}
+	return b
+}
