@@ -1,0 +1,11 @@
+// Package sim runs whole clusters in one goroutine: real coordinators, replicas and storage over a
+// simulated network, clock and disk, with one seeded queue of events. One seed gives one history, so
+// what a seed finds can be looked at again.
+//
+// It does not test races between goroutines of one node, nor the kernel: -race and integration do.
+//
+//	                 ┌──────────── Kernel: events in order of time, one at a time ────────────┐
+//	clients ─▶ coordinator ─▶ replica.Local ─▶ storage on a disk that forgets what was not synced
+//	                 └──────▶ replica.Remote ─▶ Network: loses, delays, reorders, duplicates, partitions
+//	nemesis: crashes, power cuts, partitions, bad links                    history ─▶ porcupine
+package sim

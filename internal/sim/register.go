@@ -1,0 +1,287 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// registers is the workload: clients write unique values to a few registers and read them, all at
+// QUORUM. What is written carries a stamp of one global order, as from a perfect clock: which of two
+// writes wins is not in question here, whether they stay is.
+type registers struct {
+	c       *Cluster
+	rand    *Stream
+	stamp   int64
+	order   int64 // of calls and returns: real time as the checker sees it
+	history []*operation
+	open    int // clients that wait
+	clients int // clients that have not ended
+	acked   int
+}
+
+// operation is one call of a client.
+type operation struct {
+	client   int
+	key      int
+	write    bool
+	value    int64 // written, or read; 0 is "never written"
+	call     int64
+	returned int64 // 0 while unknown
+	dropped  bool  // certainly did nothing
+}
+
+func newRegisters(c *Cluster) *registers {
+	return &registers{c: c, rand: NewStream(c.options.Seed, "clients"), clients: c.options.Clients}
+}
+
+// start sends the clients out.
+func (w *registers) start() {
+	for i := range w.c.options.Clients {
+		w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), "client", func() { w.step(i) })
+	}
+}
+
+// idle says whether all clients have ended.
+func (w *registers) idle() bool { return w.clients == 0 }
+
+// step is one operation of a client, then a pause, then the next.
+func (w *registers) step(client int) {
+	if w.c.healed {
+		w.clients--
+		return
+	}
+	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
+	key := w.rand.Intn(w.c.options.Keys)
+	write := w.rand.Chance(500)
+	pause := w.rand.Between(time.Millisecond, 40*time.Millisecond)
+	again := func() { w.c.kernel.After(pause, "client", func() { w.step(client) }) }
+	if node.life == nil {
+		again() // the connection was refused
+		return
+	}
+	w.run(node, client, key, write, ring.Quorum, again)
+}
+
+// run performs one operation and calls next once, when it has ended or the client has lost patience.
+func (w *registers) run(node *Node, client, key int, write bool, level ring.Consistency, next func()) *operation {
+	w.order++
+	op := &operation{client: client, key: key, write: write, call: w.order}
+	w.history = append(w.history, op)
+	ended := false
+	end := func() bool {
+		was := ended
+		ended = true
+		return !was
+	}
+	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() {
+		if end() {
+			next() // the node crashed: nobody knows
+		}
+	})
+	done := func(value int64, err error) {
+		if !end() {
+			return
+		}
+		w.finish(op, value, err)
+		next()
+	}
+	life := node.life
+	if write {
+		w.write(life, op, level, func(err error) { done(op.value, err) })
+	} else {
+		w.read(life, op, level, done)
+	}
+	return op
+}
+
+const operationTimeout = time.Second
+
+// finish notes an outcome. A read that failed says nothing; a write that failed may yet happen,
+// unless it certainly was not sent.
+func (w *registers) finish(op *operation, value int64, err error) {
+	w.c.kernel.Trace(fmt.Sprint("end ", op.client, op.key, op.write, value, err))
+	switch {
+	case err == nil:
+		w.order++
+		op.returned, op.value = w.order, value
+		if op.write {
+			w.acked++
+		}
+	case !op.write || errors.Is(err, coordinator.ErrNotSent):
+		op.dropped = true
+	}
+}
+
+func (w *registers) key(key int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("register" + strconv.Itoa(key)))
+}
+
+func (w *registers) write(l *life, op *operation, level ring.Consistency, done func(error)) {
+	w.stamp = max(w.stamp+1, int64(w.c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
+	op.value = w.stamp
+	m := &row.Mutation{}
+	m.Reset(w.c.table.StorageID, w.key(op.key))
+	r := row.NewRow()
+	r.Clustering = []byte("r")
+	r.Liveness.Timestamp = w.stamp
+	r.Cells = append(r.Cells, row.Cell{
+		Column: w.c.table.Column("v").ID, Timestamp: w.stamp, Value: strconv.AppendInt(nil, op.value, 10),
+	})
+	m.AddRow(r)
+	l.coord.Write(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
+	}, done)
+}
+
+func (w *registers) command(key int, l *life) *row.ReadCommand {
+	return &row.ReadCommand{
+		Table: w.c.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Rows: 10}, Now: clock{l}.Now().Unix(),
+	}
+}
+
+func (w *registers) read(l *life, op *operation, level ring.Consistency, done func(int64, error)) {
+	l.coord.Read(&coordinator.ReadRequest{
+		Command: w.command(op.key, l), Consistency: level, Timeout: operationTimeout,
+	}, func(page []byte, err error) {
+		if err != nil {
+			done(0, err)
+			return
+		}
+		done(valueOf(page))
+	})
+}
+
+// valueOf is the register in a page; 0 when it was never written.
+func valueOf(page []byte) (value int64, err error) {
+	var p row.PageReader
+	p.Reset(page)
+	var r row.Row
+	for p.NextPartition() {
+		for p.NextRow(&r) {
+			if len(r.Cells) != 1 {
+				return 0, fmt.Errorf("a register of %d cells", len(r.Cells))
+			}
+			if value, err = strconv.ParseInt(string(r.Cells[0].Value), 10, 64); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return value, p.Err()
+}
+
+// readBack reads every register at QUORUM, from every node, and then at ALL: after that all replicas
+// must have the same bytes.
+func (w *registers) readBack() {
+	for key := range w.c.options.Keys {
+		for _, n := range w.c.nodes {
+			w.must(n, key, ring.Quorum)
+		}
+		w.must(w.c.nodes[0], key, ring.All)
+		var pages []string
+		for _, n := range w.c.nodes {
+			if n.life == nil {
+				continue
+			}
+			page, err := n.life.engine.Read(nil, w.command(key, w.c.nodes[0].life))
+			if err != nil {
+				w.c.fail("node %d cannot read register %d: %v", n.id, key, err)
+			}
+			pages = append(pages, string(page))
+		}
+		if len(slices.Compact(pages)) != 1 {
+			w.c.fail("register %d: the replicas have not converged", key)
+		}
+	}
+}
+
+// must reads a register in a healed cluster, where nothing may fail.
+func (w *registers) must(n *Node, key int, level ring.Consistency) {
+	if n.life == nil {
+		return // it did not start, which was noted
+	}
+	ended := false
+	op := w.run(n, w.c.options.Clients, key, false, level, func() { ended = true })
+	w.c.kernel.RunUntil(w.c.kernel.Now()+10*time.Second, func() bool { return ended })
+	if op.returned == 0 {
+		w.c.fail("register %d cannot be read at %s in a healed cluster", key, level)
+		return
+	}
+	var newest int64
+	for _, o := range w.history {
+		if o.write && o.key == key && o.returned > 0 {
+			newest = max(newest, o.value)
+		}
+	}
+	if op.value < newest {
+		w.c.fail("register %d: write %d was acknowledged, but %d is read", key, newest, op.value)
+	}
+}
+
+// check asks porcupine whether one register that does one thing at a time could have given the
+// answers that the clients got.
+func (w *registers) check() {
+	for key := range w.c.options.Keys {
+		var ops []porcupine.Operation
+		for _, o := range w.history {
+			if o.key != key || o.dropped || !o.write && o.returned == 0 {
+				continue
+			}
+			returned := o.returned
+			if returned == 0 {
+				returned = math.MaxInt64 // it may take effect at any time, or never
+			}
+			ops = append(ops, porcupine.Operation{
+				ClientId: o.client, Input: registerInput{o.write, o.value}, Output: o.value, Call: o.call, Return: returned,
+			})
+		}
+		// A client that lost patience goes on while its write is open: to the checker that is another
+		// client.
+		for i := range ops {
+			if ops[i].Return == math.MaxInt64 {
+				ops[i].ClientId = w.c.options.Clients + 1 + i
+			}
+		}
+		switch porcupine.CheckOperationsTimeout(registerModel(), ops, 10*time.Second) {
+		case porcupine.Illegal:
+			w.c.fail("register %d is not linearizable over %d operations", key, len(ops))
+		case porcupine.Unknown:
+			w.c.fail("register %d: the checker did not finish over %d operations", key, len(ops))
+		}
+	}
+}
+
+type registerInput struct {
+	write bool
+	value int64
+}
+
+func registerModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return int64(0) },
+		Step: func(state, input, output any) (bool, any) {
+			in := input.(registerInput)
+			if in.write {
+				return true, in.value
+			}
+			return state == output, state
+		},
+		DescribeOperation: func(input, output any) string {
+			in := input.(registerInput)
+			if in.write {
+				return fmt.Sprint("write ", in.value)
+			}
+			return fmt.Sprint("read ", output)
+		},
+	}
+}

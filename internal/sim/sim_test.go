@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"cqld/storage"
+)
+
+var (
+	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
+	seeds     = flag.Int("seeds", 100, "how many seeds TestSim runs")
+)
+
+func report(t *testing.T, seed uint64, r Result) {
+	for _, f := range r.Failures {
+		t.Errorf("seed %d: %s", seed, f)
+	}
+	if len(r.Failures) > 0 {
+		t.Errorf("run it again with: make sim SEED=%d N=1", seed)
+	}
+}
+
+// TestSim runs registers on clusters that crash, lose messages and fall apart: everything must stay
+// linearizable, and nothing acknowledged may be lost.
+func TestSim(t *testing.T) {
+	var total Result
+	for i := range *seeds {
+		seed := *firstSeed + uint64(i)
+		r := Run(DefaultOptions(seed))
+		report(t, seed, r)
+		total.Events += r.Events
+		total.Operations += r.Operations
+		total.Acked += r.Acked
+		total.Faults += r.Faults
+		total.Stats.ReadRepairs += r.Stats.ReadRepairs
+		total.Stats.HintsStored += r.Stats.HintsStored
+		total.Stats.HintsReplayed += r.Stats.HintsReplayed
+		total.Stats.Speculated += r.Stats.Speculated
+	}
+	t.Logf("%d seeds: %d events, %d operations, %d acknowledged writes, %d faults, %+v",
+		*seeds, total.Events, total.Operations, total.Acked, total.Faults, total.Stats)
+	if total.Acked < 10**seeds {
+		t.Errorf("only %d writes were acknowledged: the workload tests nothing", total.Acked)
+	}
+}
+
+// TestSimRepeats shows that a seed is a history: run again, everything happens again.
+func TestSimRepeats(t *testing.T) {
+	for seed := range uint64(5) {
+		a, b := Run(DefaultOptions(seed)), Run(DefaultOptions(seed))
+		if a.Trace != b.Trace || a.Events != b.Events {
+			t.Errorf("seed %d: %d events with trace %x, then %d with %x", seed, a.Events, a.Trace, b.Events, b.Trace)
+		}
+	}
+}
+
+// TestSimNeedsReadRepair shows that the simulation finds what blocking read repair prevents.
+func TestSimNeedsReadRepair(t *testing.T) {
+	// Replicas that do not converge would be no news: a read must have gone back in time.
+	mustFail(t, func(o *Options) { o.Unsafe.NoReadRepair = true }, "linearizable")
+}
+
+// TestSimNeedsFsync shows that it finds writes acknowledged before they are on disk.
+func TestSimNeedsFsync(t *testing.T) {
+	mustFail(t, func(o *Options) { o.Sync = storage.SyncNone }, "linearizable", "acknowledged")
+}
+
+// mustFail runs seeds without a safeguard until one fails in one of the ways.
+func mustFail(t *testing.T, without func(*Options), ways ...string) {
+	for seed := range uint64(100) {
+		o := DefaultOptions(seed)
+		without(&o)
+		for _, f := range Run(o).Failures {
+			for _, way := range ways {
+				if strings.Contains(f, way) {
+					t.Logf("seed %d: %s", seed, f)
+					return
+				}
+			}
+		}
+	}
+	t.Error("100 seeds did not find that a safeguard is missing")
+}
