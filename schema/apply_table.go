@@ -353,9 +353,7 @@ func (t *Table) alterRename(c *AlterTable) error {
 	for _, r := range c.Rename {
 		col := t.column(r.From)
 		switch {
-		case col == nil && c.RenameIfExists:
-			continue
-		case col == nil:
+		case col == nil: // with IF EXISTS, too: so Cassandra does
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)

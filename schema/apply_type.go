@@ -110,7 +110,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	}
 	if uses(c.FieldType, c.Name) {
 		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular reference",
-			c.Field, c.FieldType, c.Keyspace, old)
+			c.Field, qualifiedText(c.FieldType), c.Keyspace, old)
 	}
 	var keyed []string
 	for _, name := range k.TableNames() {
@@ -128,6 +128,18 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	fields := append(slices.Clone(old.FieldNames()), c.Field)
 	elems := append(slices.Clone(old.Elems()), c.FieldType)
 	return types.NewUDT(k.Name, c.Name, fields, elems, false), nil
+}
+
+// qualifiedText is a type with the keyspace of the user-defined type that it is.
+func qualifiedText(t *types.Type) string {
+	if t.Kind() != types.UDT {
+		return t.String()
+	}
+	text := t.UDTKeyspace() + "." + types.QuoteName(t.UDTName())
+	if t.Frozen() {
+		text = "frozen<" + text + ">"
+	}
+	return text
 }
 
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {

@@ -65,8 +65,7 @@ type AlterTable struct {
 	DropIfExists bool
 	DropMicros   int64 // cells written up to then are gone
 
-	Rename         []Rename
-	RenameIfExists bool
+	Rename []Rename
 
 	Set     []string // names of the options to take from Options
 	Options Options
