@@ -1,0 +1,15 @@
+// Command bench loads one or more servers over the CQL native protocol and reports throughput, latency, and the CPU time
+// the servers spent for each operation. It is cheap itself: requests are frames made by hand from prepared statements,
+// pipelined over a few connections, one goroutine each.
+//
+// Servers are measured by turns in one run, each after its own warm-up, because CPU time per operation on a shared
+// machine drifts over time; the report shows every round and the best one. It says nothing about a server far away: the
+// network is the loopback interface, and client and servers share the processors.
+//
+//	bench                     one cqld node, started fresh, with durable writes
+//	bench -oracle 1           the same and one Cassandra node, by turns
+//	bench -cqld 4 -oracle 4   rings of four at replication factor 4 and QUORUM
+//
+//	round 1: cqld insert@64 · oracle insert@64 · cqld insert@256 · …
+//	round 2: …
+package main

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The frames of protocol v4, made by hand: nine bytes of header, then the body.
+
+const (
+	headerSize    = 9
+	opExecute     = 0x0A
+	opResult      = 0x08
+	kindVoid      = 1
+	kindRows      = 2
+	flagValues    = 0x01
+	flagSkipMeta  = 0x02
+	metaMorePages = 0x02
+)
+
+// appendHeader begins an EXECUTE; endFrame sets its length.
+func appendHeader(b []byte, stream uint16) []byte {
+	return append(b, 4, 0, byte(stream>>8), byte(stream), opExecute, 0, 0, 0, 0)
+}
+
+func endFrame(b []byte, start int) {
+	binary.BigEndian.PutUint32(b[start+5:], uint32(len(b)-start-headerSize))
+}
+
+// appendExecute appends the part of an EXECUTE before its values.
+func appendExecute(b, id []byte, consistency uint16, values int) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(len(id)))
+	b = append(b, id...)
+	b = binary.BigEndian.AppendUint16(b, consistency)
+	b = append(b, flagValues|flagSkipMeta)
+	return binary.BigEndian.AppendUint16(b, uint16(values))
+}
+
+func appendValue(b, v []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
+}
+
+func appendInt64(b []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), uint64(v))
+}
+
+func appendInt32(b []byte, v int32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 4), uint32(v))
+}
+
+// frameReader takes answers from a connection through one buffer.
+type frameReader struct {
+	src        io.Reader
+	buf        []byte
+	start, end int
+}
+
+// buffered tells whether a whole answer is there already, so that reading it does not wait.
+func (r *frameReader) buffered() bool {
+	have := r.end - r.start
+	return have >= headerSize && have-headerSize >= int(binary.BigEndian.Uint32(r.buf[r.start+5:]))
+}
+
+// next returns the header and body of the next answer; both are valid until the next call.
+func (r *frameReader) next() (header, body []byte, err error) {
+	for !r.buffered() {
+		if err := r.fill(); err != nil {
+			return nil, nil, err
+		}
+	}
+	header = r.buf[r.start : r.start+headerSize]
+	n := int(binary.BigEndian.Uint32(header[5:]))
+	body = r.buf[r.start+headerSize : r.start+headerSize+n]
+	r.start += headerSize + n
+	return header, body, nil
+}
+
+func (r *frameReader) fill() error {
+	if r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		if len(r.buf) > 64<<20 {
+			return errors.New("bench: an answer of more than 64 MiB")
+		}
+		r.buf = append(r.buf, make([]byte, len(r.buf)+64<<10)...)
+	}
+	n, err := r.src.Read(r.buf[r.end:])
+	r.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// checkAnswer tells what is wrong with an answer that should have so many rows (0 for a write).
+func checkAnswer(header, body []byte, rows int) error {
+	if header[4] != opResult {
+		if len(body) > 6 {
+			return fmt.Errorf("bench: error %#04x: %s", binary.BigEndian.Uint32(body), body[6:])
+		}
+		return fmt.Errorf("bench: opcode %#x", header[4])
+	}
+	kind := binary.BigEndian.Uint32(body)
+	if rows == 0 {
+		if kind != kindVoid {
+			return fmt.Errorf("bench: a write answered with kind %d", kind)
+		}
+		return nil
+	}
+	if kind != kindRows || len(body) < 16 {
+		return fmt.Errorf("bench: a read answered with kind %d", kind)
+	}
+	// Kind, metadata flags and column count come first; the metadata itself was not asked for.
+	if flags := binary.BigEndian.Uint32(body[4:]); flags&metaMorePages != 0 || flags&4 == 0 {
+		return fmt.Errorf("bench: metadata flags %#x", flags)
+	}
+	if n := int(binary.BigEndian.Uint32(body[12:])); n != rows {
+		return fmt.Errorf("bench: %d rows instead of %d", n, rows)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// run is one closed loop: so many requests in flight, until so many are done or the time is over.
+type run struct {
+	addresses []string
+	work      workload
+	inFlight  int
+	ops       int64
+	limit     time.Duration
+	first     int64 // the number of the first request
+
+	issued atomic.Int64
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	Ops     int64
+	Errors  int64
+	Elapsed time.Duration
+	Latency *hdrhistogram.Histogram // µs
+	first   error
+}
+
+const perConnection = 32 // requests in flight on one connection, at most
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60_000_000, 3) }
+
+// do runs it, over as many connections as needed, spread over the servers.
+func (r *run) do() (*outcome, error) {
+	connections := max((r.inFlight+perConnection-1)/perConnection, min(len(r.addresses), r.inFlight), 2)
+	total := &outcome{Latency: newHistogram()}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs := make([]error, connections)
+	began := time.Now()
+	for i := range connections {
+		slots := r.inFlight / connections
+		if i < r.inFlight%connections {
+			slots++
+		}
+		wg.Go(func() {
+			o, err := r.connection(r.addresses[i%len(r.addresses)], slots, uint64(i), began)
+			errs[i] = err
+			mu.Lock()
+			defer mu.Unlock()
+			total.Ops += o.Ops
+			total.Errors += o.Errors
+			total.Latency.Merge(o.Latency)
+			if total.first == nil {
+				total.first = o.first
+			}
+		})
+	}
+	wg.Wait()
+	total.Elapsed = time.Since(began)
+	if err := errors.Join(errs...); err != nil {
+		return total, err
+	}
+	if total.Errors > 0 {
+		return total, fmt.Errorf("bench: %d of %d requests failed, the first with: %w", total.Errors, total.Ops+total.Errors, total.first)
+	}
+	return total, nil
+}
+
+// slot is one request in flight; its number is the stream id.
+type slot struct {
+	sent time.Time
+	op   *operation
+}
+
+// connection is the loop over one connection: every answer that is there is taken and its slot asks again; then all new
+// requests go out with one write.
+func (r *run) connection(address string, slots int, seed uint64, began time.Time) (*outcome, error) {
+	o := &outcome{Latency: newHistogram()}
+	sock, err := net.Dial("tcp", address)
+	if err != nil {
+		return o, err
+	}
+	defer sock.Close()
+	in := &frameReader{src: sock, buf: make([]byte, 256<<10)}
+	if err := startup(sock, in); err != nil {
+		return o, err
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
+	state, out, live := make([]slot, slots), make([]byte, 0, 64<<10), 0
+	ask := func(i int, now time.Time) bool {
+		n := r.issued.Add(1)
+		if n > r.ops || now.Sub(began) > r.limit {
+			return false
+		}
+		state[i] = slot{sent: now, op: r.work(r.first+n-1, rng)}
+		start := len(out)
+		out = appendHeader(out, uint16(i))
+		out = append(out, state[i].op.prefix...)
+		out = state[i].op.values(out, r.first+n-1, rng)
+		endFrame(out, start)
+		return true
+	}
+	now := time.Now()
+	for i := range slots {
+		if ask(i, now) {
+			live++
+		}
+	}
+	for live > 0 {
+		if len(out) > 0 && !in.buffered() {
+			if _, err := sock.Write(out); err != nil {
+				return o, err
+			}
+			out = out[:0]
+		}
+		header, body, err := in.next()
+		if err != nil {
+			return o, fmt.Errorf("bench: %s: %w", address, err)
+		}
+		now := time.Now()
+		i := int(header[2])<<8 | int(header[3])
+		if i >= slots {
+			return o, fmt.Errorf("bench: an answer on stream %d", i)
+		}
+		if err := checkAnswer(header, body, state[i].op.rows); err != nil {
+			o.Errors++
+			if o.first == nil {
+				o.first = err
+			}
+		} else {
+			o.Ops++
+			o.Latency.RecordValue(now.Sub(state[i].sent).Microseconds())
+		}
+		if !ask(i, now) {
+			live--
+		}
+	}
+	return o, nil
+}
+
+// startup starts the protocol on a fresh connection.
+func startup(sock net.Conn, in *frameReader) error {
+	body := []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0")
+	frame := append([]byte{4, 0, 0, 0, 1, 0, 0, 0, byte(len(body))}, body...)
+	if _, err := sock.Write(frame); err != nil {
+		return err
+	}
+	header, _, err := in.next()
+	if err == nil && header[4] != 2 {
+		err = fmt.Errorf("bench: STARTUP answered with opcode %#x", header[4])
+	}
+	return err
+}

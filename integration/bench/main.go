@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type config struct {
+	cqld, oracle int
+	targets      []string
+	sync         string
+	flags        string
+	workloads    []string
+	inFlight     []int
+	warmup, ops  int64
+	limit        time.Duration
+	rounds       int
+	rf           int
+	json         bool
+	keep         bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c, err := parse(os.Args[1:])
+	if err == nil {
+		err = c.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (*config, error) {
+	c := &config{}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.IntVar(&c.cqld, "cqld", 1, "how many cqld nodes to start")
+	f.IntVar(&c.oracle, "oracle", 0, "how many Cassandra nodes to start, to compare with")
+	f.Func("target", "servers that run already: name=host:port/pid,host:port/pid; may be given several times", func(s string) error {
+		c.targets = append(c.targets, s)
+		return nil
+	})
+	f.StringVar(&c.sync, "sync", "batch", "commitlog_sync of the nodes started: batch or periodic")
+	f.StringVar(&c.flags, "cqld-flags", "", "more flags for cqld start, separated by blanks")
+	workloads := f.String("workloads", "insert,read,slice,mixed", "what to measure")
+	inFlight := f.String("in-flight", "64,256", "requests in flight")
+	f.Int64Var(&c.warmup, "warmup", 300_000, "operations before each workload is measured first")
+	f.Int64Var(&c.ops, "ops", 200_000, "operations of one measurement, at most")
+	f.DurationVar(&c.limit, "limit", 20*time.Second, "time of one measurement, at most")
+	f.IntVar(&c.rounds, "rounds", 3, "how many times each measurement is taken, the servers by turns")
+	f.IntVar(&c.rf, "rf", 0, "replication factor; 0: the number of nodes. Above 1, requests are at QUORUM")
+	f.BoolVar(&c.json, "json", false, "print one JSON object for each measurement")
+	f.BoolVar(&c.keep, "keep", false, "keep the data directories")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	c.workloads = strings.Split(*workloads, ",")
+	for _, s := range strings.Split(*inFlight, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 32000 {
+			return nil, fmt.Errorf("bench: -in-flight %q", s)
+		}
+		c.inFlight = append(c.inFlight, n)
+	}
+	return c, nil
+}
+
+func constant(o *operation) workload { return func(int64, *rand.Rand) *operation { return o } }
+
+func (c *config) run(ctx context.Context) error {
+	dir, err := temporary()
+	if err != nil {
+		return err
+	}
+	if !c.keep {
+		defer os.RemoveAll(dir)
+	}
+	targets, err := c.start(ctx, dir)
+	defer func() {
+		for _, t := range targets {
+			t.stop()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	out := report{json: c.json}
+	out.begin(targets)
+	for round := range c.rounds {
+		for _, name := range c.workloads {
+			for _, n := range c.inFlight {
+				for _, t := range targets {
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					m, err := c.measure(t, name, n)
+					if err != nil {
+						return fmt.Errorf("%s %s@%d: %w", t.name, name, n, err)
+					}
+					m.Round = round + 1
+					out.add(m)
+				}
+			}
+		}
+	}
+	out.end()
+	return nil
+}
+
+func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
+	var targets []*target
+	add := func(t *target, err error) error {
+		if t != nil {
+			targets = append(targets, t)
+		}
+		return err
+	}
+	if len(c.targets) > 0 {
+		c.cqld, c.oracle = 0, 0
+	}
+	if c.cqld > 0 {
+		if err := add(startCqld(ctx, dir, c.cqld, c.sync, strings.Fields(c.flags))); err != nil {
+			return targets, err
+		}
+	}
+	if c.oracle > 0 {
+		if err := add(startOracle(dir, c.oracle, c.sync)); err != nil {
+			return targets, err
+		}
+	}
+	for _, spec := range c.targets {
+		if err := add(running(spec)); err != nil {
+			return targets, err
+		}
+	}
+	for _, t := range targets {
+		if err := t.load(c.replication(t), c.consistency(t)); err != nil {
+			return targets, fmt.Errorf("%s: load: %w", t.name, err)
+		}
+	}
+	return targets, nil
+}
+
+func (c *config) replication(t *target) int {
+	if c.rf > 0 {
+		return c.rf
+	}
+	return len(t.addresses)
+}
+
+// consistency is ONE with a single replica, QUORUM otherwise.
+func (c *config) consistency(t *target) uint16 {
+	if c.replication(t) == 1 {
+		return 1
+	}
+	return 4
+}
+
+// measure takes one measurement, the first time after a warm-up with the same workload.
+func (c *config) measure(t *target, name string, inFlight int) (*measurement, error) {
+	work, err := t.ops.workload(name)
+	if err != nil {
+		return nil, err
+	}
+	if !t.warm[name] {
+		t.warm[name] = true
+		if _, err := t.do(work, slices.Max(c.inFlight), c.warmup, 5*time.Minute); err != nil {
+			return nil, err
+		}
+	}
+	own, err1 := ownCPU()
+	before, err2 := t.cpu()
+	o, err := t.do(work, inFlight, c.ops, c.limit)
+	if err != nil {
+		return nil, err
+	}
+	after, err3 := t.cpu()
+	ownAfter, err4 := ownCPU()
+	for _, e := range []error{err1, err2, err3, err4} {
+		if e != nil {
+			return nil, e
+		}
+	}
+	return newMeasurement(t.name, name, inFlight, o, after-before, ownAfter-own), nil
+}
+
+// do runs a workload; inserts go on with ids that were not used before.
+func (t *target) do(work workload, inFlight int, ops int64, limit time.Duration) (*outcome, error) {
+	r := &run{addresses: t.addresses, work: work, inFlight: inFlight, ops: ops, limit: limit, first: t.next}
+	o, err := r.do()
+	t.next += ops
+	return o, err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// measurement is one line of the report.
+type measurement struct {
+	Server    string  `json:"server"`
+	Workload  string  `json:"workload"`
+	InFlight  int     `json:"in_flight"`
+	Round     int     `json:"round"`
+	Ops       int64   `json:"ops"`
+	PerSecond float64 `json:"ops_per_second"`
+	P50       int64   `json:"p50_us"`
+	P99       int64   `json:"p99_us"`
+	P999      int64   `json:"p999_us"`
+	ServerCPU float64 `json:"server_cpu_us_per_op"`
+	ClientCPU float64 `json:"client_cpu_us_per_op"`
+}
+
+func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own time.Duration) *measurement {
+	perOp := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(o.Ops, 1)) }
+	return &measurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, PerSecond: float64(o.Ops) / o.Elapsed.Seconds(),
+		P50: o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), P999: o.Latency.ValueAtQuantile(99.9),
+		ServerCPU: perOp(cpu), ClientCPU: perOp(own)}
+}
+
+func ownCPU() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+type report struct {
+	json bool
+	all  []*measurement
+}
+
+const row = "%-8s %-8s %6v %6v %10v %9v %9v %9v %12v %12v\n"
+
+func (r *report) begin(targets []*target) {
+	for _, t := range targets {
+		if r.json {
+			json.NewEncoder(os.Stdout).Encode(map[string]any{"server": t.name, "nodes": len(t.addresses), "first_answer_ms": t.startup.Milliseconds(), "idle_rss_mb": t.idleRSS >> 20})
+		} else if t.owned {
+			fmt.Printf("%s: %d nodes, answering after %v, idle memory of a node %d MB\n", t.name, len(t.addresses), t.startup.Round(time.Millisecond), t.idleRSS>>20)
+		}
+	}
+	if !r.json {
+		fmt.Printf(row, "server", "workload", "flight", "round", "ops/s", "p50 µs", "p99 µs", "p999 µs", "server µs/op", "client µs/op")
+	}
+}
+
+func (r *report) add(m *measurement) {
+	r.all = append(r.all, m)
+	if r.json {
+		json.NewEncoder(os.Stdout).Encode(m)
+		return
+	}
+	m.print(fmt.Sprint(m.Round))
+}
+
+func (m *measurement) print(round string) {
+	fmt.Printf(row, m.Server, m.Workload, m.InFlight, round, fmt.Sprintf("%.0f", m.PerSecond), m.P50, m.P99, m.P999,
+		fmt.Sprintf("%.1f", m.ServerCPU), fmt.Sprintf("%.1f", m.ClientCPU))
+}
+
+// end prints of each measurement the round that cost the server the least, and how servers compare by that.
+func (r *report) end() {
+	if r.json {
+		return
+	}
+	fmt.Println("\nbest rounds by the servers' CPU time")
+	best := map[[3]any]*measurement{}
+	for _, m := range r.all {
+		key := [3]any{m.Server, m.Workload, m.InFlight}
+		if b := best[key]; b == nil || m.ServerCPU < b.ServerCPU {
+			best[key] = m
+		}
+	}
+	for _, m := range r.all {
+		if best[[3]any{m.Server, m.Workload, m.InFlight}] != m {
+			continue
+		}
+		m.print("best")
+		if c := best[[3]any{"cqld", m.Workload, m.InFlight}]; c != nil && m.Server != "cqld" {
+			fmt.Printf("%-8s %-8s %6d  the CPU time of cqld is %.2f of it\n", "", m.Workload, m.InFlight, c.ServerCPU/m.ServerCPU)
+		}
+	}
+}

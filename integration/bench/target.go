@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/integration/process"
+)
+
+// target is one server, or ring of servers, under load.
+type target struct {
+	name      string
+	ring      *process.Ring
+	addresses []string
+	ops       *operations
+	next      int64 // number of the next insert
+	warm      map[string]bool
+	startup   time.Duration // until the first answer, all nodes
+	idleRSS   int64         // of one node
+	owned     bool
+}
+
+// startCqld builds cqld and starts nodes of it.
+func startCqld(ctx context.Context, dir string, nodes int, sync string, flags []string) (*target, error) {
+	binary, err := process.Build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	ring := process.NewRing(binary, filepath.Join(dir, "cqld-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	began := time.Now()
+	for _, s := range ring.Servers {
+		if err := s.Start(); err != nil {
+			ring.Stop()
+			return nil, err
+		}
+	}
+	if err := ring.Servers[0].WaitAnswer(time.Minute); err != nil {
+		ring.Stop()
+		return nil, err
+	}
+	t := &target{name: "cqld", ring: ring, owned: true, startup: time.Since(began)}
+	if nodes > 1 {
+		if err := ring.WaitAgreed(time.Minute); err != nil {
+			ring.Stop()
+			return nil, err
+		}
+		t.startup = time.Since(began)
+	}
+	time.Sleep(2 * time.Second)
+	return t, t.finish()
+}
+
+// startOracle starts nodes of the reference Cassandra.
+func startOracle(dir string, nodes int, sync string) (*target, error) {
+	ring, err := process.NewOracle(filepath.Join(dir, "oracle-ring"), nodes, sync)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := ring.StartOracle(); err != nil {
+		return nil, err
+	}
+	t := &target{name: "oracle", ring: ring, owned: true, startup: time.Since(began)}
+	return t, t.finish()
+}
+
+// running takes name=host:port/pid,host:port/pid: servers that run already.
+func running(spec string) (*target, error) {
+	name, list, ok := strings.Cut(spec, "=")
+	if !ok {
+		return nil, fmt.Errorf("bench: -target %q is not name=host:port/pid,…", spec)
+	}
+	t := &target{name: name, ring: &process.Ring{}}
+	for _, s := range strings.Split(list, ",") {
+		address, pid, _ := strings.Cut(s, "/")
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			return nil, fmt.Errorf("bench: -target %q: no process id after the slash", spec)
+		}
+		t.ring.Servers = append(t.ring.Servers, &process.Server{Address: address, PID: n})
+	}
+	return t, t.finish()
+}
+
+func (t *target) finish() error {
+	t.warm = map[string]bool{}
+	for _, s := range t.ring.Servers {
+		t.addresses = append(t.addresses, s.Address)
+		u, err := s.Usage()
+		if err != nil {
+			return err
+		}
+		t.idleRSS = max(t.idleRSS, u.RSS)
+	}
+	return nil
+}
+
+func (t *target) stop() {
+	if t.owned {
+		t.ring.Stop()
+	}
+}
+
+// cpu is the CPU time of all its processes so far.
+func (t *target) cpu() (time.Duration, error) {
+	var sum time.Duration
+	for _, s := range t.ring.Servers {
+		u, err := s.Usage()
+		if err != nil {
+			return 0, err
+		}
+		sum += u.CPU
+	}
+	return sum, nil
+}
+
+// load makes the schema and the data that reads ask for.
+func (t *target) load(rf int, consistency uint16) error {
+	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", rf)
+	if err := process.Ask(t.addresses[0], append([]string{"DROP KEYSPACE IF EXISTS bench", keyspace}, schemaStatements...)...); err != nil {
+		return err
+	}
+	var err error
+	if t.ops, err = prepare(t.addresses[0], consistency); err != nil {
+		return err
+	}
+	// A statement is prepared where it is executed.
+	for _, a := range t.addresses[1:] {
+		if _, err := prepare(a, consistency); err != nil {
+			return err
+		}
+	}
+	insert, err := t.ops.workload("insert")
+	if err != nil {
+		return err
+	}
+	if _, err := (&run{addresses: t.addresses, work: insert, inFlight: 64, ops: pointRows, limit: 5 * time.Minute}).do(); err != nil {
+		return err
+	}
+	t.next = pointRows
+	slices := &run{addresses: t.addresses, inFlight: 64, ops: slicePartitions * sliceRows, limit: 5 * time.Minute,
+		work: constant(&t.ops.loadSlice)}
+	_, err = slices.do()
+	return err
+}
+
+// temporary gives a directory for data, on the disk of the working directory: /tmp is memory on some machines.
+func temporary() (string, error) {
+	root, err := process.Root()
+	if err != nil {
+		return "", err
+	}
+	parent := filepath.Join(root, ".tools")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, "bench-")
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"cqld/integration/cqlclient"
+)
+
+// The data: rows of about 200 bytes by id, and partitions of a hundred rows of about 60 bytes.
+const (
+	pointRows       = 100_000
+	slicePartitions = 2_000
+	sliceRows       = 100
+	textSize        = 60
+)
+
+var (
+	schemaStatements = []string{
+		"CREATE TABLE IF NOT EXISTS bench.point (id bigint PRIMARY KEY, a text, b text, c int, d bigint, e text)",
+		"CREATE TABLE IF NOT EXISTS bench.slice (p int, c int, v text, PRIMARY KEY (p, c))",
+	}
+	padding = []byte("abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz")[:textSize]
+)
+
+const (
+	insertPoint = "INSERT INTO bench.point (id, a, b, c, d, e) VALUES (?, ?, ?, ?, ?, ?)"
+	selectPoint = "SELECT id, a, b, c, d, e FROM bench.point WHERE id = ?"
+	insertSlice = "INSERT INTO bench.slice (p, c, v) VALUES (?, ?, ?)"
+	selectSlice = "SELECT c, v FROM bench.slice WHERE p = ?"
+)
+
+// operation is one kind of request: its prepared prefix, its values, and how many rows its answer has.
+type operation struct {
+	prefix []byte
+	values func(b []byte, n int64, r *rand.Rand) []byte
+	rows   int
+}
+
+// workload picks the operation of the n-th request.
+type workload func(n int64, r *rand.Rand) *operation
+
+// operations prepares the statements on one server.
+type operations struct {
+	insert, read, slice, loadSlice operation
+}
+
+func prepare(address string, consistency uint16) (*operations, error) {
+	c, err := cqlclient.Dial(address, 4)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	prefix := func(text string, values int) []byte {
+		if err != nil {
+			return nil
+		}
+		var a *cqlclient.Answer
+		if a, err = c.Prepare(text); err != nil {
+			return nil
+		}
+		if a.Err != nil {
+			err = fmt.Errorf("%s: %w", text, a.Err)
+			return nil
+		}
+		return appendExecute(nil, a.Prepared.ID, consistency, values)
+	}
+	ops := &operations{
+		insert: operation{prefix: prefix(insertPoint, 6), values: func(b []byte, n int64, r *rand.Rand) []byte {
+			b = appendInt64(b, spread(n))
+			b = appendValue(b, padding)
+			b = appendValue(b, padding[:40])
+			b = appendInt32(b, int32(n))
+			b = appendInt64(b, n)
+			return appendValue(b, padding)
+		}},
+		read: operation{prefix: prefix(selectPoint, 1), rows: 1, values: func(b []byte, _ int64, r *rand.Rand) []byte {
+			return appendInt64(b, spread(r.Int64N(pointRows)))
+		}},
+		slice: operation{prefix: prefix(selectSlice, 1), rows: sliceRows, values: func(b []byte, _ int64, r *rand.Rand) []byte {
+			return appendInt32(b, int32(r.IntN(slicePartitions)))
+		}},
+		loadSlice: operation{prefix: prefix(insertSlice, 3), values: func(b []byte, n int64, _ *rand.Rand) []byte {
+			b = appendInt32(b, int32(n/sliceRows))
+			b = appendInt32(b, int32(n%sliceRows))
+			return appendValue(b, padding)
+		}},
+	}
+	return ops, err
+}
+
+// spread turns a counter into an id that does not follow the counter's order.
+func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
+
+// workloads are by name what the command line offers. A mixed load is half writes, 45 % point reads, 5 % slices.
+func (o *operations) workload(name string) (workload, error) {
+	switch name {
+	case "insert":
+		return func(int64, *rand.Rand) *operation { return &o.insert }, nil
+	case "read":
+		return func(int64, *rand.Rand) *operation { return &o.read }, nil
+	case "slice":
+		return func(int64, *rand.Rand) *operation { return &o.slice }, nil
+	case "mixed":
+		return func(_ int64, r *rand.Rand) *operation {
+			switch d := r.IntN(100); {
+			case d < 50:
+				return &o.insert
+			case d < 95:
+				return &o.read
+			}
+			return &o.slice
+		}, nil
+	}
+	return nil, fmt.Errorf("bench: no workload %q; there are insert, read, slice, mixed", name)
+}

@@ -1,0 +1,199 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cqld/integration/cqlclient"
+)
+
+// Server is one server process.
+type Server struct {
+	Address string // of its CQL port, host:port
+	Dir     string // its data and its log
+	PID     int
+
+	argv []string
+	stop []string // a command that stops it; nil: SIGTERM
+	done chan struct{}
+}
+
+// Root is the directory of the repository.
+func Root() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("process: go env: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// Build builds cqld into dir and returns the binary's path.
+func Build(ctx context.Context, dir string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "cqld")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/cqld")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("process: go build ./cmd/cqld: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// Start runs the server's command; its output goes to Dir/out.log.
+func (s *Server) Start() error {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(s.Dir, "out.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("process: start %s: %w", s.argv[0], err)
+	}
+	s.PID, s.done = cmd.Process.Pid, make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(s.done)
+	}()
+	return nil
+}
+
+// Kill ends the process at once, as a crash does.
+func (s *Server) Kill() { s.end(syscall.SIGKILL, time.Second) }
+
+// Stop ends the process as an operator does, and kills it when it has not ended in time.
+func (s *Server) Stop() {
+	if s.stop != nil {
+		exec.Command(s.stop[0], s.stop[1:]...).Run()
+		return
+	}
+	if !s.end(syscall.SIGTERM, 15*time.Second) {
+		s.Kill()
+	}
+}
+
+func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
+	if s.done == nil {
+		return true
+	}
+	syscall.Kill(s.PID, sig)
+	select {
+	case <-s.done:
+		return true
+	case <-time.After(wait):
+		return false
+	}
+}
+
+// Running tells whether the process has not ended.
+func (s *Server) Running() bool {
+	if s.done == nil {
+		return false
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Log returns the end of what the server printed.
+func (s *Server) Log() string {
+	b, err := os.ReadFile(filepath.Join(s.Dir, "out.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-4000):])
+}
+
+// WaitAnswer waits for the first answer to a CQL statement.
+func (s *Server) WaitAnswer(limit time.Duration) error {
+	var last error
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if s.stop == nil && !s.Running() {
+			return fmt.Errorf("process: %s ended:\n%s", s.Address, s.Log())
+		}
+		if last = Ask(s.Address, "SELECT key FROM system.local"); last == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("process: no answer from %s within %v: %w\n%s", s.Address, limit, last, s.Log())
+}
+
+// Ask sends statements over a connection of their own.
+func Ask(address string, statements ...string) error {
+	c, err := cqlclient.Dial(address, 4)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, s := range statements {
+		a, err := c.Query(s, cqlclient.Options{})
+		if err != nil {
+			return err
+		}
+		if a.Err != nil {
+			return fmt.Errorf("%s: %w", s, a.Err)
+		}
+	}
+	return nil
+}
+
+// Usage is what a process has used so far.
+type Usage struct {
+	CPU time.Duration // user and system
+	RSS int64         // bytes
+}
+
+// ErrNoUsage tells that this operating system does not show the usage of other processes.
+var ErrNoUsage = errors.New("process: no /proc to read CPU time and memory from")
+
+// clockTick is the unit of CPU times in /proc; it is 1/100 s on every Linux port that Go has.
+const clockTick = 10 * time.Millisecond
+
+// Usage reads CPU time and memory of the process.
+func (s *Server) Usage() (Usage, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
+	if err != nil {
+		return Usage{}, errors.Join(ErrNoUsage, err)
+	}
+	// The name in parentheses may hold blanks; the numbers follow it.
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(f) < 22 {
+		return Usage{}, ErrNoUsage
+	}
+	user, err1 := strconv.ParseInt(f[11], 10, 64)
+	system, err2 := strconv.ParseInt(f[12], 10, 64)
+	pages, err3 := strconv.ParseInt(f[21], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Usage{}, err
+	}
+	return Usage{CPU: time.Duration(user+system) * clockTick, RSS: pages * int64(os.Getpagesize())}, nil
+}
+
+// loopback tells whether every address of 127.0.0.0/8 is usable, as on Linux, or 127.0.0.1 only.
+func loopback() bool {
+	l, err := net.Listen("tcp", "127.0.0.42:0")
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}

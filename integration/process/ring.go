@@ -1,0 +1,174 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/integration/cqlclient"
+)
+
+// Ring is a cluster of servers on this machine.
+type Ring struct {
+	Servers []*Server
+}
+
+// Options of a ring of cqld nodes.
+type Options struct {
+	Nodes int
+	Sync  string   // commitlog_sync, "" for the server's default
+	Flags []string // more flags of "cqld start"
+}
+
+// NewRing lays out a ring of cqld nodes under dir without starting it. Every process of this machine that lays out a
+// ring gets addresses of its own.
+func NewRing(binary, dir string, o Options) *Ring {
+	many, pid := loopback(), os.Getpid()
+	cql, storage := 9042, 7000
+	host := func(i int) string { return fmt.Sprintf("127.%d.%d.%d", 20+pid/250%200, pid%250, i+1) }
+	if !many {
+		cql, storage = 20000+pid%1000*20, 20000+pid%1000*20+10
+		host = func(int) string { return "127.0.0.1" }
+	}
+	r := &Ring{}
+	for i := range o.Nodes {
+		if !many && i > 0 {
+			cql, storage = cql+1, storage+1
+		}
+		s := &Server{Address: fmt.Sprintf("%s:%d", host(i), cql), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1))}
+		seed := fmt.Sprintf("%s:%d", host(0), storage-map[bool]int{true: 0, false: i}[many])
+		s.argv = []string{binary, "start", "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
+			"--listen-address", host(i), "--storage-port", strconv.Itoa(storage),
+			"--rpc-address", host(i), "--native-transport-port", strconv.Itoa(cql), "--seeds", seed}
+		if o.Sync != "" {
+			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
+		}
+		s.argv = append(s.argv, o.Flags...)
+		r.Servers = append(r.Servers, s)
+	}
+	return r
+}
+
+// Start starts all servers and waits until they agree.
+func (r *Ring) Start(limit time.Duration) error {
+	for _, s := range r.Servers {
+		if err := s.Start(); err != nil {
+			r.Stop()
+			return err
+		}
+	}
+	if err := r.WaitAgreed(limit); err != nil {
+		r.Stop()
+		return err
+	}
+	return nil
+}
+
+// Stop stops all servers.
+func (r *Ring) Stop() {
+	for _, s := range r.Servers {
+		s.Stop()
+	}
+}
+
+// Addresses are the CQL addresses of all servers, as drivers want them.
+func (r *Ring) Addresses() string {
+	var all []string
+	for _, s := range r.Servers {
+		all = append(all, s.Address)
+	}
+	return strings.Join(all, ",")
+}
+
+// WaitAgreed waits until every server that runs knows all others and all have one schema version.
+func (r *Ring) WaitAgreed(limit time.Duration) error {
+	end := time.Now().Add(limit)
+	for {
+		err := r.agreed()
+		if err == nil {
+			return nil
+		}
+		for _, s := range r.Servers {
+			if s.stop == nil && s.done != nil && !s.Running() {
+				return fmt.Errorf("process: %s ended:\n%s", s.Address, s.Log())
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("process: the ring does not agree within %v: %w", limit, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (r *Ring) agreed() error {
+	version := ""
+	for _, s := range r.Servers {
+		c, err := cqlclient.Dial(s.Address, 4)
+		if err != nil {
+			return err
+		}
+		local, err1 := c.Query("SELECT schema_version FROM system.local", cqlclient.Options{})
+		peers, err2 := c.Query("SELECT schema_version FROM system.peers_v2", cqlclient.Options{})
+		c.Close()
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if local.Err != nil || peers.Err != nil || len(local.Rows) != 1 {
+			return fmt.Errorf("process: %s answers %v, %v", s.Address, local.Err, peers.Err)
+		}
+		if len(peers.Rows) != len(r.Servers)-1 {
+			return fmt.Errorf("process: %s knows %d other nodes", s.Address, len(peers.Rows))
+		}
+		for _, row := range append(peers.Rows, local.Rows...) {
+			if version != "" && version != string(row[0]) {
+				return fmt.Errorf("process: %s sees two schema versions", s.Address)
+			}
+			version = string(row[0])
+		}
+	}
+	return nil
+}
+
+// NewOracle lays out nodes of the reference Cassandra under dir, to be started one after the other.
+func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	r := &Ring{}
+	for i := range nodes {
+		ip := fmt.Sprintf("127.0.98.%d", i+1)
+		s := &Server{Address: ip + ":9042", Dir: filepath.Join(dir, "oracle"+strconv.Itoa(i+1))}
+		s.argv = []string{"env", "SEEDS=127.0.98.1", filepath.Join(root, "tools/oracle/start.sh"), s.Dir, ip, sync}
+		s.stop = []string{filepath.Join(root, "tools/oracle/stop.sh"), s.Dir}
+		r.Servers = append(r.Servers, s)
+	}
+	return r, nil
+}
+
+// StartOracle starts the nodes of NewOracle in turn, as Cassandra wants it.
+func (r *Ring) StartOracle() error {
+	for _, s := range r.Servers {
+		if err := s.Start(); err != nil {
+			return err
+		}
+		<-s.done // the script ends when the node answers
+		b, err := os.ReadFile(filepath.Join(s.Dir, "pid"))
+		if err != nil {
+			r.Stop()
+			return fmt.Errorf("process: Cassandra did not start: %w\n%s", err, s.Log())
+		}
+		if s.PID, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
+			return err
+		}
+		if err := s.WaitAnswer(time.Minute); err != nil {
+			r.Stop()
+			return err
+		}
+	}
+	return r.WaitAgreed(time.Minute)
+}
