@@ -135,10 +135,13 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	cmd.Now = c.Varint()
 	for n := c.Count(2); n > 0; n-- {
 		s := Slice{Start: consumeShort(c)}
-		if size := c.Uvarint(); size > 0 && size-1 <= uint64(c.Len()) {
-			s.End = append([]byte{}, c.Take(int(size-1))...)
-		} else if size > 0 {
+		switch size := c.Uvarint(); {
+		case size > uint64(c.Len())+1:
 			c.Fail(wire.ErrShort)
+		case size == 1:
+			s.End = emptyValue // not nil: an empty slice, not an open one
+		case size > 1:
+			s.End = c.Take(int(size - 1))
 		}
 		cmd.Slices = append(cmd.Slices, s)
 	}

@@ -1,6 +1,9 @@
 package row
 
 import (
+	"encoding/binary"
+	"math"
+
 	"cqld/internal/wire"
 	"cqld/schema"
 )
@@ -79,6 +82,24 @@ func AppendRow(dst []byte, r *Row) []byte {
 	return dst
 }
 
+// appendSizedRow appends the size of r's encoded form, as a uvarint, and that form.
+func appendSizedRow(dst []byte, r *Row) []byte {
+	at := len(dst)
+	dst = AppendRow(append(dst, 0), r)
+	size := len(dst) - at - 1
+	if size < 0x80 {
+		dst[at] = byte(size)
+		return dst
+	}
+	// The size takes more than the byte that was left for it: move the row.
+	var prefix [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(prefix[:], uint64(size))
+	dst = append(dst, prefix[1:n]...)
+	copy(dst[at+n:], dst[at+1:at+1+size])
+	copy(dst[at:], prefix[:n])
+	return dst
+}
+
 func appendDeletion(dst []byte, d Deletion) []byte {
 	return wire.AppendVarint(wire.AppendInt64(dst, d.Timestamp), d.LocalTime)
 }
@@ -119,6 +140,20 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 	return dst
 }
 
+// badFlags says whether a row cannot begin with these flags.
+func badFlags(flags byte) bool {
+	return flags&^flagsKnown != 0 || flags&(flagLiveness|flagLivenessTTL) == flagLivenessTTL
+}
+
+// badCellFlags says whether a cell cannot begin with these flags.
+func badCellFlags(flags byte) bool {
+	return flags&^cellFlagsKnown != 0 || flags&(cellTombstone|cellExpiring) == cellTombstone|cellExpiring ||
+		flags&(cellExpiring|cellExpiry) == cellExpiry
+}
+
+// badTTL says whether something cannot live that many seconds.
+func badTTL(ttl uint64) bool { return ttl == 0 || ttl > math.MaxInt32 }
+
 // DecodeRow sets r to the row encoded in b, to which its cells will point; r.Clustering stays.
 func DecodeRow(r *Row, b []byte) error {
 	clustering := r.Clustering
@@ -126,7 +161,7 @@ func DecodeRow(r *Row, b []byte) error {
 	r.Clustering = clustering
 	c := wire.NewCursor(b)
 	flags := c.Uint8()
-	if flags&^flagsKnown != 0 {
+	if badFlags(flags) {
 		c.Fail(wire.ErrMalformed)
 	}
 	state := cellState{timestamp: NoTimestamp}
@@ -136,15 +171,15 @@ func DecodeRow(r *Row, b []byte) error {
 		state.timestamp = r.Liveness.Timestamp
 	}
 	if flags&flagLivenessTTL != 0 {
-		r.Liveness.TTL, r.Liveness.LocalTime = int32(c.Uvarint()), c.Varint()
-		state.ttl, state.localTime = r.Liveness.TTL, r.Liveness.LocalTime
+		consumeExpiry(&c, &state)
+		r.Liveness.TTL, r.Liveness.LocalTime = state.ttl, state.localTime
 	}
 	if flags&flagDeletion != 0 {
 		r.Deletion = consumeDeletion(&c)
 	}
 	if flags&flagComplex != 0 {
 		for n := c.Count(10); n > 0; n-- {
-			column := schema.ColumnID(c.Uvarint())
+			column := consumeColumn(&c)
 			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(&c)})
 		}
 	}
@@ -159,12 +194,28 @@ func consumeDeletion(c *wire.Cursor) Deletion {
 	return Deletion{Timestamp: c.Int64(), LocalTime: c.Varint()}
 }
 
-func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
-	flags := c.Uint8()
-	if flags&^cellFlagsKnown != 0 {
+func consumeColumn(c *wire.Cursor) schema.ColumnID {
+	id := c.Uvarint()
+	if id > math.MaxUint16 {
 		c.Fail(wire.ErrMalformed)
 	}
-	cell.Column = schema.ColumnID(c.Uvarint())
+	return schema.ColumnID(id)
+}
+
+func consumeExpiry(c *wire.Cursor, state *cellState) {
+	ttl := c.Uvarint()
+	if badTTL(ttl) {
+		c.Fail(wire.ErrMalformed)
+	}
+	state.ttl, state.localTime = int32(ttl), c.Varint()
+}
+
+func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
+	flags := c.Uint8()
+	if badCellFlags(flags) {
+		c.Fail(wire.ErrMalformed)
+	}
+	cell.Column = consumeColumn(c)
 	if flags&cellTimestamp != 0 {
 		state.timestamp = c.Int64()
 	}
@@ -175,7 +226,10 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 		cell.LocalTime = c.Varint()
 	case flags&cellExpiring != 0:
 		if flags&cellExpiry != 0 {
-			state.ttl, state.localTime = int32(c.Uvarint()), c.Varint()
+			consumeExpiry(c, state)
+		}
+		if state.ttl == 0 {
+			c.Fail(wire.ErrMalformed)
 		}
 		cell.TTL, cell.LocalTime = state.ttl, state.localTime
 	}

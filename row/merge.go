@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"container/heap"
 	"slices"
 )
 
@@ -16,45 +17,73 @@ type Partition struct {
 // NormalizeRangeTombstones returns tombstones as disjoint intervals in order, each with the deletion
 // that wins there; what does not supersede base, the partition's deletion, is left out, and
 // neighbours with equal deletions are joined. The input is reordered.
+//
+// It sweeps over the bounds with a heap of the tombstones that have begun, the winner on top: one
+// that has ended is dropped when it comes up.
 func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []RangeTombstone {
 	if len(tombstones) == 0 {
 		return nil
 	}
 	bounds := make([][]byte, 0, 2*len(tombstones))
-	for _, t := range tombstones {
-		bounds = append(bounds, t.Start, t.End)
+	for i := range tombstones {
+		bounds = append(bounds, tombstones[i].Start, tombstones[i].End)
 	}
 	slices.SortFunc(bounds, bytes.Compare)
 	bounds = slices.CompactFunc(bounds, bytes.Equal)
-	slices.SortStableFunc(tombstones, func(a, b RangeTombstone) int { return bytes.Compare(a.Start, b.Start) })
+	slices.SortFunc(tombstones, func(a, b RangeTombstone) int { return bytes.Compare(a.Start, b.Start) })
 	var out []RangeTombstone
+	var begun tombstoneHeap
 	for i := 0; i+1 < len(bounds); i++ {
-		winner := base
-		for _, t := range tombstones {
-			if bytes.Compare(t.Start, bounds[i]) > 0 {
-				break
-			}
-			if bytes.Compare(t.End, bounds[i+1]) >= 0 {
-				winner = winner.Max(t.Deletion)
-			}
+		start, end := bounds[i], bounds[i+1]
+		for len(tombstones) > 0 && bytes.Compare(tombstones[0].Start, start) <= 0 {
+			heap.Push(&begun, &tombstones[0])
+			tombstones = tombstones[1:]
 		}
-		if winner.Timestamp <= base.Timestamp {
+		for len(begun) > 0 && bytes.Compare(begun[0].End, start) <= 0 {
+			heap.Pop(&begun)
+		}
+		if len(begun) == 0 || begun[0].Deletion.Timestamp <= base.Timestamp {
 			continue
 		}
-		if n := len(out); n > 0 && bytes.Equal(out[n-1].End, bounds[i]) && out[n-1].Deletion == winner {
-			out[n-1].End = bounds[i+1]
+		winner := begun[0].Deletion
+		if n := len(out); n > 0 && bytes.Equal(out[n-1].End, start) && out[n-1].Deletion == winner {
+			out[n-1].End = end
 			continue
 		}
-		out = append(out, RangeTombstone{bounds[i], bounds[i+1], winner})
+		out = append(out, RangeTombstone{start, end, winner})
 	}
 	return out
 }
 
-// CutRangeTombstones keeps of normalized tombstones what lies in the slices.
+// tombstoneHeap has the tombstone that supersedes the others on top.
+type tombstoneHeap []*RangeTombstone
+
+func (h tombstoneHeap) Len() int           { return len(h) }
+func (h tombstoneHeap) Less(i, j int) bool { return h[i].Deletion.Supersedes(h[j].Deletion) }
+func (h tombstoneHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *tombstoneHeap) Push(x any) { *h = append(*h, x.(*RangeTombstone)) }
+
+// Pop implements heap.Interface.
+func (h *tombstoneHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// CutRangeTombstones keeps of normalized tombstones what lies in the slices, which are ascending and
+// disjoint.
 func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombstone {
 	var out []RangeTombstone
 	for _, t := range tombstones {
+		for len(in) > 0 && in[0].End != nil && bytes.Compare(in[0].End, t.Start) <= 0 {
+			in = in[1:]
+		}
 		for _, s := range in {
+			if bytes.Compare(s.Start, t.End) >= 0 {
+				break
+			}
 			cut := t
 			if bytes.Compare(cut.Start, s.Start) < 0 {
 				cut.Start = s.Start

@@ -57,7 +57,6 @@ type Mutation struct {
 	Table   schema.StorageID
 	Key     PartitionKey
 	entries []byte
-	scratch []byte
 }
 
 // Reset makes m an empty mutation of another partition and keeps its memory.
@@ -102,8 +101,7 @@ func (m *Mutation) addBytes(b []byte) {
 }
 
 func (m *Mutation) addValue(r *Row) {
-	m.scratch = AppendRow(m.scratch[:0], r)
-	m.addBytes(m.scratch)
+	m.entries = appendSizedRow(m.entries, r)
 }
 
 // Append adds the changes of o, a mutation of the same partition.
@@ -160,16 +158,16 @@ func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 	m.Key = consumeKey(c)
 	m.entries = consumeShort(c)
 	var entry Entry
-	var r Row
 	for es := m.Entries(); ; {
 		if !es.Next(&entry) {
-			if es.Err() != nil {
-				c.Fail(es.Err())
+			if err := es.Err(); err != nil {
+				c.Fail(err)
 			}
 			return
 		}
-		if err := DecodeRow(&r, entry.Value); err != nil {
+		if err := validate(entry.Value); err != nil {
 			c.Fail(err)
+			return
 		}
 	}
 }

@@ -16,10 +16,7 @@ import (
 // command's order, without what the partition's deletion, the range tombstones or their own deletion
 // shadow, purged, and tombstones included. So equal content is equal bytes, whatever the history.
 // more says that a limit ended the page before the data did.
-type PageWriter struct {
-	b       []byte
-	scratch []byte
-}
+type PageWriter struct{ b []byte }
 
 // NewPageWriter appends a page to dst.
 func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
@@ -28,8 +25,7 @@ func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
 func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []RangeTombstone) {
 	w.b = append(w.b, 1)
 	w.b = appendKey(w.b, key)
-	w.scratch = AppendRow(w.scratch[:0], header)
-	w.bytes(w.scratch)
+	w.b = appendSizedRow(w.b, header)
 	w.b = wire.AppendUvarint(w.b, uint64(len(tombstones)))
 	for _, t := range tombstones {
 		w.bytes(t.Start)
@@ -40,8 +36,9 @@ func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []Range
 
 // Row adds a row of the partition.
 func (w *PageWriter) Row(r *Row) {
-	w.scratch = AppendRow(w.scratch[:0], r)
-	w.EncodedRow(r.Clustering, w.scratch)
+	w.b = append(w.b, 1)
+	w.bytes(r.Clustering)
+	w.b = appendSizedRow(w.b, r)
 }
 
 // EncodedRow adds a row that is encoded already, in canonical form.
@@ -103,6 +100,7 @@ func (r *PageReader) NextPartition() bool {
 	}
 	if r.c.Uint8() == 0 {
 		r.ended, r.more = true, r.c.Uint8() == 1
+		_ = r.c.Finish() // Err tells
 		return false
 	}
 	r.Key = consumeKey(&r.c)

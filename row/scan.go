@@ -1,6 +1,7 @@
 package row
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -40,17 +41,39 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	return s.sum, nil
 }
 
+// validate checks that b is an encoded row which DecodeRow takes, with its cells in order.
+func validate(b []byte) error {
+	s := scanner{b: b}
+	if !s.head() {
+		return wire.ErrMalformed
+	}
+	for s.at < len(s.b) {
+		if !s.cell() {
+			return wire.ErrMalformed
+		}
+	}
+	if s.disorder {
+		return wire.ErrMalformed
+	}
+	return nil
+}
+
 // scanner walks an encoded row; its methods say false at malformed bytes.
 type scanner struct {
 	b         []byte
 	at        int
 	now       int64
+	expires   bool  // something before had a ttl
 	localTime int64 // of the expiring cell or liveness before
+	column    uint64
+	path      []byte
+	begun     bool // a cell came
+	disorder  bool // cells or complex deletions do not ascend
 	sum       Summary
 }
 
 func (s *scanner) head() bool {
-	if len(s.b) == 0 || s.b[0]&^flagsKnown != 0 {
+	if len(s.b) == 0 || badFlags(s.b[0]) {
 		return false
 	}
 	flags := s.b[0]
@@ -75,10 +98,11 @@ func (s *scanner) head() bool {
 		return true
 	}
 	n, ok := s.uvarint()
-	for ; ok && n > 0; n-- {
-		if _, ok = s.uvarint(); ok {
-			ok = s.deletion()
-		}
+	for i := uint64(0); ok && i < n; i++ {
+		column, known := s.uvarint()
+		s.disorder = s.disorder || i > 0 && column <= s.column
+		s.column = column
+		ok = known && column <= math.MaxUint16 && s.deletion()
 	}
 	return ok
 }
@@ -86,10 +110,8 @@ func (s *scanner) head() bool {
 func (s *scanner) cell() bool {
 	flags := s.b[s.at]
 	s.at++
-	if flags&^cellFlagsKnown != 0 {
-		return false
-	}
-	if _, ok := s.uvarint(); !ok {
+	column, ok := s.uvarint()
+	if !ok || badCellFlags(flags) || column > math.MaxUint16 {
 		return false
 	}
 	if flags&cellTimestamp != 0 && !s.timestamp() {
@@ -109,13 +131,27 @@ func (s *scanner) cell() bool {
 		if flags&cellExpiry != 0 && !s.expiry() {
 			return false
 		}
+		if !s.expires {
+			return false
+		}
 		live = s.dies(s.localTime)
 	}
 	s.sum.Live = s.sum.Live || live
-	if flags&cellPath != 0 && !s.skip() {
-		return false
+	var path []byte
+	if flags&cellPath != 0 {
+		if path, ok = s.bytes(); !ok {
+			return false
+		}
 	}
-	return flags&cellEmpty != 0 || s.skip()
+	if s.begun && (column < s.column || column == s.column && bytes.Compare(path, s.path) <= 0) {
+		s.disorder = true
+	}
+	s.column, s.path, s.begun = column, path, true
+	if flags&cellEmpty != 0 {
+		return true
+	}
+	_, ok = s.bytes()
+	return ok
 }
 
 // dies notes something that will expire, or has, and says whether it lives still.
@@ -140,10 +176,12 @@ func (s *scanner) deletion() bool {
 }
 
 func (s *scanner) expiry() bool {
-	_, ok := s.uvarint()
-	if ok {
-		s.localTime, ok = s.varint()
+	ttl, ok := s.uvarint()
+	if !ok || badTTL(ttl) {
+		return false
 	}
+	s.expires = true
+	s.localTime, ok = s.varint()
 	return ok
 }
 
@@ -172,11 +210,11 @@ func (s *scanner) varint() (int64, bool) {
 	return v, n > 0
 }
 
-func (s *scanner) skip() bool {
+func (s *scanner) bytes() ([]byte, bool) {
 	n, ok := s.uvarint()
 	if !ok || n > uint64(len(s.b)-s.at) {
-		return false
+		return nil, false
 	}
 	s.at += int(n)
-	return true
+	return s.b[s.at-int(n) : s.at], true
 }

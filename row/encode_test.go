@@ -1,0 +1,122 @@
+package row
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+func TestDecodeIsTheInverseOfEncode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	got := NewRow()
+	for range draws {
+		want := randomRow(rng)
+		b := encoded(want)
+		got.Clustering = []byte("kept")
+		if err := DecodeRow(got, b); err != nil {
+			t.Fatalf("%+v: %v", want, err)
+		}
+		if err := validate(b); err != nil {
+			t.Fatalf("%+v: %v", want, err)
+		}
+		if string(got.Clustering) != "kept" {
+			t.Fatal("decoding changed the clustering")
+		}
+		got.Clustering = nil
+		if !equalRows(got, want) {
+			t.Fatalf("\n got %+v\nwant %+v", got, want)
+		}
+	}
+}
+
+func equalRows(a, b *Row) bool {
+	same := a.Liveness == b.Liveness && a.Deletion == b.Deletion && a.HasRangeTombstones == b.HasRangeTombstones &&
+		len(a.Complex) == len(b.Complex) && len(a.Cells) == len(b.Cells)
+	for i := 0; same && i < len(a.Complex); i++ {
+		same = a.Complex[i] == b.Complex[i]
+	}
+	for i := 0; same && i < len(a.Cells); i++ {
+		same = reflect.DeepEqual(a.Cells[i], b.Cells[i])
+	}
+	return same
+}
+
+func TestEveryTruncationIsAnErrorOrARow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	for range 500 {
+		b := encoded(randomRow(rng))
+		for n := range b {
+			var r Row
+			decoded := DecodeRow(&r, b[:n])
+			_, scanned := Summarize(b[:n], 0)
+			if (decoded == nil) != (scanned == nil) {
+				t.Fatalf("%x: DecodeRow says %v, Summarize %v", b[:n], decoded, scanned)
+			}
+		}
+	}
+}
+
+func TestSummarizeAgreesWithTheDecodedRow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	for range draws {
+		r := randomRow(rng)
+		now := 99 + rng.Int64N(4)
+		checkSummary(t, encoded(r), r, now)
+	}
+}
+
+func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
+	t.Helper()
+	got, err := Summarize(b, now)
+	if err != nil {
+		t.Fatalf("%x: %v", b, err)
+	}
+	want := Summary{
+		Live: r.Live(now), Deletes: r.Deletion.Present() || len(r.Complex) > 0, Empty: r.Empty(),
+		TimestampMin: math.MaxInt64, LocalTimeMin: math.MaxInt64,
+	}
+	met := func(timestamp, localTime int64, dead bool) {
+		want.TimestampMin = min(want.TimestampMin, timestamp)
+		want.LocalTimeMin = min(want.LocalTimeMin, localTime)
+		if dead {
+			want.Tombstones++
+		}
+	}
+	if l := r.Liveness; l.Present() && l.TTL > 0 {
+		met(l.Timestamp, l.LocalTime, !l.Live(now))
+	} else if l.Present() {
+		met(l.Timestamp, math.MaxInt64, false)
+	}
+	if r.Deletion.Present() {
+		met(r.Deletion.Timestamp, r.Deletion.LocalTime, true)
+	}
+	for _, c := range r.Complex {
+		met(c.Timestamp, c.LocalTime, true)
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		localTime := c.LocalTime
+		if !c.Tombstone && c.TTL == 0 {
+			localTime = math.MaxInt64
+		}
+		met(c.Timestamp, localTime, !c.Live(now))
+	}
+	if got != want {
+		t.Fatalf("%+v\n got %+v\nwant %+v", r, got, want)
+	}
+}
+
+func TestSizedRowsOfEverySize(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 118, 119, 120, 127, 128, 300, 16_370, 16_383, 16_384, 100_000} {
+		r := NewRow()
+		r.Cells = []Cell{{Column: 1, Timestamp: 1, Value: make([]byte, size)}}
+		got := appendSizedRow([]byte("before"), r)
+		want := encoded(r)
+		n := len(got) - len(want)
+		if !bytes.Equal(got[n:], want) || !bytes.HasPrefix(got, []byte("before")) {
+			t.Fatalf("row with a value of %d bytes", size)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package storage
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// The benchmarks' table has 5 regular columns, and 100 rows of about 200 bytes in each partition.
+const (
+	benchPartitions = 500
+	benchRows       = 100
+)
+
+func benchKey(partition int) row.PartitionKey {
+	key := make([]byte, 16)
+	binary.BigEndian.PutUint64(key[8:], uint64(partition)*0x9E3779B97F4A7C15)
+	return row.NewPartitionKey(key)
+}
+
+// benchMutation makes m the insert of a row.
+func benchMutation(m *row.Mutation, r *row.Row, key row.PartitionKey, n int, timestamp int64) {
+	m.Reset(testTable, key)
+	clustering := r.Clustering[:0]
+	r.Reset()
+	r.Clustering = append(append(clustering, 0x80), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	r.Liveness.Timestamp = timestamp
+	for c := range 5 {
+		value := "0123456789abcdefghijklmnopqrstuvwxyz"
+		r.Cells = append(r.Cells, row.Cell{Column: schema.ColumnID(3 + c), Timestamp: timestamp, Value: []byte(value)})
+	}
+	m.AddRow(r)
+}
+
+func openBench(b testing.TB, o Options) *Engine {
+	b.Helper()
+	o.FS, o.Dir = vfs.Default, b.TempDir()
+	o.CacheBytes = 256 << 20
+	return openTest(b, o)
+}
+
+func fillBench(b testing.TB, e *Engine, headers bool) {
+	b.Helper()
+	m, r := new(row.Mutation), row.NewRow()
+	var wait sync.WaitGroup
+	for p := range benchPartitions {
+		for n := range benchRows {
+			benchMutation(m, r, benchKey(p), n, 1)
+			wait.Add(1)
+			e.Apply([]*row.Mutation{m}, false, func(error) { wait.Done() })
+		}
+	}
+	wait.Wait()
+	if headers {
+		m.Reset(testTable, benchKey(benchPartitions))
+		header := row.NewRow()
+		header.Deletion = row.Deletion{Timestamp: 1, LocalTime: 1}
+		m.AddHeader(header)
+		mustApply(b, e, m)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	e := openBench(b, Options{Sync: SyncNone})
+	defer e.Close()
+	m, r := new(row.Mutation), row.NewRow()
+	key := benchKey(1)
+	ms := []*row.Mutation{m}
+	var wait sync.WaitGroup
+	done := func(error) { wait.Done() }
+	b.ReportAllocs()
+	for i := range b.N {
+		benchMutation(m, r, key, i, int64(i))
+		wait.Add(1)
+		e.Apply(ms, true, done)
+		if i%64 == 63 {
+			wait.Wait()
+		}
+	}
+	wait.Wait()
+}
+
+// BenchmarkApplyDurable has as many writers waiting for the disk as its name says.
+func BenchmarkApplyDurable64(b *testing.B) {
+	e := openBench(b, Options{})
+	defer e.Close()
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		m, r := new(row.Mutation), row.NewRow()
+		key := benchKey(1)
+		ms := []*row.Mutation{m}
+		acknowledged := make(chan error, 1)
+		done := func(err error) { acknowledged <- err }
+		for i := 0; pb.Next(); i++ {
+			benchMutation(m, r, key, i, int64(i))
+			e.Apply(ms, true, done)
+			if err := <-acknowledged; err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+func benchRead(b *testing.B, headers, flushed bool, slice func(n int) row.Slice) {
+	e := openBench(b, Options{Sync: SyncNone})
+	defer e.Close()
+	fillBench(b, e, headers)
+	if flushed {
+		if err := e.Flush(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cmd := &row.ReadCommand{Table: testTable, Now: 1_000_000}
+	var keys []row.PartitionKey
+	for p := range benchPartitions {
+		keys = append(keys, benchKey(p))
+	}
+	var rows [][]row.Slice
+	for n := range benchRows {
+		rows = append(rows, []row.Slice{slice(n)})
+	}
+	var page []byte
+	var err error
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		cmd.Key, cmd.Slices = keys[i%benchPartitions], rows[i/7%benchRows]
+		if page, err = e.Read(page[:0], cmd); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if len(page) < 100 {
+		b.Fatalf("page of %d bytes", len(page))
+	}
+}
+
+func exactRow(n int) row.Slice { return row.ExactRow(clusteringOf(n)) }
+func sliceOf(n int) row.Slice  { return row.SliceOf(clusteringOf(n)) }
+func allRows(int) row.Slice    { return row.AllRows() }
+
+func BenchmarkReadPoint(b *testing.B)        { benchRead(b, false, true, exactRow) }
+func BenchmarkReadPointMem(b *testing.B)     { benchRead(b, false, false, exactRow) }
+func BenchmarkReadPointHeaders(b *testing.B) { benchRead(b, true, true, exactRow) }
+func BenchmarkReadPointSlice(b *testing.B)   { benchRead(b, false, true, sliceOf) }
+func BenchmarkReadSlice100(b *testing.B)     { benchRead(b, false, true, allRows) }
+func BenchmarkReadSlice100Mem(b *testing.B)  { benchRead(b, false, false, allRows) }
