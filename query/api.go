@@ -189,5 +189,7 @@ type Options struct {
 	PagingKey  func() []byte    // authenticates paging states; equal on all nodes of a cluster
 	Local      netip.AddrPort   // this node's native address, for traces
 	Timeouts   Timeouts         // zero: Cassandra's defaults
+	// ClusterName is what DESCRIBE CLUSTER shows.
+	ClusterName string
 	Limits     Limits
 }

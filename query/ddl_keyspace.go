@@ -1,0 +1,228 @@
+package query
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/cql"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// defaultFactor is the replication factor of a keyspace that names none, as far as there are nodes
+// (design §5).
+const defaultFactor = 4
+
+func (d *definer) createKeyspace(stmt *cql.CreateKeyspace) definition {
+	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
+	if err != nil {
+		return refuse(err)
+	}
+	options, _, err := p.stringMap("replication")
+	if err != nil {
+		return refuse(err)
+	}
+	if _, ok := options["class"]; !ok && len(options) > 0 {
+		return refuse(configf("Missing replication strategy class"))
+	}
+	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
+		return refuse(invalidf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
+	}
+	c := &schema.CreateKeyspace{Keyspace: stmt.Keyspace, IfNotExists: stmt.IfNotExists}
+	def := definition{change: c, event: SchemaChange{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	if d.schema.Keyspace(stmt.Keyspace) != nil { // Apply will say so, before anything about the replication
+		c.Replication = ring.Replication{Class: ring.Simple}
+		return def
+	}
+	if err := schema.CheckKeyspaceName(stmt.Keyspace); err != nil {
+		return refuse(err)
+	}
+	if c.DurableWrites, err = p.boolean("durable_writes", true); err != nil {
+		return refuse(err)
+	}
+	c.Replication, err = d.replication(stmt.Keyspace, options, ring.Replication{})
+	if err != nil {
+		return refuse(err)
+	}
+	def.warnings = d.factorWarnings(stmt.Keyspace, c.Replication)
+	return def
+}
+
+func (d *definer) alterKeyspace(stmt *cql.AlterKeyspace) definition {
+	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
+	if err != nil {
+		return refuse(err)
+	}
+	c := &schema.AlterKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists}
+	if p.has("durable_writes") {
+		durable, err := p.boolean("durable_writes", true)
+		if err != nil {
+			return refuse(err)
+		}
+		c.DurableWrites = &durable
+	}
+	options, given, err := p.stringMap("replication")
+	if err != nil {
+		return refuse(err)
+	}
+	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
+		return refuse(mayChange(stmt.Keyspace, "", ""))
+	}
+	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	old := d.schema.Keyspace(stmt.Keyspace)
+	if old == nil || !given || len(options) == 0 {
+		return def
+	}
+	r, err := d.replication(stmt.Keyspace, options, old.Replication)
+	if err != nil {
+		return refuse(err)
+	}
+	c.Replication = &r
+	def.warnings = d.factorWarnings(stmt.Keyspace, r)
+	if old.Replication.Total() < r.Total() {
+		def.warnings = append(def.warnings,
+			"When increasing replication factor you need to run a full (-full) repair to distribute the data.")
+	}
+	return def
+}
+
+func (d *definer) dropKeyspace(stmt *cql.DropKeyspace) definition {
+	if err := mayChange(stmt.Keyspace, "DROP", "keyspace "+stmt.Keyspace); err != nil {
+		return refuse(err)
+	}
+	return definition{change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists},
+		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+}
+
+// replication reads the option of that name; previous is that of the keyspace that is altered.
+// Without a class it is SimpleStrategy, without a factor the default one.
+func (d *definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+	class, ok := options["class"]
+	if !ok && len(options) > 0 {
+		return ring.Replication{}, configf("Missing replication strategy class")
+	}
+	if !ok {
+		class = "SimpleStrategy"
+	}
+	if !strings.Contains(class, ".") {
+		class = "org.apache.cassandra.locator." + class
+	}
+	rest := maps.Clone(options)
+	delete(rest, "class")
+	switch class {
+	case ring.Simple.Name():
+		return d.simpleReplication(keyspace, rest)
+	case ring.NetworkTopology.Name():
+		return d.networkReplication(keyspace, rest, previous)
+	case ring.Local.Name():
+		return ring.Replication{}, invalidf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
+	}
+	return ring.Replication{}, configf("Unable to find replication strategy class '%s'", class)
+}
+
+func (d *definer) simpleReplication(keyspace string, options map[string]string) (ring.Replication, error) {
+	factor := min(defaultFactor, max(1, d.nodesIn("")))
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		if name != "replication_factor" {
+			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", name, keyspace)
+		}
+		var err error
+		if factor, err = parseFactor(options[name]); err != nil {
+			return ring.Replication{}, err
+		}
+	}
+	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
+}
+
+// networkReplication expands replication_factor over all data centers. Where a keyspace is altered,
+// a data center that it has already keeps its factor unless it is named, as in Cassandra: a shorthand
+// must not take replicas away by surprise.
+func (d *definer) networkReplication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+	expand, given := options["replication_factor"]
+	named := maps.Clone(options)
+	delete(named, "replication_factor")
+	if !given && len(named) == 0 && previous.Class == ring.Simple {
+		expand, given = strconv.Itoa(previous.Factor), true
+	}
+	if given {
+		for _, f := range previous.Datacenters {
+			if _, ok := named[f.Datacenter]; !ok {
+				named[f.Datacenter] = strconv.Itoa(f.Factor)
+			}
+		}
+	}
+	known := d.topology.Datacenters()
+	if given || len(named) == 0 {
+		for _, dc := range known {
+			if _, ok := named[dc]; ok {
+				continue
+			}
+			named[dc] = expand
+			if !given {
+				named[dc] = strconv.Itoa(min(defaultFactor, max(1, d.nodesIn(dc))))
+			}
+		}
+	}
+	var factors []ring.DatacenterFactor
+	for _, dc := range slices.Sorted(maps.Keys(named)) {
+		n, err := parseFactor(named[dc])
+		if err != nil {
+			return ring.Replication{}, err
+		}
+		if !slices.Contains(known, dc) {
+			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s", dc, keyspace)
+		}
+		if n > 0 {
+			factors = append(factors, ring.DatacenterFactor{Datacenter: dc, Factor: n})
+		}
+	}
+	if len(factors) == 0 {
+		return ring.Replication{}, configf("Configuration for at least one datacenter must be present")
+	}
+	return ring.NewNetworkTopology(factors...), nil
+}
+
+func parseFactor(text string) (int, error) {
+	if strings.Contains(text, "/") {
+		return 0, NotSupported("Transient replication")
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	switch {
+	case err != nil:
+		return 0, configf("For input string: \"%s\"", text)
+	case n < 0:
+		return 0, configf("Replication factor must be non-negative, found %d", n)
+	}
+	return int(n), nil
+}
+
+// nodesIn counts the members of a data center that own tokens; of all of them for "".
+func (d *definer) nodesIn(datacenter string) int {
+	n := 0
+	for _, node := range d.topology.Nodes() {
+		if node.State != ring.Joining && (datacenter == "" || node.Datacenter == datacenter) {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *definer) factorWarnings(keyspace string, r ring.Replication) []string {
+	var warnings []string
+	warn := func(factor, nodes int, where string) {
+		if factor > nodes {
+			warnings = append(warnings, fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the number of nodes %d%s",
+				factor, keyspace, nodes, where))
+		}
+	}
+	if r.Class == ring.Simple {
+		warn(r.Factor, d.nodesIn(""), "")
+	}
+	for _, f := range r.Datacenters {
+		warn(f.Factor, d.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
+	}
+	return warnings
+}

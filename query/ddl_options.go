@@ -1,0 +1,130 @@
+package query
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"cqld/cql"
+	"cqld/schema"
+)
+
+// tableProperties are the names that may stand in WITH of a table.
+func tableProperties() []string {
+	return []string{"id", "additional_write_policy", "allow_auto_snapshot", "bloom_filter_fp_chance", "caching", "cdc",
+		"comment", "compaction", "compression", "crc_check_chance", "default_time_to_live", "extensions",
+		"gc_grace_seconds", "incremental_backups", "max_index_interval", "memtable", "memtable_flush_period_in_ms",
+		"min_index_interval", "read_repair", "speculative_retry", "tombstone_gc", "write_ordering"}
+}
+
+// tableOptions is o with what WITH says, and the names of what it says. The values are checked.
+func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string, error) {
+	p, err := newProperties(of, tableProperties()...)
+	if err != nil {
+		return o, nil, err
+	}
+	r := optionReader{p: p}
+	r.double("bloom_filter_fp_chance", &o.BloomFilterFPChance)
+	r.double("crc_check_chance", &o.CRCCheckChance)
+	r.integer("default_time_to_live", &o.DefaultTTL)
+	r.integer("gc_grace_seconds", &o.GCGraceSeconds)
+	r.integer("max_index_interval", &o.MaxIndexInterval)
+	r.integer("memtable_flush_period_in_ms", &o.MemtableFlushPeriodMs)
+	r.integer("min_index_interval", &o.MinIndexInterval)
+	r.boolean("allow_auto_snapshot", &o.AllowAutoSnapshot)
+	r.boolean("incremental_backups", &o.IncrementalBackups)
+	r.boolean("cdc", &o.CDC)
+	r.text("comment", &o.Comment, nil)
+	r.text("memtable", &o.Memtable, parseMemtable)
+	r.text("read_repair", &o.ReadRepair, schema.ParseReadRepair)
+	r.text("speculative_retry", &o.SpeculativeRetry, schema.ParseSpeculativeRetry)
+	r.text("additional_write_policy", &o.AdditionalWritePolicy, schema.ParseSpeculativeRetry)
+	r.text("tombstone_gc", &o.TombstoneGC, schema.ParseTombstoneGC)
+	r.text("write_ordering", &o.WriteOrdering, schema.ParseWriteOrdering)
+	r.stringMap("caching", &o.Caching, schema.ParseCaching)
+	r.stringMap("compaction", &o.Compaction, schema.ParseCompaction)
+	r.stringMap("compression", &o.Compression, schema.ParseCompression)
+	var extensions map[string]string
+	if r.stringMap("extensions", &extensions, nil); extensions != nil {
+		o.Extensions = parseExtensions(extensions)
+	}
+	if r.err == nil {
+		r.err = o.Validate()
+	}
+	return o, r.set, r.err
+}
+
+// optionReader reads options into their places until one is wrong.
+type optionReader struct {
+	p   properties
+	set []string
+	err error
+}
+
+// next says whether the option is there and should be read.
+func (r *optionReader) next(name string) bool {
+	if r.err != nil || !r.p.has(name) {
+		return false
+	}
+	r.set = append(r.set, name)
+	return true
+}
+
+func (r *optionReader) double(name string, into *float64) {
+	if r.next(name) {
+		*into, r.err = r.p.double(name, 0)
+	}
+}
+
+func (r *optionReader) integer(name string, into *int32) {
+	if r.next(name) {
+		*into, r.err = r.p.integer(name, 0)
+	}
+}
+
+func (r *optionReader) boolean(name string, into *bool) {
+	if r.next(name) {
+		*into, r.err = r.p.boolean(name, false)
+	}
+}
+
+func (r *optionReader) text(name string, into *string, parse func(string) (string, error)) {
+	if !r.next(name) {
+		return
+	}
+	*into, _, r.err = r.p.text(name)
+	if r.err == nil && parse != nil {
+		*into, r.err = parse(*into)
+	}
+}
+
+func (r *optionReader) stringMap(name string, into *map[string]string, parse func(map[string]string) (map[string]string, error)) {
+	if !r.next(name) {
+		return
+	}
+	*into, _, r.err = r.p.stringMap(name)
+	if r.err == nil && parse != nil {
+		*into, r.err = parse(*into)
+	}
+}
+
+func parseMemtable(name string) (string, error) {
+	if name != "default" {
+		return "", configf("Memtable configuration \"%s\" not found.", name)
+	}
+	return name, nil
+}
+
+// parseExtensions takes blobs as they are, and other text as its bytes.
+func parseExtensions(m map[string]string) map[string][]byte {
+	out := make(map[string][]byte, len(m))
+	for name, text := range m {
+		if digits, ok := strings.CutPrefix(text, "0x"); ok {
+			if b, err := hex.DecodeString(digits); err == nil {
+				out[name] = b
+				continue
+			}
+		}
+		out[name] = []byte(text)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package query
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/cql"
+)
+
+// properties reads the properties of a WITH. Its errors are those of syntax: so Cassandra has it.
+type properties struct{ of cql.Properties }
+
+// newProperties refuses names that are not known.
+func newProperties(of cql.Properties, known ...string) (properties, error) {
+	for _, p := range of {
+		if !slices.Contains(known, p.Name) {
+			return properties{}, syntaxf("Unknown property '%s'", p.Name)
+		}
+	}
+	return properties{of}, nil
+}
+
+func (p properties) has(name string) bool {
+	_, ok := p.of.Get(name)
+	return ok
+}
+
+// text is the value of a property; ok is false when it is not there.
+func (p properties) text(name string) (value string, ok bool, err error) {
+	t, ok := p.of.Get(name)
+	if !ok {
+		return "", false, nil
+	}
+	l, isLiteral := t.(*cql.Literal)
+	if !isLiteral {
+		return "", true, syntaxf("Invalid value for property '%s'. It should be a string", name)
+	}
+	return l.Text, true, nil
+}
+
+func (p properties) boolean(name string, otherwise bool) (bool, error) {
+	text, ok, err := p.text(name)
+	if err != nil || !ok {
+		return otherwise, err
+	}
+	switch strings.ToLower(text) {
+	case "1", "true", "yes":
+		return true, nil
+	case "0", "false", "no":
+		return false, nil
+	}
+	return false, syntaxf("Invalid boolean value %s for '%s'. Positive values can be '1', 'true' or 'yes'. "+
+		"Negative values can be '0', 'false' or 'no'.", text, name)
+}
+
+func (p properties) integer(name string, otherwise int32) (int32, error) {
+	text, ok, err := p.text(name)
+	if err != nil || !ok {
+		return otherwise, err
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, syntaxf("Invalid integer value %s for '%s'", text, name)
+	}
+	return int32(n), nil
+}
+
+func (p properties) double(name string, otherwise float64) (float64, error) {
+	text, ok, err := p.text(name)
+	if err != nil || !ok {
+		return otherwise, err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, syntaxf("Invalid double value %s for '%s'", text, name)
+	}
+	return f, nil
+}
+
+// stringMap is the value of a property that is a map; ok is false when it is not there.
+func (p properties) stringMap(name string) (m map[string]string, ok bool, err error) {
+	t, ok := p.of.Get(name)
+	if !ok {
+		return nil, false, nil
+	}
+	m = map[string]string{}
+	switch t := t.(type) {
+	case *cql.MapLiteral:
+		for _, e := range t.Entries {
+			key, isKey := e.Key.(*cql.Literal)
+			value, isValue := e.Value.(*cql.Literal)
+			if !isKey || !isValue {
+				return nil, true, syntaxf("Invalid value for property '%s'. It should be a map.", name)
+			}
+			m[key.Text] = value.Text
+		}
+		return m, true, nil
+	case *cql.SetLiteral:
+		if len(t.Elements) == 0 { // {} is written alike for both
+			return m, true, nil
+		}
+	}
+	return nil, true, syntaxf("Invalid value for property '%s'. It should be a map.", name)
+}

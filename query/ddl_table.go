@@ -1,0 +1,322 @@
+package query
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/schema"
+)
+
+func (d *definer) createTable(stmt *cql.CreateTable) definition {
+	keyspace, err := d.keyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	b := tableBuilder{d: d, stmt: stmt, keyspace: keyspace, name: stmt.Table.Name}
+	if err := b.checkForm(); err != nil {
+		return refuse(err)
+	}
+	options, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
+		return refuse(err)
+	}
+	c := &schema.CreateTable{Keyspace: keyspace, Table: b.name, IfNotExists: stmt.IfNotExists, Options: options}
+	def := definition{change: c, event: SchemaChange{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: b.name}}
+	if d.schema.Keyspace(keyspace) == nil || d.schema.Table(keyspace, b.name) != nil {
+		return def // Apply will say so, before anything about the columns
+	}
+	if c.ID, err = b.id(); err != nil {
+		return refuse(err)
+	}
+	if c.Columns, err = b.columns(); err != nil {
+		return refuse(err)
+	}
+	if b.counters > 0 && options.DefaultTTL > 0 {
+		return refuse(invalidf("Cannot set default_time_to_live on a table with counters"))
+	}
+	return def
+}
+
+// tableBuilder turns the columns of a CREATE TABLE into those of the change.
+type tableBuilder struct {
+	d        *definer
+	stmt     *cql.CreateTable
+	keyspace string
+	name     string
+	key      cql.PrimaryKey
+	counters int
+}
+
+// checkForm checks what needs no schema.
+func (b *tableBuilder) checkForm() error {
+	keys := slices.Clone(b.stmt.PrimaryKeys)
+	for i, c := range b.stmt.Columns {
+		if slices.ContainsFunc(b.stmt.Columns[:i], func(o cql.ColumnDefinition) bool { return o.Name == c.Name }) {
+			return invalidf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
+		}
+		if c.PrimaryKey {
+			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
+		}
+		if c.Mask != nil {
+			return NotSupported("MASKED WITH")
+		}
+	}
+	if len(keys) > 1 {
+		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
+	}
+	if len(keys) == 1 {
+		b.key = keys[0]
+	}
+	for i, o := range b.stmt.Options.ClusteringOrder {
+		if slices.ContainsFunc(b.stmt.Options.ClusteringOrder[:i], func(p cql.ClusteringOrder) bool { return p.Column == o.Column }) {
+			return invalidf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column, b.name)
+		}
+	}
+	if b.stmt.Options.CompactStorage {
+		return NotSupported("COMPACT STORAGE")
+	}
+	return nil
+}
+
+// id is the one that WITH gives, or a new one.
+func (b *tableBuilder) id() (schema.UUID, error) {
+	p := properties{b.stmt.Options.Properties}
+	text, ok, err := p.text("id")
+	if err != nil {
+		return schema.UUID{}, err
+	}
+	if !ok {
+		return b.d.newID(), nil
+	}
+	id, err := schema.ParseUUID(text)
+	if err != nil {
+		return schema.UUID{}, configf("Invalid table id")
+	}
+	return id, nil
+}
+
+// columns are the key columns in key order, then the others.
+func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
+	resolved := make([]*types.Type, len(b.stmt.Columns))
+	for i := range b.stmt.Columns {
+		t, err := b.d.typeOf(b.keyspace, &b.stmt.Columns[i].Type)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkNestedUDT(t); err != nil {
+			return nil, err
+		}
+		resolved[i] = t
+	}
+	if len(b.key.Partition) == 0 {
+		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name) // spelled so in Cassandra
+	}
+	descending, err := b.clusteringOrder()
+	if err != nil {
+		return nil, err
+	}
+	var specs []schema.ColumnSpec
+	keys := slices.Concat(b.key.Partition, b.key.Clustering)
+	for i, name := range keys {
+		at := slices.IndexFunc(b.stmt.Columns, func(c cql.ColumnDefinition) bool { return c.Name == name })
+		switch {
+		case at < 0:
+			return nil, invalidf("Unknown column '%s' referenced in PRIMARY KEY for table '%s'", name, b.name)
+		case slices.Contains(keys[:i], name):
+			return nil, invalidf("Duplicate column '%s' in PRIMARY KEY clause for table '%s'", name, b.name)
+		case b.stmt.Columns[at].Static:
+			return nil, invalidf("Static column '%s' cannot be part of the PRIMARY KEY", name)
+		}
+		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at]}
+		if i >= len(b.key.Partition) {
+			spec.Kind, spec.Desc = schema.Clustering, descending[name]
+		}
+		specs = append(specs, spec)
+	}
+	others := 0
+	for i, c := range b.stmt.Columns {
+		if slices.Contains(keys, c.Name) {
+			continue
+		}
+		spec := schema.ColumnSpec{Name: c.Name, Kind: schema.Regular, Type: resolved[i]}
+		if c.Static {
+			spec.Kind = schema.Static
+		}
+		if resolved[i].Kind() == types.Counter {
+			b.counters++
+		}
+		others++
+		specs = append(specs, spec)
+	}
+	return specs, b.checkTogether(specs, others)
+}
+
+func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
+	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
+	if static && len(b.key.Clustering) == 0 {
+		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+	}
+	if b.counters > 0 && b.counters < others {
+		return invalidf("Cannot mix counter and non counter columns in the same table")
+	}
+	return nil
+}
+
+// clusteringOrder says of each clustering column whether it is descending.
+func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
+	descending := map[string]bool{}
+	var strangers []string
+	for _, o := range b.stmt.Options.ClusteringOrder {
+		descending[o.Column] = o.Descending
+		if !slices.Contains(b.key.Clustering, o.Column) {
+			strangers = append(strangers, o.Column)
+		}
+	}
+	if strangers != nil {
+		return nil, invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not clustering columns",
+			strings.Join(strangers, ", "))
+	}
+	for i, o := range b.stmt.Options.ClusteringOrder {
+		if i >= len(b.key.Clustering) {
+			break
+		}
+		key := b.key.Clustering[i]
+		if key == o.Column {
+			continue
+		}
+		if _, ok := descending[key]; !ok {
+			return nil, invalidf("Missing CLUSTERING ORDER for column %s", key)
+		}
+		return nil, invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns "+
+			"(%s must appear before %s)", key, o.Column)
+	}
+	return descending, nil
+}
+
+// checkNestedUDT refuses a non-frozen user-defined type with non-frozen collections in it.
+func checkNestedUDT(t *types.Type) error {
+	if t.Kind() != types.UDT || !t.MultiCell() {
+		return nil
+	}
+	for _, e := range t.Elems() {
+		if e.MultiCell() {
+			return invalidf("Non-frozen UDTs with nested non-frozen collections are not supported")
+		}
+	}
+	return nil
+}
+
+func (d *definer) alterTable(stmt *cql.AlterTable) definition {
+	keyspace, err := d.keyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	name := stmt.Table.Name
+	c := &schema.AlterTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists}
+	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	t := d.schema.Table(keyspace, name)
+	if set, ok := stmt.Action.(*cql.SetTableOptions); ok {
+		if err := d.alterOptions(c, t, set); err != nil {
+			return refuse(err)
+		}
+	}
+	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
+		return refuse(err)
+	}
+	if t == nil {
+		return def // Apply will say so
+	}
+	switch a := stmt.Action.(type) {
+	case *cql.AddColumns:
+		err = d.alterAdd(c, t, a)
+	case *cql.DropColumns:
+		err = d.alterDrop(c, a)
+	case *cql.RenameColumns:
+		for _, r := range a.Renames {
+			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
+		}
+	case *cql.AlterColumnType:
+		err = invalidf("Altering column types is no longer supported")
+	case *cql.AlterColumnMask:
+		err = NotSupported("MASKED WITH")
+	case *cql.DropCompactStorage:
+		err = invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	return def
+}
+
+func (d *definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
+	c.AddIfNotExists = a.IfNotExists
+	for i := range a.Columns {
+		col := &a.Columns[i]
+		if a.IfNotExists && t.Column(col.Name) != nil {
+			continue
+		}
+		if col.Mask != nil {
+			return NotSupported("MASKED WITH")
+		}
+		typ, err := d.typeOf(c.Keyspace, &col.Type)
+		if err != nil {
+			return err
+		}
+		if err := checkNestedUDT(typ); err != nil {
+			return err
+		}
+		spec := schema.ColumnSpec{Name: col.Name, Kind: schema.Regular, Type: typ}
+		if col.Static {
+			spec.Kind = schema.Static
+		}
+		c.Add = append(c.Add, spec)
+	}
+	return nil
+}
+
+func (d *definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
+	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.nowMicros()
+	if a.Timestamp == nil {
+		return nil
+	}
+	micros, err := strconv.ParseInt(a.Timestamp.Text, 10, 64)
+	if err != nil {
+		return invalidf("Invalid timestamp %s", a.Timestamp.Text)
+	}
+	c.DropMicros = micros
+	return nil
+}
+
+// alterOptions takes the options from WITH; t is nil when there is no such table, and then the
+// values are checked all the same.
+func (d *definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
+	if (properties{a.Options.Properties}).has("id") {
+		return configf("Cannot alter table id.")
+	}
+	old := schema.DefaultOptions()
+	if t != nil {
+		old = t.Options
+	}
+	var err error
+	c.Options, c.Set, err = tableOptions(old, a.Options.Properties)
+	return err
+}
+
+func (d *definer) dropTable(stmt *cql.DropTable) definition {
+	keyspace, err := d.keyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	name := stmt.Table.Name
+	if err := mayChange(keyspace, "DROP", "table "+keyspace+"."+name); err != nil {
+		return refuse(err)
+	}
+	return definition{change: &schema.DropTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists},
+		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+}

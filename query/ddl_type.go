@@ -1,0 +1,239 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/schema"
+)
+
+// typeOf finds out what a type as written means in a keyspace. The user-defined types are those of
+// that keyspace, whether or not the type says so.
+func (d *definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+	return resolveType(d.schema.Keyspace(keyspace), keyspace, e)
+}
+
+// resolveType is the type that e means in k (which may be nil) called keyspace.
+func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+	r := typeResolver{keyspace: keyspace, k: k}
+	return r.resolve(e, false)
+}
+
+type typeResolver struct {
+	keyspace string
+	k        *schema.Keyspace
+}
+
+// resolve resolves e; inFrozen says that frozen<…> or a tuple stands around it, which freezes it.
+func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, error) {
+	if e.Frozen {
+		switch e.Kind {
+		case cql.TypeNative, cql.TypeCustom:
+			inner := *e
+			inner.Frozen = false
+			return nil, syntaxf("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", inner.String())
+		}
+		inFrozen = true
+	}
+	switch e.Kind {
+	case cql.TypeNative:
+		t, ok := types.NativeByName(e.Name)
+		if !ok {
+			return nil, invalidf("Unknown type %s", e.Name)
+		}
+		return t, nil
+	case cql.TypeCustom:
+		return customType(e.Custom)
+	case cql.TypeList, cql.TypeSet, cql.TypeMap:
+		return r.collection(e, inFrozen)
+	case cql.TypeTuple:
+		parts, err := r.parts(e, "tuples")
+		if err != nil {
+			return nil, err
+		}
+		return types.NewTuple(parts...), nil
+	case cql.TypeVector:
+		return r.vector(e)
+	case cql.TypeUser:
+		return r.user(e, inFrozen)
+	}
+	return nil, invalidf("Unknown type %s", e.String())
+}
+
+func customType(class string) (*types.Type, error) {
+	t, err := types.ParseClass(class)
+	if err != nil {
+		return nil, syntaxf("Error setting type %s: %s", class, err)
+	}
+	if t.Kind() == types.Custom {
+		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, class)
+	}
+	return t, nil
+}
+
+// parts resolves what stands inside of a tuple, which is frozen.
+func (r *typeResolver) parts(e *cql.TypeExpr, inside string) ([]*types.Type, error) {
+	var parts []*types.Type
+	for i := range e.Args {
+		t, err := r.resolve(&e.Args[i], true)
+		if err != nil {
+			return nil, err
+		}
+		if t.Kind() == types.Counter {
+			return nil, invalidf("Counters are not allowed inside %s", inside)
+		}
+		parts = append(parts, t)
+	}
+	return parts, nil
+}
+
+func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
+	if e.Dimensions < 1 {
+		return nil, invalidf("vectors may only have positive dimensions; given %d", e.Dimensions)
+	}
+	if e.Dimensions > vectorDimensionsMax {
+		return nil, invalidf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax, e.Dimensions)
+	}
+	parts, err := r.parts(e, "vectors")
+	if err != nil {
+		return nil, err
+	}
+	return types.NewVector(parts[0], e.Dimensions), nil
+}
+
+// vectorDimensionsMax is Cassandra's limit: what a vector's length fits in.
+const vectorDimensionsMax = 1 << 13 * 1024
+
+func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
+	plain := *e
+	plain.Frozen = false
+	text := plain.String()
+	var parts []*types.Type
+	for i := range e.Args {
+		t, err := r.resolve(&e.Args[i], frozen)
+		switch {
+		case err != nil:
+			return nil, err
+		case t.Kind() == types.Counter:
+			return nil, invalidf("Counters are not allowed inside collections: %s", text)
+		case t.Kind() == types.UDT && t.MultiCell():
+			return nil, invalidf("Non-frozen UDTs are not allowed inside collections: %s", text)
+		case t.MultiCell():
+			return nil, invalidf("Non-frozen collections are not allowed inside collections: %s", text)
+		}
+		parts = append(parts, t)
+	}
+	switch e.Kind {
+	case cql.TypeList:
+		return types.NewList(parts[0], frozen), nil
+	case cql.TypeSet:
+		if parts[0].Kind() == types.Duration {
+			return nil, invalidf("Durations are not allowed inside sets: %s", text)
+		}
+		return types.NewSet(parts[0], frozen), nil
+	}
+	if parts[0].Kind() == types.Duration {
+		return nil, invalidf("Durations are not allowed as map keys: %s", text)
+	}
+	return types.NewMap(parts[0], parts[1], frozen), nil
+}
+
+func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
+	if e.Keyspace != "" && e.Keyspace != r.keyspace {
+		return nil, invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; "+
+			"user types can only be used in the keyspace they are defined in", r.keyspace, e.Keyspace)
+	}
+	var t *types.Type
+	if r.k != nil {
+		t = r.k.Type(e.Name)
+	}
+	if t == nil {
+		return nil, invalidf("Unknown type %s.%s", r.keyspace, e.Name)
+	}
+	if frozen {
+		return t.Freeze(), nil
+	}
+	return t, nil
+}
+
+func (d *definer) createType(stmt *cql.CreateType) definition {
+	keyspace, err := d.keyspaceOf(stmt.Type)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
+		return refuse(err)
+	}
+	name := stmt.Type.Name
+	k := d.schema.Keyspace(keyspace)
+	if k == nil {
+		return refuse(&schema.NotFound{Keyspace: keyspace})
+	}
+	def := definition{event: SchemaChange{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace, Name: name}}
+	var fields []string
+	var elems []*types.Type
+	for i := range stmt.Fields {
+		fields = append(fields, stmt.Fields[i].Name)
+		if k.Type(name) != nil {
+			continue // Apply will say so, before anything about the fields
+		}
+		t, err := d.typeOf(keyspace, &stmt.Fields[i].Type)
+		if err != nil {
+			return refuse(err)
+		}
+		elems = append(elems, t)
+	}
+	if k.Type(name) != nil {
+		fields = nil
+	}
+	def.change = &schema.CreateType{IfNotExists: stmt.IfNotExists, Type: types.NewUDT(keyspace, name, fields, elems, false)}
+	return def
+}
+
+func (d *definer) alterType(stmt *cql.AlterType) definition {
+	keyspace, err := d.keyspaceOf(stmt.Type)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "ALTER", "all tables in "+keyspace); err != nil {
+		return refuse(err)
+	}
+	c := &schema.AlterType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
+	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+	k := d.schema.Keyspace(keyspace)
+	if k == nil || k.Type(c.Name) == nil {
+		return def
+	}
+	switch a := stmt.Action.(type) {
+	case *cql.AddField:
+		t, err := d.typeOf(keyspace, &a.Field.Type)
+		if err != nil {
+			return refuse(err)
+		}
+		c.Field, c.FieldType, c.FieldIfNotExists = a.Field.Name, t, a.IfNotExists
+		if slices.Contains(k.Type(c.Name).FieldNames(), c.Field) && a.IfNotExists {
+			return def
+		}
+	case *cql.RenameFields:
+		c.RenameIfExists = a.IfExists
+		for _, r := range a.Renames {
+			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
+		}
+	case *cql.AlterFieldType:
+		return refuse(invalidf("Altering field types is no longer supported"))
+	}
+	return def
+}
+
+func (d *definer) dropType(stmt *cql.DropType) definition {
+	keyspace, err := d.keyspaceOf(stmt.Type)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "DROP", "all tables in "+keyspace); err != nil {
+		return refuse(err)
+	}
+	return definition{change: &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists},
+		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+}

@@ -1,0 +1,146 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/cql"
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// oneNode is a cluster of one node whose schema changes as soon as it is asked to.
+type oneNode struct {
+	schema    *schema.Schema
+	topology  *ring.Topology
+	truncated []string
+}
+
+func newOneNode() *oneNode {
+	self := &ring.Node{ID: 1, Host: ring.HostID{1}, Datacenter: "datacenter1", Rack: "rack1", State: ring.Normal,
+		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"),
+		Tokens: []ring.Token{-100, 0, 100}}
+	return &oneNode{schema: schema.Initial(), topology: ring.NewTopology(1, []*ring.Node{self})}
+}
+
+func (n *oneNode) Self() ring.NodeID        { return 1 }
+func (n *oneNode) Schema() *schema.Schema   { return n.schema }
+func (n *oneNode) Topology() *ring.Topology { return n.topology }
+func (n *oneNode) Alive(ring.NodeID) bool   { return true }
+
+func (n *oneNode) ProposeSchema(_ context.Context, change schema.Change) error {
+	decoded, err := schema.DecodeChange(schema.EncodeChange(change))
+	if err != nil {
+		return err
+	}
+	next, err := schema.Apply(n.schema, decoded)
+	if err == nil {
+		n.schema = next
+	}
+	return err
+}
+
+// testClock stands still between its ticks of one millisecond.
+type testClock struct{ now time.Time }
+
+func (c *testClock) Now() time.Time {
+	c.now = c.now.Add(time.Millisecond)
+	return c.now
+}
+func (c *testClock) Monotonic() time.Duration              { return c.now.Sub(time.Unix(0, 0)) }
+func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
+
+// TestDefinitionsAnswerAsCassandra replays definitions whose answers were recorded from Cassandra
+// 5.0.9: errors with their codes and texts, warnings, and the text of DESCRIBE.
+func TestDefinitionsAnswerAsCassandra(t *testing.T) {
+	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
+		n := newOneNode()
+		p := New(Options{View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n},
+			ClusterName: "Test Cluster"})
+		s := &Session{Version: 5}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return runDefinition(p, s, d.Input)
+		})
+	})
+}
+
+func runDefinition(p *Processor, s *Session, text string) string {
+	stmt, err := cql.Parse(text)
+	var r *Result
+	switch stmt := stmt.(type) {
+	case nil:
+	case *cql.Use:
+		if p.o.View.Schema().Keyspace(stmt.Keyspace) == nil {
+			return "error 2200: no such keyspace\n"
+		}
+		s.Keyspace = stmt.Keyspace
+		return "ok\n"
+	case *cql.Describe:
+		r, err = p.describe(context.Background(), s, stmt, &Params{})
+	default:
+		r, err = p.executeDefinition(context.Background(), s, stmt)
+	}
+	if err != nil {
+		return errorText(err)
+	}
+	var lines []string
+	cursor := wire.NewCursor(r.Rows)
+	for range r.RowCount {
+		var row []string
+		for range r.Metadata.Columns {
+			row = append(row, string(cursor.Bytes()))
+		}
+		if len(row) == 4 {
+			row = row[3:] // create_statement
+		}
+		lines = append(lines, strings.Join(row, " | "))
+	}
+	for _, w := range r.Warnings {
+		lines = append(lines, "warning: "+w)
+	}
+	if len(lines) == 0 {
+		return "ok\n"
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func errorText(err error) string {
+	var syntax *cql.SyntaxError
+	var invalid *Invalid
+	var config *ConfigError
+	var exists *AlreadyExists
+	var unauthorized *Unauthorized
+	switch {
+	case errors.As(err, &syntax):
+		return "error 2000: " + syntax.Msg + "\n"
+	case errors.As(err, &invalid):
+		return "error 2200: " + invalid.Msg + "\n"
+	case errors.As(err, &config):
+		return "error 2300: " + config.Msg + "\n"
+	case errors.As(err, &unauthorized):
+		return "error 2100: " + unauthorized.Msg + "\n"
+	case errors.As(err, &exists):
+		return fmt.Sprintf("error 2400: %s.%s\n", exists.Keyspace, exists.Table)
+	}
+	return fmt.Sprintf("error 0000: %T %v\n", err, err)
+}
+
+// truncateStore is a Store for TRUNCATE only.
+type truncateStore struct {
+	Store
+	n *oneNode
+}
+
+func (s *truncateStore) Truncate(t *schema.Table, _ time.Duration, done func(error)) {
+	s.n.truncated = append(s.n.truncated, t.Name)
+	done(nil)
+}

@@ -1,0 +1,214 @@
+package query
+
+import (
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// The text of DESCRIBE is that of Cassandra to the byte, its two spaces before durable_writes
+// included: people diff it, and tools replay it.
+
+func keyspaceText(k *schema.Keyspace) string {
+	if k.Virtual {
+		return "/*\nWarning: Keyspace " + types.QuoteName(k.Name) + " is a virtual keyspace and cannot be recreated with CQL.\n" +
+			"Structure, for reference:\nVIRTUAL KEYSPACE " + types.QuoteName(k.Name) + ";\n*/"
+	}
+	return "CREATE KEYSPACE " + types.QuoteName(k.Name) + " WITH replication = " + replicationText(k.Replication) +
+		"  AND durable_writes = " + strconv.FormatBool(k.DurableWrites) + ";"
+}
+
+func replicationText(r ring.Replication) string {
+	text := "{'class': '" + r.Class.ShortName() + "'"
+	if r.Class == ring.Simple {
+		text += ", 'replication_factor': '" + strconv.Itoa(r.Factor) + "'"
+	}
+	for _, f := range r.Datacenters {
+		text += ", " + cql.QuoteString(f.Datacenter) + ": '" + strconv.Itoa(f.Factor) + "'"
+	}
+	return text + "}"
+}
+
+func typeText(t *types.Type) string {
+	var fields []string
+	for i, name := range t.FieldNames() {
+		fields = append(fields, "    "+types.QuoteName(name)+" "+t.Elems()[i].String())
+	}
+	return "CREATE TYPE " + qualified(t.UDTKeyspace(), t.UDTName()) + " (\n" + strings.Join(fields, ",\n") + "\n);"
+}
+
+func qualified(keyspace, name string) string {
+	return types.QuoteName(keyspace) + "." + types.QuoteName(name)
+}
+
+func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
+	name := qualified(k.Name, t.Name)
+	if k.Virtual {
+		return "/*\nWarning: Table " + name + " is a virtual table and cannot be recreated with CQL.\n" +
+			"Structure, for reference:\nVIRTUAL TABLE " + name + columnsText(t, false) +
+			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)), "\n    AND ") + ";\n*/"
+	}
+	var with []string
+	if internals {
+		with = append(with, "ID = "+t.ID.String())
+	}
+	with = append(with, orderText(t)...)
+	with = append(with, optionTexts(&t.Options)...)
+	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
+	if internals {
+		for _, d := range droppedByName(t) {
+			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
+				strconv.FormatInt(d.Micros, 10) + ";"
+			if c := t.Column(d.Name); c != nil {
+				text += "\nALTER TABLE " + name + " ADD " + columnText(c) + ";"
+			}
+		}
+	}
+	return text
+}
+
+func droppedByName(t *schema.Table) []schema.DroppedColumn {
+	dropped := slices.Clone(t.Dropped)
+	slices.SortFunc(dropped, func(a, b schema.DroppedColumn) int { return strings.Compare(a.Name, b.Name) })
+	return dropped
+}
+
+// columnsText is what stands in parentheses: the columns, and the primary key unless it stands
+// beside its only column. With internals, a column that was dropped and added again is among the
+// dropped ones: ALTERs behind the statement drop and add it.
+func columnsText(t *schema.Table, internals bool) string {
+	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0
+	wasDropped := func(name string) bool {
+		return slices.ContainsFunc(t.Dropped, func(d schema.DroppedColumn) bool { return d.Name == name })
+	}
+	var lines []string
+	for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Statics), simpleFirst(t.Regulars)) {
+		if internals && wasDropped(c.Name) {
+			continue
+		}
+		line := columnText(c)
+		if single && c.Kind == schema.PartitionKey {
+			line += " PRIMARY KEY"
+		}
+		lines = append(lines, line)
+	}
+	if internals {
+		for _, d := range droppedByName(t) {
+			lines = append(lines, columnText(&d.Column))
+		}
+	}
+	if !single {
+		lines = append(lines, "PRIMARY KEY "+primaryKeyText(t))
+	}
+	return " (\n    " + strings.Join(lines, ",\n    ") + "\n)"
+}
+
+// simpleFirst puts the columns of one cell before those of many, as Cassandra stores them.
+func simpleFirst(columns []*schema.Column) []*schema.Column {
+	var simple, complex []*schema.Column
+	for _, c := range columns {
+		if c.Type.MultiCell() {
+			complex = append(complex, c)
+		} else {
+			simple = append(simple, c)
+		}
+	}
+	return append(simple, complex...)
+}
+
+func columnText(c *schema.Column) string {
+	text := types.QuoteName(c.Name) + " " + c.Type.String()
+	if c.Kind == schema.Static {
+		text += " static"
+	}
+	return text
+}
+
+func primaryKeyText(t *schema.Table) string {
+	names := func(columns []*schema.Column) []string {
+		var list []string
+		for _, c := range columns {
+			list = append(list, types.QuoteName(c.Name))
+		}
+		return list
+	}
+	partition := strings.Join(names(t.PartitionKey), ", ")
+	if len(t.PartitionKey) > 1 {
+		partition = "(" + partition + ")"
+	}
+	return "(" + strings.Join(append([]string{partition}, names(t.Clustering)...), ", ") + ")"
+}
+
+// orderText is CLUSTERING ORDER BY, where there is a clustering.
+func orderText(t *schema.Table) []string {
+	var parts []string
+	for _, c := range t.Clustering {
+		order := " ASC"
+		if c.Desc {
+			order = " DESC"
+		}
+		parts = append(parts, types.QuoteName(c.Name)+order)
+	}
+	if parts == nil {
+		return nil
+	}
+	return []string{"CLUSTERING ORDER BY (" + strings.Join(parts, ", ") + ")"}
+}
+
+// optionTexts are the options in Cassandra's order; cqld's own stand last, and only where they are
+// not at their default, so that the text of an ordinary table can be given to Cassandra.
+func optionTexts(o *schema.Options) []string {
+	integer := func(n int32) string { return strconv.Itoa(int(n)) }
+	texts := []string{
+		"additional_write_policy = " + cql.QuoteString(o.AdditionalWritePolicy),
+		"allow_auto_snapshot = " + strconv.FormatBool(o.AllowAutoSnapshot),
+		"bloom_filter_fp_chance = " + schema.FormatDouble(o.BloomFilterFPChance),
+		"caching = " + mapText(o.Caching),
+		"cdc = " + strconv.FormatBool(o.CDC),
+		"comment = " + cql.QuoteString(o.Comment),
+		"compaction = " + mapText(o.Compaction),
+		"compression = " + mapText(o.Compression),
+		"memtable = " + cql.QuoteString(o.Memtable),
+		"crc_check_chance = " + schema.FormatDouble(o.CRCCheckChance),
+		"default_time_to_live = " + integer(o.DefaultTTL),
+		"extensions = " + extensionsText(o.Extensions),
+		"gc_grace_seconds = " + integer(o.GCGraceSeconds),
+		"incremental_backups = " + strconv.FormatBool(o.IncrementalBackups),
+		"max_index_interval = " + integer(o.MaxIndexInterval),
+		"memtable_flush_period_in_ms = " + integer(o.MemtableFlushPeriodMs),
+		"min_index_interval = " + integer(o.MinIndexInterval),
+		"read_repair = " + cql.QuoteString(o.ReadRepair),
+		"speculative_retry = " + cql.QuoteString(o.SpeculativeRetry),
+	}
+	usual := schema.DefaultOptions()
+	if o.TombstoneGC != usual.TombstoneGC {
+		texts = append(texts, "tombstone_gc = "+cql.QuoteString(o.TombstoneGC))
+	}
+	if o.WriteOrdering != usual.WriteOrdering {
+		texts = append(texts, "write_ordering = "+cql.QuoteString(o.WriteOrdering))
+	}
+	return texts
+}
+
+func mapText(m map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, cql.QuoteString(k)+": "+cql.QuoteString(m[k]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func extensionsText(m map[string][]byte) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, cql.QuoteString(k)+": 0x"+hex.EncodeToString(m[k]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
