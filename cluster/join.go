@@ -132,7 +132,7 @@ func (c *Cluster) admit(ctx context.Context, spec NodeSpec) error {
 	for {
 		t := c.Metadata().Topology
 		err := c.proposeNew(ctx, &command{Admit: &admitCommand{Node: spec, Epoch: t.Epoch(),
-			Tokens: ring.Allocate(t, spec.Datacenter, spec.NumTokens, c.opts.ReplicationFactor)}})
+			Tokens: ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)}})
 		var refused *Refused
 		if errors.As(err, &refused) && refused.Reason == errStaleTopology.Reason {
 			continue

@@ -5,134 +5,169 @@ import (
 	"slices"
 )
 
-// Allocate chooses count tokens for a node that joins datacenter, so that what the nodes there own
-// stays even, both as first replicas and with factor replicas counted (the aim of Cassandra's
-// allocate_tokens_for_local_replication_factor). It draws nothing by chance.
-func Allocate(t *Topology, datacenter string, count, factor int) []Token {
-	tokens := fairCuts(t, datacenter, count)
-	return improve(t, datacenter, tokens, factor)
-}
-
-// fairCuts makes primary ranges even: each present node gives up the part that it owns beyond the
-// new fair share, cut off its widest ranges.
-func fairCuts(t *Topology, datacenter string, count int) []Token {
-	pieces := ownedPieces(t, datacenter)
-	if len(pieces) == 0 {
-		return evenTokens(t, count)
-	}
-	owners := map[NodeID][]piece{}
-	var ids []NodeID
-	for _, p := range pieces {
-		if _, ok := owners[p.owner]; !ok {
-			ids = append(ids, p.owner)
-		}
-		owners[p.owner] = append(owners[p.owner], p)
-	}
-	slices.Sort(ids)
-	share := ringSize / float64(len(ids)+1)
-	var out []Token
-	for left := count; left > 0; left-- {
-		need := (share - taken(out, pieces)) / float64(left)
-		// The node that owns most beyond its share gives next.
-		giver := slices.MaxFunc(ids, func(a, b NodeID) int { return compareFloat(width(owners[a]), width(owners[b])) })
-		surplus := width(owners[giver]) - share
-		cut := math.Max(need, math.Min(surplus, need*float64(left)))
-		tok, rest := cutWidest(owners[giver], need, cut)
-		owners[giver] = rest
-		out = append(out, tok)
-	}
-	slices.Sort(out)
-	return out
-}
-
-const ringSize = float64(1<<63) * 2
-
-// piece is a range of tokens (start, start+width] that one node owns.
-type piece struct {
-	start Token
-	width float64
-	owner NodeID
-}
-
-// ownedPieces are the primary ranges of a data center's own ring.
-func ownedPieces(t *Topology, datacenter string) []piece {
+// Allocate chooses count tokens for a node that joins rack of datacenter, so that what the nodes
+// there own stays even, both as first replicas and with factor replicas counted (the aim of
+// Cassandra's allocate_tokens_for_local_replication_factor). It draws nothing by chance: the same
+// topology gives the same tokens.
+func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
+	l := newLayout(t, datacenter, rack, max(1, factor))
 	var tokens []Token
-	var owner []NodeID
-	for i, tok := range t.tokens {
-		if t.owner[i].Datacenter == datacenter {
-			tokens = append(tokens, tok)
-			owner = append(owner, t.owner[i].ID)
-		}
+	if len(l.tokens) == 0 {
+		tokens = evenTokens(count)
+	} else {
+		tokens = newSearch(l, count).run()
 	}
-	var out []piece
-	for i := range tokens {
-		prev := tokens[(i+len(tokens)-1)%len(tokens)]
-		w := float64(uint64(tokens[i]) - uint64(prev))
-		if len(tokens) == 1 {
-			w = ringSize
-		}
-		out = append(out, piece{prev, w, owner[i]})
+	for i, tok := range tokens {
+		tokens[i] = t.free(tok, tokens[:i])
 	}
-	return out
+	slices.Sort(tokens)
+	return tokens
 }
 
-func evenTokens(t *Topology, count int) []Token {
-	step := uint64(math.MaxUint64)/uint64(count) + 1
-	if count == 1 {
-		step = 0
+// free is tok, or the first token after it that no node has, also of other data centers.
+func (t *Topology) free(tok Token, taken []Token) Token {
+	for {
+		_, used := slices.BinarySearch(t.tokens, tok)
+		if !used && tok != MinToken && !slices.Contains(taken, tok) {
+			return tok
+		}
+		tok++
 	}
-	offset := uint64(len(t.tokens)) * 1_000_003 // apart from those of other data centers
+}
+
+// evenTokens cut the ring into equal ranges.
+func evenTokens(count int) []Token {
 	out := make([]Token, count)
 	for i := range out {
-		out[i] = Token(uint64(1)<<63 + step/2 + offset + uint64(i)*step)
+		out[i] = Token(uint64(1)<<63 + uint64((float64(i)+0.5)/float64(count)*ringSize))
 	}
-	slices.Sort(out)
 	return out
 }
 
-func width(pieces []piece) (w float64) {
-	for _, p := range pieces {
-		w += p.width
-	}
-	return w
+// The search is simulated annealing. searchMoves bounds its cost, ≈ 1 µs each while there are no more
+// than searchTokens in the ring, and fewer moves beyond, where chance evens out; temperatures are in
+// units of layout.unevenness, where one node that owns 5 % too much counts for 0.0025. The search ends
+// early when evenEnough is reached.
+const (
+	searchMoves  = 60_000
+	searchTokens = 512
+	tempFirst    = 0.02
+	tempLast     = 1e-6
+	evenEnough   = 1e-5
+)
+
+// search moves the tokens of a joining node about, and keeps what makes ownership more even.
+type search struct {
+	l      *layout
+	tokens []Token
+	state  uint64    // of the sequence that next draws from
+	undo   []float64 // layout.owned before the present move
 }
 
-func compareFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+func newSearch(l *layout, count int) *search {
+	s := &search{l: l, undo: make([]float64, len(l.owned))}
+	for range count {
+		tok := s.widestMiddle()
+		l.insert(tok, l.newcomer())
+		s.tokens = append(s.tokens, tok)
 	}
-	return 0
+	return s
 }
 
-// taken is how much of the pieces the tokens chosen so far take over.
-func taken(tokens []Token, pieces []piece) (w float64) {
-	for _, tok := range tokens {
-		for _, p := range pieces {
-			if d := float64(uint64(tok) - uint64(p.start)); d > 0 && d <= p.width {
-				w += d
-				break
+// widestMiddle is the middle of the widest range.
+func (s *search) widestMiddle() Token {
+	widest := 0
+	for i := range s.l.tokens {
+		if s.l.width(i) > s.l.width(widest) {
+			widest = i
+		}
+	}
+	return s.inside(widest, 0.5)
+}
+
+// inside is the token at a fraction of the range that ends at tokens[i].
+func (s *search) inside(i int, fraction float64) Token {
+	return Token(uint64(s.l.tokens[i]) - uint64(s.l.width(i)*(1-fraction)*ringSize))
+}
+
+// next is the next number of a fixed sequence (SplitMix64).
+func (s *search) next() uint64 {
+	s.state += 0x9E3779B97F4A7C15
+	z := s.state
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// fraction is the next number of the sequence, in [0, 1).
+func (s *search) fraction() float64 { return float64(s.next()>>11) / (1 << 53) }
+
+// run anneals and returns the best tokens met.
+func (s *search) run() []Token {
+	now := s.l.unevenness()
+	least, best := now, slices.Clone(s.tokens)
+	moves := searchMoves * searchTokens / max(searchTokens, len(s.l.tokens))
+	cooling := math.Pow(tempLast/tempFirst, 1/float64(moves))
+	temp := tempFirst
+	for move := 0; move < moves && least > evenEnough; move++ {
+		i := int(s.next() % uint64(len(s.tokens)))
+		from := s.tokens[i]
+		to, ok := s.propose(from, temp)
+		if ok {
+			copy(s.undo, s.l.owned)
+			s.move(i, to)
+			if u := s.l.unevenness(); u <= now || s.fraction() < math.Exp((now-u)/temp) {
+				now = u
+				if u < least {
+					least = u
+					copy(best, s.tokens)
+				}
+			} else {
+				s.takeBack(i, from)
 			}
 		}
+		temp *= cooling
 	}
-	return w
+	return best
 }
 
-// cutWidest cuts between need and most off the start of the widest piece, leaving it at least a
-// tenth, and returns the new token and the pieces that remain.
-func cutWidest(pieces []piece, need, most float64) (Token, []piece) {
-	i := 0
-	for k := range pieces {
-		if pieces[k].width > pieces[i].width {
-			i = k
-		}
+func (s *search) move(i int, to Token) {
+	s.l.remove(s.tokens[i])
+	s.l.insert(to, s.l.newcomer())
+	s.tokens[i] = to
+}
+
+// takeBack undoes the last move, and the rounding of its account.
+func (s *search) takeBack(i int, to Token) {
+	p, _ := s.l.find(s.tokens[i])
+	s.l.displace(p)
+	p, _ = s.l.find(to)
+	s.l.place(p, to, s.l.newcomer())
+	s.tokens[i] = to
+	copy(s.l.owned, s.undo)
+}
+
+// propose is another place for a token: near where it is, the nearer the colder, or, one time in
+// four, anywhere.
+func (s *search) propose(from Token, temp float64) (Token, bool) {
+	var to Token
+	if s.next()%4 == 0 {
+		to = s.inside(int(s.next()%uint64(len(s.l.tokens))), s.fraction())
+	} else {
+		step := ringSize / float64(len(s.l.tokens)) * math.Min(1, 30*math.Sqrt(temp))
+		to = from + Token((2*s.fraction()-1)*step)
 	}
-	p := pieces[i]
-	w := math.Min(math.Max(need, math.Min(most, need)), p.width*0.9)
-	rest := slices.Clone(pieces)
-	tok := Token(uint64(p.start) + uint64(w))
-	rest[i] = piece{tok, p.width - w, p.owner}
-	return tok, rest
+	return to, to != MinToken && s.roomy(to)
+}
+
+// narrowest is the least part of the mean range that a range may have: a narrower one would be a
+// token wasted, and a partition of its own to keep track of.
+const narrowest = 1.0 / 64
+
+// roomy says whether a token would leave no range too narrow.
+func (s *search) roomy(to Token) bool {
+	n := len(s.l.tokens)
+	least := uint64(ringSize / float64(n) * narrowest)
+	i, _ := s.l.find(to)
+	return uint64(s.l.tokens[i%n])-uint64(to) >= least && uint64(to)-uint64(s.l.tokens[(i+n-1)%n]) >= least
 }

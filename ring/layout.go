@@ -1,0 +1,192 @@
+package ring
+
+import (
+	"slices"
+	"sort"
+)
+
+// ringSize is the number of tokens.
+const ringSize = float64(1<<63) * 2
+
+// layout is one data center's ring as plain numbers, to try token positions out: it keeps account
+// of what every node owns while tokens come and go, at the cost of the ranges around them.
+type layout struct {
+	tokens []Token // ascending
+	owners []int   // index of the node that owns tokens[i]
+	racks  []int   // of each node
+	factor int     // replicas that are counted, fewer than there are nodes
+	// repeats is how many replicas may stand in a rack that has one already.
+	repeats int
+	// owned is the share of the ring that a node holds as its k-th replica or an earlier one:
+	// owned[node*factor+k].
+	owned []float64
+
+	walkID   int   // of the present walk
+	seenNode []int // the walk that took this node last
+	seenRack []int // the walk that met this rack last
+}
+
+// newLayout is the ring of datacenter with room for one more node, in rack, which is the last index.
+func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
+	l := &layout{}
+	index, rackIndex := map[NodeID]int{}, map[string]int{}
+	add := func(rack string) {
+		if _, ok := rackIndex[rack]; !ok {
+			rackIndex[rack] = len(rackIndex)
+		}
+		l.racks = append(l.racks, rackIndex[rack])
+	}
+	for i, tok := range t.tokens {
+		n := t.owner[i]
+		if n.Datacenter != datacenter {
+			continue
+		}
+		if _, ok := index[n.ID]; !ok {
+			index[n.ID] = len(index)
+			add(n.Rack)
+		}
+		l.tokens = append(l.tokens, tok)
+		l.owners = append(l.owners, index[n.ID])
+	}
+	add(rack)
+	// The last of all nodes to be met changes nothing: together they own everything.
+	l.factor = max(1, min(factor, len(l.racks)-1))
+	l.repeats = max(0, factor-len(rackIndex))
+	l.owned = make([]float64, len(l.racks)*l.factor)
+	l.seenNode, l.seenRack = make([]int, len(l.racks)), make([]int, len(rackIndex))
+	for i := range l.tokens {
+		l.account(i, 1)
+	}
+	return l
+}
+
+func (l *layout) newcomer() int { return len(l.racks) - 1 }
+
+// find is the index of the first token ≥ tok, and whether it is tok.
+func (l *layout) find(tok Token) (int, bool) {
+	i := sort.Search(len(l.tokens), func(i int) bool { return l.tokens[i] >= tok })
+	return i, i < len(l.tokens) && l.tokens[i] == tok
+}
+
+// width is how much of the ring the range that ends at tokens[i] is.
+func (l *layout) width(i int) float64 {
+	if len(l.tokens) == 1 {
+		return 1
+	}
+	before := i - 1
+	if before < 0 {
+		before = len(l.tokens) - 1
+	}
+	return float64(uint64(l.tokens[i])-uint64(l.tokens[before])) / ringSize
+}
+
+// account adds the range that ends at tokens[i], times sign, to what its replicas own, and returns
+// how many tokens it walked past to find them.
+func (l *layout) account(i int, sign float64) int {
+	w := l.width(i) * sign
+	l.walkID++
+	found, repeats, at := 0, l.repeats, i
+	for step := 0; step < len(l.tokens); step++ {
+		o := l.owners[at]
+		if at++; at == len(l.tokens) {
+			at = 0
+		}
+		if l.seenNode[o] == l.walkID {
+			continue
+		}
+		if rack := l.racks[o]; l.seenRack[rack] != l.walkID {
+			l.seenRack[rack] = l.walkID
+		} else if repeats > 0 {
+			repeats--
+		} else {
+			continue
+		}
+		l.seenNode[o] = l.walkID
+		for k := found; k < l.factor; k++ {
+			l.owned[o*l.factor+k] += w
+		}
+		if found++; found == l.factor {
+			return step + 1
+		}
+	}
+	return len(l.tokens)
+}
+
+// takeBack takes the ranges before index p whose walks come to p out of the account, and returns how
+// many they are. The walk of an earlier range never ends later, so it stops at the first that does
+// not come so far.
+func (l *layout) takeBack(p, most int) int {
+	n := len(l.tokens)
+	for back := 1; back <= most; back++ {
+		i := p - back
+		if i < 0 {
+			i += n
+		}
+		if l.account(i, -1) <= back {
+			l.account(i, 1)
+			return back - 1
+		}
+	}
+	return max(0, most)
+}
+
+// accountFrom accounts for count ranges from index p-back on, each once.
+func (l *layout) accountFrom(p, back, count int, sign float64) {
+	n := len(l.tokens)
+	for k := range min(count, n) {
+		l.account((p-back+k+n)%n, sign)
+	}
+}
+
+// insert gives tok, which nobody owns, to owner.
+func (l *layout) insert(tok Token, owner int) {
+	p, _ := l.find(tok)
+	if n := len(l.tokens); n > 0 {
+		l.account(p%n, -1)
+		back := l.takeBack(p%n, n-1)
+		l.place(p, tok, owner)
+		l.accountFrom(p, back, back+2, 1)
+		return
+	}
+	l.place(p, tok, owner)
+	l.account(p, 1)
+}
+
+// remove takes tok away from its owner; some other token remains.
+func (l *layout) remove(tok Token) {
+	p, _ := l.find(tok)
+	n := len(l.tokens)
+	l.account(p, -1)
+	l.account((p+1)%n, -1)
+	back := l.takeBack(p, n-2)
+	l.displace(p)
+	l.accountFrom(p, back, back+1, 1)
+}
+
+// place and displace change the ring without account.
+func (l *layout) place(p int, tok Token, owner int) {
+	l.tokens, l.owners = slices.Insert(l.tokens, p, tok), slices.Insert(l.owners, p, owner)
+}
+
+func (l *layout) displace(p int) {
+	l.tokens, l.owners = slices.Delete(l.tokens, p, p+1), slices.Delete(l.owners, p, p+1)
+}
+
+// unevenness is how far apart the nodes' shares lie: the squares of what each owns beyond the mean,
+// as first replica, with all replicas, and, weighted less, with fewer.
+func (l *layout) unevenness() float64 {
+	nodes := len(l.racks)
+	var sum float64
+	for k := range l.factor {
+		mean := float64(k+1) / float64(nodes)
+		weight := 0.25
+		if k == 0 || k == l.factor-1 {
+			weight = 1
+		}
+		for i := range nodes {
+			d := (l.owned[i*l.factor+k] - mean) / mean
+			sum += weight * d * d
+		}
+	}
+	return sum
+}
