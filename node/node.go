@@ -189,8 +189,9 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Store: n.coordinator, View: v, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, Truncate: n.opts.TruncateTimeout},
-		Limits:   query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes},
+		ClusterName: n.opts.ClusterName,
+		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, Truncate: n.opts.TruncateTimeout},
+		Limits:      query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes},
 	})
 	l, err := net.Listen("tcp", n.opts.Native().String())
 	if err != nil {
