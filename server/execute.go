@@ -28,6 +28,12 @@ type worker struct {
 func (w *worker) run(j job) {
 	c := j.conn
 	defer c.jobs.Done()
+	sent := false
+	defer func() {
+		if !sent { // a panic is on its way up
+			c.release(j.charge)
+		}
+	}()
 	defer c.recoverPanic("worker")
 	result, err := w.process(j)
 	w.reply = w.reply[:0]
@@ -43,6 +49,7 @@ func (w *worker) run(j job) {
 	if j.request.Version < frame.V5 && c.compression != frame.NoCompression {
 		w.reply = c.server.compressor.CompressBody(w.reply, 0, c.compression)
 	}
+	sent = true
 	if c.give(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
 		w.reply = nil
 	}

@@ -1,0 +1,367 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// gate is a Processor whose statements wait until it is opened.
+func gate() (p *fake, running *atomic.Int64, open func()) {
+	opened := make(chan struct{})
+	running = new(atomic.Int64)
+	return &fake{
+		query: func(ctx context.Context, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+			running.Add(1)
+			select {
+			case <-opened:
+				return void()
+			case <-ctx.Done(): // a failed test must not hang
+				return nil, ctx.Err()
+			}
+		},
+	}, running, func() { close(opened) }
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget(1000)
+	if !b.reserve(1000) || b.reserve(1) || b.used.Load() != 1000 {
+		t.Error("the bound does not hold")
+	}
+	b.charge(500) // replies exist whether there is room or not
+	woken := make(chan struct{})
+	go func() {
+		b.wait(func() bool { return false })
+		close(woken)
+	}()
+	eventually(t, "the reader waits", func() bool { return b.waiters.Load() == 1 })
+	b.release(700)
+	select {
+	case <-woken:
+		t.Error("a reader goes on at 80 %")
+	case <-time.After(10 * time.Millisecond):
+	}
+	b.release(1)
+	<-woken
+	b.release(799)
+	if b.used.Load() != 0 {
+		t.Errorf("%d in use", b.used.Load())
+	}
+}
+
+// Many waiters and releases at once: every waiter must come back.
+func TestBudgetLosesNoWakeUp(t *testing.T) {
+	b := newBudget(100)
+	const n = 8
+	done := make(chan struct{})
+	for range n {
+		go func() {
+			for range 2000 {
+				b.wait(func() bool { return false })
+				b.charge(60)
+				b.release(60)
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range n {
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatal("a waiter sleeps for ever")
+		}
+	}
+}
+
+// A client that asked for it is told OVERLOADED when memory is out, and is
+// served again when it is not.
+func TestFloodIsAnsweredOverloaded(t *testing.T) {
+	const n, bound = 80, 64 << 10 // a request takes 2.3 KB: 28 fit
+	for _, v := range []frame.Version{4, 5} {
+		processor, running, open := gate()
+		s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: bound, ConnectionBytesMax: 1 << 20}})
+		c := connect(t, addr, v, frame.StringPair{Key: "THROW_ON_OVERLOAD", Value: "1"})
+		for i := range n {
+			c.send(int16(i), strings.Repeat("x", 2000))
+		}
+		refused := 0
+		for ; refused < n-28; refused++ {
+			if _, e := c.readError(); e.Code != frame.CodeOverloaded {
+				t.Fatalf("%+v", e)
+			}
+			if got := s.InFlightBytes(); got > bound+n*100 { // the refusals themselves
+				t.Errorf("%d bytes in flight with a bound of %d", got, bound)
+			}
+		}
+		open()
+		for range n - refused {
+			if h, _ := c.read(); h.Opcode == frame.OpError {
+				refused++
+			}
+		}
+		if executed := int(running.Load()); executed != n-refused || executed < 20 {
+			t.Errorf("v%d: of %d requests %d were executed and %d refused", v, n, executed, refused)
+		}
+		c.works()
+	}
+}
+
+// Without THROW_ON_OVERLOAD the reader pauses: nothing is refused, memory
+// stays within the bound, and all is answered in the end.
+func TestFloodIsSlowedDown(t *testing.T) {
+	processor, running, open := gate()
+	s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: 1 << 20, ConnectionBytesMax: 64 << 10}})
+	const n = 400
+	for _, v := range []frame.Version{4, 5} {
+		c := connect(t, addr, v)
+		go func() {
+			for i := range n {
+				e := envelope(v, frame.OpQuery, int16(i), 0, queryBody(v, strings.Repeat("x", 2000)))
+				if v >= frame.V5 {
+					e = frame.AppendSegments(nil, e, nil)
+				}
+				c.net.Write(e)
+			}
+		}()
+		eventually(t, "the connection is paused", func() bool { return s.InFlightBytes() >= 52<<10 })
+		time.Sleep(20 * time.Millisecond)
+		if got := s.InFlightBytes(); got > 64<<10 {
+			t.Errorf("%d bytes in flight with a bound of %d", got, 64<<10)
+		}
+		other := connect(t, addr, v) // is not slowed down by its neighbor
+		other.write(frame.OpOptions, 1, 0, nil)
+		other.read()
+		if v == 4 {
+			open()
+		}
+		for range n {
+			if h, _ := c.read(); h.Opcode != frame.OpResult {
+				t.Fatalf("answered by %v", h.Opcode)
+			}
+		}
+		if v == 4 {
+			break // the gate stays open
+		}
+	}
+	if running.Load() < n {
+		t.Errorf("%d executed", running.Load())
+	}
+}
+
+func TestFullQueueIsOverloaded(t *testing.T) {
+	processor, running, open := gate()
+	_, addr := start(t, Options{Processor: processor, Limits: Limits{WorkersMax: 2, QueueMax: 3}})
+	c := connect(t, addr, frame.V4)
+	for i := range 10 {
+		c.send(int16(i), "x")
+	}
+	for range 5 {
+		if _, e := c.readError(); e.Code != frame.CodeOverloaded {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := running.Load(); n > 2 {
+		t.Errorf("%d run at once", n)
+	}
+	open()
+	for range 5 {
+		if h, _ := c.read(); h.Opcode != frame.OpResult {
+			t.Errorf("%v", h.Opcode)
+		}
+	}
+}
+
+// A client that sends requests and reads no answers is disconnected, and
+// what it held is free again.
+func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
+	big := rowsOf(1, strings.Repeat("x", 1<<20))
+	s, addr := start(t, Options{
+		Limits: Limits{WriteTimeout: 100 * time.Millisecond, ConnectionBytesMax: 8 << 20},
+		Processor: &fake{query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+			copied := *big
+			return &copied, nil
+		}},
+	})
+	c := connect(t, addr, frame.V4)
+	go func() {
+		for i := range 200 {
+			if _, err := c.net.Write(envelope(4, frame.OpQuery, int16(i), 0, queryBody(4, "big"))); err != nil {
+				return
+			}
+		}
+	}()
+	eventually(t, "the client is disconnected", func() bool { return s.InFlightBytes() > 0 || len(s.Clients()) == 0 })
+	eventually(t, "the client is disconnected", func() bool { return len(s.Clients()) == 0 })
+	if n := s.InFlightBytes(); n != 0 {
+		t.Errorf("%d bytes stay in flight", n)
+	}
+	connect(t, addr, frame.V4).write(frame.OpOptions, 1, 0, nil)
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{HandshakeTimeout: 50 * time.Millisecond}})
+	silent := dial(t, addr, 4)
+	ready := connect(t, addr, 4)
+	silent.closed()
+	time.Sleep(60 * time.Millisecond)
+	ready.works() // READY has no such limit
+	if n := len(s.Clients()); n != 1 {
+		t.Errorf("%d clients", n)
+	}
+}
+
+func TestConnectionBounds(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2}})
+	first := connect(t, addr, 4)
+	connect(t, addr, 4)
+	refused := dial(t, addr, 4)
+	if _, err := io.ReadAll(refused.net); err != nil && !isReset(err) {
+		t.Errorf("a third connection: %v", err)
+	}
+	first.net.Close()
+	eventually(t, "the first is gone", func() bool { return len(s.Clients()) == 1 })
+	connect(t, addr, 4).works()
+}
+
+// Unfinished handshakes beyond their bound wait for a place.
+func TestHandshakeBound(t *testing.T) {
+	_, addr := start(t, Options{Limits: Limits{HandshakesMax: 2, HandshakeTimeout: 150 * time.Millisecond}})
+	silent := []*client{dial(t, addr, 4), dial(t, addr, 4), dial(t, addr, 4)}
+	begun := time.Now()
+	connect(t, addr, 4).works() // after the silent ones have timed out
+	if waited := time.Since(begun); waited < 50*time.Millisecond {
+		t.Errorf("a client with three unfinished handshakes before it waited %v", waited)
+	}
+	for _, c := range silent {
+		c.closed()
+	}
+}
+
+func TestDrainAnswersWhatWasRead(t *testing.T) {
+	processor, running, open := gate()
+	s, addr := start(t, Options{Processor: processor})
+	busy, idle := connect(t, addr, 5), connect(t, addr, 4)
+	busy.send(1, "slow")
+	eventually(t, "the request runs", func() bool { return running.Load() == 1 })
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(context.Background()) }()
+	idle.closed()
+	if nc, err := net.Dial("tcp", addr); err == nil {
+		if _, err := nc.Read(make([]byte, 1)); err == nil {
+			t.Error("a new connection is served while draining")
+		}
+		nc.Close()
+	}
+	select {
+	case err := <-drained:
+		t.Errorf("Drain returns %v while a request runs", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	open()
+	if h, _ := busy.read(); h.Opcode != frame.OpResult {
+		t.Errorf("answered by %v", h.Opcode)
+	}
+	busy.closed()
+	if err := <-drained; err != nil {
+		t.Errorf("Drain: %v", err)
+	}
+}
+
+func TestDrainHasADeadline(t *testing.T) {
+	cancelled := make(chan struct{})
+	s, addr := start(t, Options{Processor: &fake{
+		query: func(ctx context.Context, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+			<-ctx.Done()
+			close(cancelled)
+			return nil, ctx.Err()
+		},
+	}})
+	c := connect(t, addr, 4)
+	c.send(1, "for ever")
+	eventually(t, "the request runs", func() bool { return s.Clients()[0].Requests == 2 })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Drain: %v", err)
+	}
+	<-cancelled
+}
+
+// Idle connections must cost little: a goroutine and a small buffer.
+func TestIdleConnectionsAreCheap(t *testing.T) {
+	const n = 1000
+	s, addr := start(t, Options{})
+	clients := make([]*client, n)
+	before := memory()
+	for i := range clients {
+		clients[i] = connect(t, addr, frame.Version(3+i%3))
+	}
+	// Half of them have been busy: that must not leave large buffers behind.
+	for i := 0; i < n; i += 2 {
+		for j := range 100 {
+			clients[i].send(int16(j), "some statement that takes a few bytes")
+		}
+		for range 100 {
+			clients[i].read()
+		}
+		clients[i].works()
+	}
+	eventually(t, "all is answered", func() bool { return s.InFlightBytes() == 0 })
+	perConnection := (memory() - before) / n
+	// The client's side of this process, its own buffers included, is in it.
+	if const24 := int64(24 << 10); perConnection > const24 {
+		t.Errorf("an idle connection costs %d bytes", perConnection)
+	}
+	if got := runtime.NumGoroutine(); got > n+workersIdleMax+50 {
+		t.Errorf("%d goroutines for %d idle connections", got, n)
+	}
+	for _, c := range clients {
+		c.works()
+	}
+}
+
+// memory is the heap and stacks in use.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC() // the first only moves pools to their victim caches
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+func TestServeAfterCloseFails(t *testing.T) {
+	s := New(Options{Processor: &fake{}})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := s.Serve(l); !errors.Is(err, ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// The arithmetic of limits.go: a client that is alone is never refused.
+func TestALargestFrameFitsAPausedConnection(t *testing.T) {
+	l := Limits{}.withDefaults()
+	b := newBudget(l.ConnectionBytesMax)
+	if free := b.limit - b.pause; free < int64(l.FrameBytesMax) {
+		t.Errorf("%d bytes are free when reading goes on, a frame may have %d", free, l.FrameBytesMax)
+	}
+	if fmt.Sprint(l.ConnectionBytesMax <= l.InFlightBytesMax) != "true" {
+		t.Error("one connection may use more than all together")
+	}
+}
