@@ -31,7 +31,10 @@ func startCqld(ctx context.Context, dir string, nodes int, sync string, flags []
 	if err != nil {
 		return nil, err
 	}
-	ring := process.NewRing(binary, filepath.Join(dir, "cqld-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	ring, err := process.NewRing(binary, filepath.Join(dir, "cqld-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	if err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	for _, s := range ring.Servers {
 		if err := s.Start(); err != nil {

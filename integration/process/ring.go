@@ -3,8 +3,10 @@ package process
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,33 +26,63 @@ type Options struct {
 	Flags []string // more flags of "cqld start"
 }
 
-// NewRing lays out a ring of cqld nodes under dir without starting it. Every process of this machine that lays out a
-// ring gets addresses of its own.
-func NewRing(binary, dir string, o Options) *Ring {
-	many, pid := loopback(), os.Getpid()
-	cql, storage := 9042, 7000
-	host := func(i int) string { return fmt.Sprintf("127.%d.%d.%d", 20+pid/250%200, pid%250, i+1) }
-	if !many {
-		cql, storage = 20000+pid%1000*20, 20000+pid%1000*20+10
-		host = func(int) string { return "127.0.0.1" }
+// NewRing lays out a ring of cqld nodes under dir without starting it, at addresses that nothing listens on.
+func NewRing(binary, dir string, o Options) (*Ring, error) {
+	places, err := free(o.Nodes)
+	if err != nil {
+		return nil, err
 	}
 	r := &Ring{}
-	for i := range o.Nodes {
-		if !many && i > 0 {
-			cql, storage = cql+1, storage+1
-		}
-		s := &Server{Address: fmt.Sprintf("%s:%d", host(i), cql), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1))}
-		seed := fmt.Sprintf("%s:%d", host(0), storage-map[bool]int{true: 0, false: i}[many])
+	for i, p := range places {
+		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1))}
 		s.argv = []string{binary, "start", "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
-			"--listen-address", host(i), "--storage-port", strconv.Itoa(storage),
-			"--rpc-address", host(i), "--native-transport-port", strconv.Itoa(cql), "--seeds", seed}
+			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
+			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
+			"--seeds", net.JoinHostPort(places[0].host, strconv.Itoa(places[0].storage))}
 		if o.Sync != "" {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
 		}
 		s.argv = append(s.argv, o.Flags...)
 		r.Servers = append(r.Servers, s)
 	}
-	return r
+	return r, nil
+}
+
+// place is where one node listens.
+type place struct {
+	host         string
+	cql, storage int
+}
+
+// free finds places for n nodes: a loopback address each, or ports of 127.0.0.1 where that is the only one.
+func free(n int) ([]place, error) {
+	many, base := loopback(), os.Getpid()
+	for try := range 200 {
+		places := make([]place, n)
+		for i := range places {
+			if many {
+				places[i] = place{fmt.Sprintf("127.77.%d.%d", (base+try)%250, i+1), 9042, 7000}
+			} else {
+				port := 20000 + (base+try)%400*100 + 2*i
+				places[i] = place{"127.0.0.1", port, port + 1}
+			}
+		}
+		if !slices.ContainsFunc(places, place.taken) {
+			return places, nil
+		}
+	}
+	return nil, errors.New("process: no free addresses for a ring")
+}
+
+func (p place) taken() bool {
+	for _, port := range []int{p.cql, p.storage} {
+		l, err := net.Listen("tcp", net.JoinHostPort(p.host, strconv.Itoa(port)))
+		if err != nil {
+			return true
+		}
+		l.Close()
+	}
+	return false
 }
 
 // Start starts all servers and waits until they agree.
