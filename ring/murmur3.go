@@ -10,8 +10,11 @@ import (
 
 // Murmur3 is the token of a partition key, as org.apache.cassandra.dht.Murmur3Partitioner has it:
 // the first half of murmur3 x64-128 with the tail bytes sign-extended, as Java's bytes are, and
-// with the least long mapped to the greatest.
+// with the least long mapped to the greatest. The empty key, which no row can have, is before all.
 func Murmur3(key []byte) Token {
+	if len(key) == 0 {
+		return MinToken
+	}
 	tail := key[len(key)&^15:]
 	var h uint64
 	if signedTail(tail) {

@@ -2,7 +2,6 @@ package ring
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -52,21 +51,10 @@ func NewNetworkTopology(factors ...DatacenterFactor) Replication {
 	return Replication{Class: NetworkTopology, Datacenters: f}
 }
 
-// key is equal for equal replications.
-func (r Replication) key() string {
-	b := []byte{byte(r.Class)}
-	b = strconv.AppendInt(b, int64(r.Factor), 10)
-	for _, f := range r.Datacenters {
-		b = append(b, 0)
-		b = append(b, f.Datacenter...)
-		b = append(b, '=')
-		b = strconv.AppendInt(b, int64(f.Factor), 10)
-	}
-	return string(b)
-}
-
 // Equal says whether both place data alike.
-func (r Replication) Equal(o Replication) bool { return r.key() == o.key() }
+func (r Replication) Equal(o Replication) bool {
+	return r.Class == o.Class && r.Factor == o.Factor && slices.Equal(r.Datacenters, o.Datacenters)
+}
 
 // Total is the number of replicas of a partition over all data centers.
 func (r Replication) Total() int {
@@ -105,7 +93,7 @@ func (r Replication) replicas(t *Topology, i int) []NodeID {
 	case NetworkTopology:
 		return networkReplicas(t, i, r.Datacenters)
 	}
-	return []NodeID{t.owner[i].ID}
+	return nil
 }
 
 // simpleReplicas takes the next distinct nodes clockwise.

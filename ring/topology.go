@@ -3,7 +3,7 @@ package ring
 import (
 	"slices"
 	"sort"
-	"sync"
+	"sync/atomic"
 )
 
 // Topology is who is in the ring and which tokens they own, at one epoch. It never changes: a new
@@ -13,8 +13,12 @@ type Topology struct {
 	nodes      []*Node // by id
 	tokens     []Token // ascending; owner[i] owns tokens[i]
 	owner      []*Node
-	placements sync.Map // Replication.key → *Placement; a memo, not state
+	placements atomic.Pointer[[]*Placement] // a memo, not state; never changed in place
 }
+
+// placementsMax bounds the memo of a topology: a placement of 16 nodes with 16 tokens is ≈ 20 KiB,
+// and keyspaces that replicate alike share one.
+const placementsMax = 32
 
 // NewTopology makes the topology of nodes at epoch. Only Normal and Leaving nodes own ranges.
 func NewTopology(epoch uint64, nodes []*Node) *Topology {
@@ -91,12 +95,24 @@ func (t *Topology) Datacenters() []string {
 	return names
 }
 
-// Placement is where every range of t lies under r. It is computed once per topology.
+// Placement is where every range of t lies under r, which is not Local: such data lies on the node
+// that is asked, and the ring does not know which that is. It is computed once per topology and
+// replication.
 func (t *Topology) Placement(r Replication) *Placement {
-	k := r.key()
-	if p, ok := t.placements.Load(k); ok {
-		return p.(*Placement)
+	memo := t.placements.Load()
+	if memo != nil {
+		for _, p := range *memo {
+			if p.replication.Equal(r) {
+				return p
+			}
+		}
 	}
-	p, _ := t.placements.LoadOrStore(k, newPlacement(t, r))
-	return p.(*Placement)
+	p := newPlacement(t, r)
+	var kept []*Placement
+	if memo != nil {
+		kept = (*memo)[max(0, len(*memo)+1-placementsMax):]
+	}
+	kept = append(slices.Clone(kept), p)
+	t.placements.CompareAndSwap(memo, &kept) // who loses the race computes it again later
+	return p
 }
