@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -126,7 +125,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.cmd, op.asked = req.Command, req.Command
 	op.level, op.table, op.trace = req.Consistency, table, req.Trace
 	op.topology, op.self = t, op.c.view.Self()
-	op.round, op.rounds, op.plans, op.phase = 0, 0, 0, phaseDigest
+	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
 	op.resolver = resolver{cmd: req.Command}
 }
@@ -134,7 +133,9 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 // begin chooses whom to ask and asks.
 func (op *readOp) begin() {
 	if err := op.plan(); err != nil {
-		op.answer(nil, err)
+		op.mu.Lock()
+		op.refs++
+		op.failLocked(err)
 		return
 	}
 	asks := op.choose()
@@ -320,6 +321,7 @@ func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.
 // gotPage is the event of a replica's page.
 func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 	op.mu.Lock()
+	op.clocked(t)
 	if op.stale(t, round) {
 		op.mu.Unlock()
 		op.release()
@@ -351,6 +353,7 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 // gotDigest is the event of a replica's digest.
 func (op *readOp) gotDigest(t *readTarget, round int, d row.Digest, err error) {
 	op.mu.Lock()
+	op.clocked(t)
 	if op.stale(t, round) {
 		op.mu.Unlock()
 		op.release()
@@ -370,13 +373,19 @@ func (op *readOp) stale(t *readTarget, round int) bool {
 	return op.done == nil || round != op.round || t.state != readOpenPage && t.state != readOpenDigest
 }
 
-// answeredLocked counts t's answer and its latency.
+// clocked notes how long t took to answer, or to fail, even when that comes too late: else a slow
+// node would never be known as one.
+func (op *readOp) clocked(t *readTarget) {
+	if t.node != op.self {
+		now := op.c.clock.Monotonic()
+		op.c.latency.record(t.node, now-t.sent, now)
+	}
+}
+
+// answeredLocked counts t's answer.
 func (op *readOp) answeredLocked(t *readTarget) {
 	t.state = readAnswered
 	op.tally.answered(t.node)
-	if op.deadline > 0 && t.node != op.self {
-		op.c.latency.record(t.node, op.c.clock.Monotonic()-t.sent)
-	}
 }
 
 // keep copies a page, which is valid only now.
@@ -621,32 +630,31 @@ func (op *readOp) tick() {
 
 // succeedLocked answers with page; it frees mu and the caller's reference.
 func (op *readOp) succeedLocked(page []byte) {
-	done, remote := op.done, op.remote
-	op.done = nil
-	op.mu.Unlock()
-	if remote && op.deadline > 0 {
+	if op.remote && op.deadline > 0 {
 		op.c.recordRead(op.table, op.c.clock.Monotonic()-op.started)
 	}
-	done(page, nil)
-	op.stopTimer()
-	op.release()
+	op.concludeLocked(page, nil)
 }
 
 // failLocked answers with err; it frees mu and the caller's reference.
-func (op *readOp) failLocked(err error) {
-	done := op.done
-	op.done = nil
+func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
+
+// concludeLocked answers the client. The op may live on until the last replica has answered, but
+// needs no page any more. It frees mu and the caller's reference.
+func (op *readOp) concludeLocked(page []byte, err error) {
+	done, kept := op.done, op.kept
+	op.done, op.kept = nil, nil
+	op.resolver = resolver{}
 	op.mu.Unlock()
-	done(nil, err)
+	if op.whole {
+		op.c.reading.Add(-1)
+	}
+	done(page, err)
+	for _, b := range kept {
+		op.c.release(b)
+	}
 	op.stopTimer()
 	op.release()
-}
-
-// answer is for when no one else can have answered.
-func (op *readOp) answer(page []byte, err error) {
-	done := op.done
-	op.done = nil
-	done(page, err)
 }
 
 // stopTimer gives the timer's reference back when the timer will not.
@@ -670,19 +678,12 @@ func (op *readOp) release() {
 		return
 	}
 	c := op.c
-	if op.whole {
-		c.reading.Add(-1)
-	}
-	for _, b := range op.kept {
-		c.release(b)
-	}
-	op.kept = slices.Delete(op.kept, 0, len(op.kept))
 	for _, t := range op.targets {
 		t.page = nil
 		op.spareSlots = append(op.spareSlots, t)
 	}
 	op.targets = op.targets[:0]
 	op.cmd, op.asked, op.table, op.topology, op.trace = nil, nil, nil, nil, nil
-	op.resolver, op.set, op.whole = resolver{}, ring.ReplicaSet{}, false
+	op.set = ring.ReplicaSet{}
 	c.reads.Put(op)
 }

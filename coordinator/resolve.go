@@ -83,11 +83,12 @@ func (a *position) compare(b *position, reversed bool) int {
 // resolver merges replicas' answers to one command, over as many rounds as it takes to meet its
 // limit, and says what each replica lacks.
 type resolver struct {
-	cmd      *row.ReadCommand // as the client asked
-	merged   []*row.Partition
-	counted  uint32 // live rows in merged, as limits count
-	bytes    int    // of the pages that merged is made of, about
-	finished bool   // the limit is met: there may be more
+	cmd         *row.ReadCommand // as the client asked
+	merged      []*row.Partition
+	counted     uint32 // live rows in merged, as limits count
+	countedLast uint32 // of them, those of the last partition
+	bytes       int    // of the pages that merged is made of, about
+	finished    bool   // the limit is met: there may be more
 }
 
 // resultBytesMax ends a merged answer early, as storage ends a page.
@@ -175,7 +176,7 @@ func (s *resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 	if local != nil {
 		cutBehind(m, local, asked.Reversed)
 	}
-	s.add(m)
+	s.add(m, local != nil)
 	for i, p := range same {
 		if d := difference(asked, m, p); d != nil {
 			lacks[i].mutations = append(lacks[i].mutations, d)
@@ -224,18 +225,17 @@ func cutBehind(p *row.Partition, end *position, reversed bool) {
 }
 
 // add appends m to the result, or to its last partition when m goes on with it, and cuts m and the
-// result at the limits.
-func (s *resolver) add(m *row.Partition) {
+// result at the limits. Of a part of a partition nobody knows yet whether its static row will be all
+// there is, so that does not count.
+func (s *resolver) add(m *row.Partition, part bool) {
 	last := m
-	before := uint32(0)
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {
-		before = s.count(s.merged[n-1])
 		last = row.MergePartitions([]*row.Partition{s.merged[n-1], m}, s.cmd.Reversed)
 		s.merged[n-1] = last
+		s.counted -= s.countedLast
 	} else {
 		s.merged = append(s.merged, last)
 	}
-	s.counted -= before
 	allowed := ^uint32(0)
 	if n := s.cmd.Limits.PerPartition; n > 0 {
 		allowed = n
@@ -247,12 +247,12 @@ func (s *resolver) add(m *row.Partition) {
 		end := position{key: m.Key, clustering: cut}
 		cutBehind(m, &end, s.cmd.Reversed)
 	}
-	s.counted += s.count(last)
+	if s.countedLast = liveRows(last, s.cmd.Now); !part {
+		s.countedLast = countRows(last, s.cmd)
+	}
+	s.counted += s.countedLast
 	s.finished = s.cmd.Limits.Rows > 0 && s.counted >= s.cmd.Limits.Rows
 }
-
-// count is what p counts for against the limit.
-func (s *resolver) count(p *row.Partition) uint32 { return countRows(p, s.cmd) }
 
 // countRows is what p counts for against the limit of cmd.
 func countRows(p *row.Partition, cmd *row.ReadCommand) uint32 {

@@ -153,27 +153,37 @@ func parseSimple(s string) policy {
 }
 
 // peerLatencies is a moving average of how long each node takes to answer reads.
-type peerLatencies struct{ nodes sync.Map } // ring.NodeID → *atomic.Int64, nanoseconds
+type peerLatencies struct{ nodes sync.Map } // ring.NodeID → *peerLatency
+
+type peerLatency struct{ average, updated atomic.Int64 } // nanoseconds
+
+// latencyHalfLife is how fast an average that is not renewed falls: a node that was slow is tried
+// again.
+const latencyHalfLife = 10 * time.Second
 
 // record takes one answer's time: an eighth of the average is the newest.
-func (p *peerLatencies) record(node ring.NodeID, d time.Duration) {
+func (p *peerLatencies) record(node ring.NodeID, d, now time.Duration) {
 	v, ok := p.nodes.Load(node)
 	if !ok {
-		v, _ = p.nodes.LoadOrStore(node, new(atomic.Int64))
+		v, _ = p.nodes.LoadOrStore(node, new(peerLatency))
 	}
-	a := v.(*atomic.Int64)
-	if old := a.Load(); old != 0 {
+	l := v.(*peerLatency)
+	if old := l.average.Load(); old != 0 {
 		d = (7*time.Duration(old) + d) / 8 // two at once may lose one: no harm
 	}
-	a.Store(int64(d))
+	l.average.Store(int64(d))
+	l.updated.Store(int64(now))
 }
 
 // of is the average; 0 for a node not met yet, so that it is tried.
-func (p *peerLatencies) of(node ring.NodeID) time.Duration {
-	if v, ok := p.nodes.Load(node); ok {
-		return time.Duration(v.(*atomic.Int64).Load())
+func (p *peerLatencies) of(node ring.NodeID, now time.Duration) time.Duration {
+	v, ok := p.nodes.Load(node)
+	if !ok {
+		return 0
 	}
-	return 0
+	l := v.(*peerLatency)
+	age := max(now-time.Duration(l.updated.Load()), 0)
+	return time.Duration(l.average.Load()) >> min(age/latencyHalfLife, 62)
 }
 
 // latencyStep is how much faster a node must be to be preferred: small differences would make all
@@ -182,11 +192,12 @@ const latencyStep = 500 * time.Microsecond
 
 // sortByProximity puts this node first, then those of its data center, each by latency.
 func (c *Coordinator) sortByProximity(t *ring.Topology, self ring.NodeID, targets []*readTarget) {
+	now := c.clock.Monotonic()
 	rank := func(x *readTarget) int64 {
 		if x.node == self {
 			return -1
 		}
-		r := int64(c.latency.of(x.node) / latencyStep)
+		r := int64(c.latency.of(x.node, now) / latencyStep)
 		if n := t.Node(x.node); n == nil || n.Datacenter != c.localDC {
 			r += math.MaxInt32
 		}

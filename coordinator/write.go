@@ -99,10 +99,13 @@ func newWriteOp(c *Coordinator) *writeOp {
 	return op
 }
 
+// writeOpBytes is what a write under way costs besides its mutations, about.
+const writeOpBytes = 768
+
 // admit takes the request into op, or refuses it because too many are in flight.
 func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	c := op.c
-	size := sized(req.Mutations)
+	size := sized(req.Mutations) + writeOpBytes
 	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
 		c.writing.Add(-1)
 		c.counts.overloaded.Add(1)
@@ -169,7 +172,9 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 func (op *writeOp) begin() {
 	op.deadline += op.c.clock.Monotonic()
 	if err := op.plan(); err != nil {
-		op.finish(err)
+		done := op.done
+		op.done = nil
+		op.conclude(done, err)
 		return
 	}
 	op.mu.Lock()
@@ -295,7 +300,9 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 // answer is the event of a replica's answer.
 func (op *writeOp) answer(t *writeTarget, plan int, err error) {
 	if op.direct {
-		op.finish(op.directResult(t, err))
+		done := op.done
+		op.done = nil
+		op.conclude(done, op.directResult(t, err))
 		op.release()
 		return
 	}
@@ -346,29 +353,29 @@ type verdict struct {
 	idle   bool // nothing is awaited any more
 }
 
-// judge decides, with mu held, what the counts mean.
+// judge decides, with mu held, what the counts mean. What a replica refused goes to its successor:
+// at once when the write cannot succeed without, else when all have answered.
 func (op *writeOp) judge() verdict {
-	v := verdict{idle: op.waiting == 0}
-	if op.done == nil {
-		return v
-	}
-	if op.unmet == 0 {
+	again := op.refused && !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
+	v := verdict{idle: op.waiting == 0, replan: again && op.waiting == 0}
+	if op.done != nil && op.unmet == 0 {
 		v.done, op.done = op.done, nil
-		return v
 	}
 	for i := range op.parts {
-		if p := &op.parts[i]; p.met || !p.tally.hopeless() || op.hintable(i) {
+		if p := &op.parts[i]; op.done == nil || p.met || !p.tally.hopeless() || op.hintable(i) {
 			continue
 		}
-		if op.refused && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan {
-			v.replan, v.idle = true, false
-			op.plans++ // answers to the old plan are of no interest
-			op.waiting = 0
-			return v
+		if again {
+			v.replan = true
+			break
 		}
 		v.done, op.done = op.done, nil
 		v.err = op.failure(i)
-		return v
+	}
+	if v.replan {
+		v.idle = false
+		op.plans++ // answers to the old plan are of no interest
+		op.waiting = 0
 	}
 	return v
 }
@@ -409,7 +416,7 @@ func (op *writeOp) failure(i int) error {
 // act does what judge decided, with mu free.
 func (op *writeOp) act(v verdict) {
 	if v.done != nil {
-		v.done(v.err)
+		op.conclude(v.done, v.err)
 	}
 	if v.replan {
 		op.c.counts.replans.Add(1)
@@ -432,27 +439,26 @@ const replanPause = 10 * time.Millisecond
 // twice is applying them once.
 func (op *writeOp) replan() {
 	op.mu.Lock()
-	if op.ended || op.done == nil {
+	if op.ended {
 		op.mu.Unlock()
 		op.release()
 		return
 	}
-	op.plans-- // plan counts itself
-	op.spare = append(op.spare[:0:0], op.spare...)
-	op.targets = nil
+	op.plans--       // plan counts itself
+	op.targets = nil // the old ones may still get answers
 	err := op.plan()
 	var done func(error)
 	if err != nil {
 		done, op.done = op.done, nil
-		// Something was sent before, so "nothing was sent" would be a lie.
-		err = &WriteTimeout{Consistency: op.level, Type: op.kind}
 	}
 	op.mu.Unlock()
-	if done != nil {
-		done(err)
-		op.stopTimer()
-	} else {
+	switch {
+	case err == nil:
 		op.send()
+	case done != nil:
+		// Something was sent before, so that nothing was sent would be a lie.
+		op.conclude(done, &WriteTimeout{Consistency: op.level, Type: op.kind})
+		op.stopTimer()
 	}
 	op.release()
 }
@@ -486,7 +492,7 @@ func (op *writeOp) timeout() {
 		op.hint(t, plan)
 	}
 	if done != nil {
-		done(err)
+		op.conclude(done, err)
 	}
 	op.release()
 }
@@ -535,10 +541,9 @@ func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.release()
 }
 
-// finish answers when no one else can have.
-func (op *writeOp) finish(err error) {
-	done := op.done
-	op.done = nil
+// conclude answers the client. The op may live on, until the last replica has answered.
+func (op *writeOp) conclude(done func(error), err error) {
+	op.c.writing.Add(-1)
 	done(err)
 }
 
@@ -580,7 +585,6 @@ func (op *writeOp) release() {
 		return
 	}
 	c := op.c
-	c.writing.Add(-1)
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
 	for _, t := range op.targets {
