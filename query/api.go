@@ -183,13 +183,13 @@ type Options struct {
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables
 	Clock      env.Clock
-	Rand       env.Rand         // for uuid() and the like; query serializes its use
-	Timestamps Timestamps       // nil: a generator of query's own, from Clock
-	NewWaiter  func() Waiter    // nil: a channel
-	PagingKey  func() []byte    // authenticates paging states; equal on all nodes of a cluster
-	Local      netip.AddrPort   // this node's native address, for traces
-	Timeouts   Timeouts         // zero: Cassandra's defaults
+	Rand       env.Rand       // for uuid() and the like; query serializes its use
+	Timestamps Timestamps     // nil: a generator of query's own, from Clock
+	NewWaiter  func() Waiter  // nil: a channel
+	PagingKey  func() []byte  // authenticates paging states; equal on all nodes of a cluster
+	Local      netip.AddrPort // this node's native address, for traces
+	Timeouts   Timeouts       // zero: Cassandra's defaults
 	// ClusterName is what DESCRIBE CLUSTER shows.
 	ClusterName string
-	Limits     Limits
+	Limits      Limits
 }

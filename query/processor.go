@@ -2,48 +2,201 @@ package query
 
 import (
 	"context"
+	"sync"
 
 	"cqld/cql"
+	"cqld/query/function"
+	"cqld/schema"
 )
 
 // Processor executes statements. Its methods are safe for concurrent use, and block until the
 // statement is done.
 type Processor struct {
-	o Options
+	o          Options
+	functions  *function.Library
+	ids        *identifiers
+	timestamps Timestamps
+	prepared   *planCache // by id
+	texts      *planCache // by text
+
+	calls      calls
+	writes     sync.Pool
+	selects    sync.Pool
+	rowBuffers sync.Pool
 }
 
 // New makes a Processor.
 func New(o Options) *Processor {
-	return &Processor{o: o}
+	o.Timeouts = defaultTimeouts(o.Timeouts)
+	o.Limits = defaultLimits(o.Limits)
+	if o.NewWaiter == nil {
+		o.NewWaiter = NewChannelWaiter
+	}
+	if o.Timestamps == nil {
+		o.Timestamps = &hybridClock{clock: o.Clock}
+	}
+	p := &Processor{
+		o:          o,
+		functions:  function.New(),
+		ids:        newIdentifiers(o.Rand),
+		timestamps: o.Timestamps,
+		prepared:   newPlanCache(o.Limits.PreparedBytesMax),
+		texts:      newPlanCache(textsMax * planBytes * 2),
+		calls:      calls{newWaiter: o.NewWaiter},
+	}
+	p.writes.New = func() any { return new(write) }
+	p.selects.New = func() any { return new(selectRun) }
+	p.rowBuffers.New = func() any { return &rowBuffer{pool: &p.rowBuffers} }
+	return p
 }
 
 // Query parses and executes text.
 func (p *Processor) Query(ctx context.Context, s *Session, text string, params *Params) (*Result, error) {
-	stmt, err := parse(text)
+	return p.traced(s, params, "Execute CQL3 query", text, func(t *trace) (*Result, error) {
+		pl, err := p.textPlan(keyspaceOf(s, params.Keyspace), text)
+		if err != nil {
+			return nil, err
+		}
+		values := pl.values(params)
+		if len(values) != len(pl.markers) {
+			return nil, invalidf("Invalid amount of bind variables")
+		}
+		params := *params
+		params.Values, params.Names = values, nil
+		return p.run(ctx, s, pl, &params, t)
+	})
+}
+
+// keyspaceOf is the keyspace of unqualified names: the request's, or the session's.
+func keyspaceOf(s *Session, keyspace string) string {
+	if keyspace != "" {
+		return keyspace
+	}
+	return s.Keyspace
+}
+
+// textPlan is the plan of a text, from the cache if it came before.
+func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
+	now := p.o.View.Schema()
+	k := cacheKey{keyspace: keyspace, text: text}
+	if len(text) <= textKeepMax {
+		if e := p.texts.get(k); e != nil {
+			if pl := e.plan.Load(); pl.valid(now) {
+				return pl, nil
+			}
+		}
+	}
+	stmt, err := cql.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	return p.execute(ctx, s, stmt, params)
+	pl, err := p.compile(now, keyspace, text, stmt)
+	if err == nil && pl.isData() && len(text) <= textKeepMax {
+		p.texts.put(k, pl)
+	}
+	return pl, err
 }
 
 // Prepare makes a plan for text and remembers it; the result is of KindPrepared. keyspace overrides
 // the session's unless it is empty (v5).
-func (p *Processor) Prepare(ctx context.Context, s *Session, text, keyspace string) (*Result, error) {
-	return nil, NotSupported("PREPARE")
+func (p *Processor) Prepare(_ context.Context, s *Session, text, keyspace string) (*Result, error) {
+	ks := keyspaceOf(s, keyspace)
+	stmt, err := cql.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	pl, err := p.compile(p.o.View.Schema(), ks, text, stmt)
+	if err != nil {
+		return nil, err
+	}
+	id := preparedID("", text)
+	if ks != "" && !fullyQualified(stmt) {
+		id = preparedID(ks, text)
+	}
+	if planBytes+4*len(text) > p.o.Limits.PreparedBytesMax {
+		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
+			planBytes+4*len(text), p.o.Limits.PreparedBytesMax)
+	}
+	e := p.prepared.put(cacheKey{id: id}, pl)
+	info := &PreparedInfo{ID: e.key.id[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata()}
+	if info.Result == nil {
+		info.Result = newMetadata(nil)
+	}
+	return &Result{Kind: KindPrepared, Prepared: info}, nil
+}
+
+// preparedPlan finds a prepared statement's plan and makes it anew when the schema has changed.
+func (p *Processor) preparedPlan(id []byte) (*cached, *plan, error) {
+	if len(id) != 16 {
+		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
+	}
+	e := p.prepared.get(cacheKey{id: [16]byte(id)})
+	if e == nil {
+		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
+	}
+	pl := e.plan.Load()
+	now := p.o.View.Schema()
+	if pl.valid(now) {
+		return e, pl, nil
+	}
+	pl, err := p.recompile(now, pl)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.plan.Store(pl)
+	return e, pl, nil
+}
+
+func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
+	return p.compile(now, pl.keyspace, pl.text, pl.stmt)
 }
 
 // Execute executes a prepared statement.
 func (p *Processor) Execute(ctx context.Context, s *Session, id []byte, params *Params) (*Result, error) {
-	return nil, &Unprepared{ID: id}
+	e, pl, err := p.preparedPlan(id)
+	if err != nil {
+		return nil, err
+	}
+	if params.Tracing {
+		return p.traced(s, params, "Execute CQL3 prepared query", pl.text, func(t *trace) (*Result, error) {
+			return p.executePlan(ctx, s, e, pl, params, t)
+		})
+	}
+	return p.executePlan(ctx, s, e, pl, params, nil)
 }
 
-// Batch executes a BATCH message.
-func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) (*Result, error) {
-	return nil, NotSupported("BATCH")
+func (p *Processor) executePlan(ctx context.Context, s *Session, e *cached, pl *plan, params *Params, t *trace) (*Result, error) {
+	if params.Names != nil {
+		named := *params
+		named.Values, named.Names = pl.values(params), nil
+		params = &named
+	}
+	if len(params.Values) != len(pl.markers) {
+		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(params.Values))
+	}
+	r, err := p.run(ctx, s, pl, params, t)
+	if err == nil && r.NoMetadata && s.Version < 5 && string(e.preparedID) != string(r.Metadata.ID) {
+		r.NoMetadata = false // the client knows columns of before an ALTER
+	}
+	return r, err
 }
 
-func (p *Processor) execute(ctx context.Context, s *Session, stmt cql.Statement, params *Params) (*Result, error) {
-	switch stmt := stmt.(type) {
+// run executes a plan with its values in place.
+func (p *Processor) run(ctx context.Context, s *Session, pl *plan, params *Params, t *trace) (*Result, error) {
+	switch {
+	case pl.modification != nil:
+		return p.executeModification(pl.modification, params, params.Values, t)
+	case pl.selectPlan != nil:
+		return p.executeSelect(pl.selectPlan, s, params, params.Values, t)
+	case pl.batch != nil:
+		return p.executeBatchPlan(pl.batch, params, t)
+	}
+	if pl.keyspace != s.Keyspace {
+		in := *s
+		in.Keyspace = pl.keyspace
+		s = &in
+	}
+	switch stmt := pl.stmt.(type) {
 	case *cql.Use:
 		if p.o.View.Schema().Keyspace(stmt.Keyspace) == nil {
 			return nil, invalidf("Keyspace '%s' does not exist", stmt.Keyspace)
@@ -52,5 +205,5 @@ func (p *Processor) execute(ctx context.Context, s *Session, stmt cql.Statement,
 	case *cql.Describe:
 		return p.describe(ctx, s, stmt, params)
 	}
-	return p.executeDefinition(ctx, s, stmt)
+	return p.executeDefinition(ctx, s, pl.stmt)
 }

@@ -1,0 +1,172 @@
+package query
+
+import (
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/schema"
+)
+
+// assignment compiles one element of SET.
+func (c *compiler) assignment(a cql.Assignment) (operation, error) {
+	col, err := c.column(assignedColumn(a))
+	if err != nil {
+		return nil, err
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalidf("PRIMARY KEY part %s found in SET part", col.Name)
+	}
+	switch a := a.(type) {
+	case *cql.SetColumn:
+		t, err := c.columnTerm(a.Value, col)
+		if err != nil {
+			return nil, err
+		}
+		return assign(col, t), nil
+	case *cql.AddToColumn:
+		return c.addition(a, col)
+	case *cql.PrependToColumn:
+		return c.prepending(a, col)
+	case *cql.SubtractFromColumn:
+		return c.subtraction(a, col)
+	case *cql.SetElement:
+		return c.elementAssignment(a, col)
+	case *cql.SetField:
+		return c.fieldAssignment(a, col)
+	}
+	return nil, NotSupported("This assignment")
+}
+
+func assignedColumn(a cql.Assignment) string {
+	switch a := a.(type) {
+	case *cql.SetColumn:
+		return a.Column
+	case *cql.AddToColumn:
+		return a.Column
+	case *cql.SubtractFromColumn:
+		return a.Column
+	case *cql.PrependToColumn:
+		return a.Column
+	case *cql.SetElement:
+		return a.Column
+	case *cql.SetField:
+		return a.Column
+	}
+	return ""
+}
+
+// checkMutable refuses + and - on what is not a collection of many cells.
+func checkMutable(a cql.Assignment, col *schema.Column) error {
+	if !col.Type.IsCollection() {
+		return invalidf("Invalid operation (%s) for non counter column %s", assignmentText(a), col.Name)
+	}
+	if !col.Type.MultiCell() {
+		return invalidf("Invalid operation (%s) for frozen collection column %s", assignmentText(a), col.Name)
+	}
+	return nil
+}
+
+func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
+	if err := checkMutable(a, col); err != nil {
+		return nil, err
+	}
+	t, err := c.columnTerm(a.Value, col)
+	if err != nil {
+		if col.Type.Kind() == types.Map {
+			err = invalidf("Value for a map addition has to be a map, but was: '%s'", termText(a.Value))
+		}
+		return nil, err
+	}
+	return &addElements{target{col}, t}, nil
+}
+
+func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (operation, error) {
+	if col.Type.Kind() != types.List {
+		return nil, invalidf("Invalid operation (%s) for non list column %s", assignmentText(a), col.Name)
+	}
+	if !col.Type.MultiCell() {
+		return nil, invalidf("Invalid operation (%s) for frozen list column %s", assignmentText(a), col.Name)
+	}
+	t, err := c.columnTerm(a.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	return &prependElements{target{col}, t}, nil
+}
+
+func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
+	if err := checkMutable(a, col); err != nil {
+		return nil, err
+	}
+	switch col.Type.Kind() {
+	case types.Map:
+		keys := types.NewSet(col.Type.Elems()[0], false)
+		t, err := c.term(a.Value, c.receiver(col.Name, keys))
+		if err != nil {
+			return nil, invalidf("Value for a map substraction has to be a set, but was: '%s'", termText(a.Value))
+		}
+		return &removeKeys{target{col}, t}, nil
+	case types.Set:
+		t, err := c.columnTerm(a.Value, col)
+		if err != nil {
+			return nil, err
+		}
+		return &removeKeys{target{col}, t}, nil
+	}
+	t, err := c.columnTerm(a.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	return &removeElements{readingTarget{target{col}}, t}, nil
+}
+
+func (c *compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
+	typ := col.Type
+	if !typ.IsCollection() {
+		return nil, invalidf("Invalid operation (%s) for non collection column %s", assignmentText(a), col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalidf("Invalid operation (%s) for frozen collection column %s", assignmentText(a), col.Name)
+	}
+	switch typ.Kind() {
+	case types.List:
+		i, err := c.term(a.Key, c.receiver("idx("+col.Name+")", types.Native(types.Int)))
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.term(a.Value, c.receiver("value("+col.Name+")", typ.Elems()[0]))
+		if err != nil {
+			return nil, err
+		}
+		return &setIndex{readingTarget{target{col}}, i, v}, nil
+	case types.Map:
+		k, err := c.term(a.Key, c.receiver("key("+col.Name+")", typ.Elems()[0]))
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.term(a.Value, c.receiver("value("+col.Name+")", typ.Elems()[1]))
+		if err != nil {
+			return nil, err
+		}
+		return &setKey{target{col}, k, v}, nil
+	}
+	return nil, invalidf("Invalid operation (%s) for set column %s", assignmentText(a), col.Name)
+}
+
+func (c *compiler) fieldAssignment(a *cql.SetField, col *schema.Column) (operation, error) {
+	typ := col.Type
+	if typ.Kind() != types.UDT {
+		return nil, invalidf("Invalid operation (%s) for non-UDT column %s", assignmentText(a), col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalidf("Invalid operation (%s) for frozen UDT column %s", assignmentText(a), col.Name)
+	}
+	i := typ.FieldIndex(a.Field)
+	if i < 0 {
+		return nil, invalidf("UDT column %s does not have a field named %s", col.Name, a.Field)
+	}
+	v, err := c.term(a.Value, c.receiver(col.Name+"."+a.Field, typ.Elems()[i]))
+	if err != nil {
+		return nil, err
+	}
+	return &setField{target{col}, i, v}, nil
+}

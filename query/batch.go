@@ -1,0 +1,211 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/coordinator"
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// batchPlan is the plan of BEGIN BATCH … APPLY BATCH.
+type batchPlan struct {
+	kind       cql.BatchKind
+	timestamp  term
+	statements []*modification
+}
+
+// batchStatement is one statement of a batch with its values.
+type batchStatement struct {
+	m      *modification
+	values []wire.Value
+}
+
+func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
+	b := &batchPlan{kind: stmt.Kind}
+	if stmt.Using.TTL != nil {
+		return nil, invalidf("Global TTL on the BATCH statement is not supported.")
+	}
+	if stmt.Using.Timestamp != nil {
+		var err error
+		r := Column{Name: "[timestamp]", Type: types.Native(types.Bigint)}
+		if b.timestamp, err = c.term(stmt.Using.Timestamp, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range stmt.Statements {
+		m, err := c.modification(pl, s)
+		if err != nil {
+			return nil, err
+		}
+		if b.timestamp != nil && m.timestamp != nil {
+			return nil, invalidf("Timestamp must be set either on BATCH or individual statements")
+		}
+		b.statements = append(b.statements, m)
+	}
+	return b, nil
+}
+
+func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*Result, error) {
+	statements := make([]batchStatement, len(b.statements))
+	for i, m := range b.statements {
+		statements[i] = batchStatement{m, params.Values}
+	}
+	if b.timestamp != nil {
+		v, err := b.timestamp.eval(&scope{values: params.Values})
+		if err != nil {
+			return nil, err
+		}
+		with := *params
+		with.HasTimestamp, with.Timestamp = true, p.timestamps.Next()
+		if err := setTimestamp(v, &with.Timestamp); err != nil {
+			return nil, err
+		}
+		params = &with
+	}
+	return p.executeBatch(b.kind, statements, params, t)
+}
+
+// Batch executes a BATCH message.
+func (p *Processor) Batch(_ context.Context, s *Session, params *BatchParams) (*Result, error) {
+	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", func(t *trace) (*Result, error) {
+		statements := make([]batchStatement, 0, len(params.Entries))
+		for i := range params.Entries {
+			e := &params.Entries[i]
+			pl, err := p.batchEntry(keyspaceOf(s, params.Keyspace), e)
+			if err != nil {
+				return nil, err
+			}
+			if pl.modification == nil {
+				return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+			}
+			if len(e.Values) != len(pl.markers) {
+				return nil, invalidf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(e.Values))
+			}
+			statements = append(statements, batchStatement{pl.modification, e.Values})
+		}
+		return p.executeBatch(params.Kind, statements, &params.Params, t)
+	})
+}
+
+func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
+	if e.ID != nil {
+		_, pl, err := p.preparedPlan(e.ID)
+		return pl, err
+	}
+	return p.textPlan(keyspace, e.Text)
+}
+
+// executeBatch makes one mutation for each partition of each table and writes them.
+func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement, params *Params, t *trace) (*Result, error) {
+	if err := checkWriteConsistency(params.Consistency); err != nil {
+		return nil, err
+	}
+	if kind == cql.BatchCounter {
+		if len(statements) > 0 {
+			return nil, invalidf("Cannot include non-counter statement in a counter batch")
+		}
+		return voidResult(), nil
+	}
+	w := p.writes.Get().(*write)
+	defer p.writes.Put(w)
+	timestamp := params.Timestamp
+	if !params.HasTimestamp {
+		timestamp = p.timestamps.Next()
+	}
+	var c mutationCollector
+	for _, s := range statements {
+		w.begin(p, params, s.values, p.nowSeconds(params))
+		if err := w.attributes(s.m, timestamp); err != nil {
+			return nil, err
+		}
+		if err := w.build(s.m, func(m *row.Mutation) { c.add(s.m.table, m) }); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.mutations) == 0 {
+		return voidResult(), nil
+	}
+	r := voidResult()
+	if len(c.mutations) > 1 {
+		if err := p.checkBatch(kind, &c, r); err != nil {
+			return nil, err
+		}
+	}
+	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: params.Consistency,
+		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Trace: t.sink()}
+	if len(c.mutations) == 1 && kind == cql.BatchLogged {
+		req.Type = coordinator.WriteSimple
+	}
+	if err := p.write(req); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// mutationCollector puts the changes of one partition together.
+type mutationCollector struct {
+	mutations []*row.Mutation
+	tables    []*schema.Table // of the mutations
+}
+
+func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) {
+	for _, x := range c.mutations {
+		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
+			x.Append(m)
+			return
+		}
+	}
+	x := new(row.Mutation)
+	copyMutation(x, m)
+	c.mutations = append(c.mutations, x)
+	c.tables = append(c.tables, t)
+}
+
+// tableNames are the tables written to, as warnings list them.
+func (c *mutationCollector) tableNames() string {
+	var names []string
+	for _, t := range c.tables {
+		if n := t.Keyspace + "." + t.Name; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// checkBatch warns of batches over several partitions that are large, and refuses larger ones.
+func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Result) error {
+	size := 0
+	for _, m := range c.mutations {
+		size += m.Size()
+	}
+	switch l := p.o.Limits; {
+	case size > l.BatchFailBytes:
+		return invalidf("Batch too large")
+	case size > l.BatchWarnBytes:
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Batch for %s is of size %s, exceeding specified threshold of %s by %s.",
+			c.tableNames(), memory(size), memory(l.BatchWarnBytes), memory(size-l.BatchWarnBytes)))
+	}
+	if kind == cql.BatchLogged {
+		return NotSupported("A logged batch over several partitions")
+	}
+	if n := len(c.mutations); n > p.o.Limits.BatchPartitions {
+		plural := ""
+		if strings.Contains(c.tableNames(), ",") {
+			plural = "s"
+		}
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
+			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.tableNames()))
+	}
+	return nil
+}
+
+// memory is a number of bytes for people.
+func memory(n int) string { return fmt.Sprintf("%.3fKiB", float64(n)/1024) }

@@ -1,0 +1,185 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// rowFilter is a restriction with its values, to be checked on rows.
+type rowFilter struct {
+	r        *restriction
+	equal    [][]byte
+	in       [][][]byte
+	lower    [][]byte
+	upper    [][]byte
+	elements []elementFilter
+}
+
+type elementFilter struct {
+	operator   cql.Operator
+	key, value []byte
+}
+
+// rowFilters evaluates what WHERE leaves to be checked on rows.
+func (rs *restrictions) rowFilters(s *scope, dst []rowFilter) ([]rowFilter, error) {
+	for _, r := range rs.filters {
+		f := rowFilter{r: r}
+		var err error
+		switch r.kind {
+		case restrictEqual:
+			f.equal, err = filterValues(s, r.equal, r.columns)
+		case restrictIn:
+			f.in, err = r.evalIn(s)
+		case restrictSlice:
+			if r.lower != nil {
+				f.lower, err = filterValues(s, r.lower.value, r.columns)
+			}
+			if r.upper != nil && err == nil {
+				f.upper, err = filterValues(s, r.upper.value, r.columns)
+			}
+		case restrictContains:
+			for _, e := range r.elements {
+				var x elementFilter
+				if x, err = e.eval(s, r.first()); err != nil {
+					break
+				}
+				f.elements = append(f.elements, x)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, f)
+	}
+	return dst, nil
+}
+
+// filterValues evaluates a value that rows are compared with: it must be there.
+func filterValues(s *scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
+	if v.marker == nil {
+		for i, t := range v.terms {
+			x, err := t.eval(s)
+			if err != nil {
+				return nil, err
+			}
+			if err := supported(x, "value", columns[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v.eval(s, columns, nil)
+}
+
+func supported(v wire.Value, what string, col *schema.Column) error {
+	switch v.Kind {
+	case wire.ValueNull:
+		return invalidf("Unsupported null %s for column %s", what, col.Name)
+	case wire.ValueUnset:
+		return invalidf("Unsupported unset %s for column %s", what, col.Name)
+	}
+	return nil
+}
+
+func (e *element) eval(s *scope, col *schema.Column) (x elementFilter, err error) {
+	x.operator = e.operator
+	what := "value"
+	if e.key != nil {
+		what = "map value"
+		k, err := e.key.eval(s)
+		if err != nil {
+			return x, err
+		}
+		if err := supported(k, "map key", col); err != nil {
+			return x, err
+		}
+		x.key = notNil(k.Bytes)
+	}
+	v, err := e.value.eval(s)
+	if err != nil {
+		return x, err
+	}
+	x.value = notNil(v.Bytes)
+	return x, supported(v, what, col)
+}
+
+// matches says whether a row passes all filters.
+func matches(filters []rowFilter, v *rowView) bool {
+	for i := range filters {
+		if !filters[i].matches(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *rowFilter) matches(v *rowView) bool {
+	columns := f.r.columns
+	if f.r.kind == restrictContains {
+		return f.contains(v.value(columns[0]))
+	}
+	var array [4][]byte
+	values := array[:0]
+	for _, c := range columns {
+		x := v.value(c)
+		if x == nil {
+			return false
+		}
+		values = append(values, x)
+	}
+	switch f.r.kind {
+	case restrictEqual:
+		return compareTuples(columns, values, f.equal) == 0
+	case restrictIn:
+		return slices.ContainsFunc(f.in, func(in [][]byte) bool {
+			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) && compareTuples(columns, values, in) == 0
+		})
+	}
+	if f.lower != nil {
+		if n := compareTuples(columns, values, f.lower); n < 0 || n == 0 && !f.r.lower.inclusive {
+			return false
+		}
+	}
+	if f.upper != nil {
+		if n := compareTuples(columns, values, f.upper); n > 0 || n == 0 && !f.r.upper.inclusive {
+			return false
+		}
+	}
+	return true
+}
+
+// compareTuples compares as far as both go: (c, d) with a bound on c alone by c alone.
+func compareTuples(columns []*schema.Column, a, b [][]byte) int {
+	for i := range min(len(a), len(b)) {
+		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func (f *rowFilter) contains(collection []byte) bool {
+	if collection == nil {
+		return false
+	}
+	t := f.r.first().Type
+	for _, e := range f.elements {
+		var ok bool
+		switch e.operator {
+		case cql.ContainsKey:
+			_, ok = t.Lookup(collection, e.value)
+		case cql.Contains:
+			ok = t.Contains(collection, e.value)
+		case cql.Equal:
+			var found []byte
+			found, ok = t.Lookup(collection, e.key)
+			ok = ok && t.Elems()[1].Compare(found, e.value) == 0
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}

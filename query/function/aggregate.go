@@ -1,0 +1,195 @@
+package function
+
+import (
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/cql/types"
+)
+
+func (l *Library) addAggregates() {
+	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }}, "countrows")
+	l.make("count", func(name string, c Call) (*Function, error) {
+		arg, err := onlyArg(name, c)
+		if err != nil {
+			return nil, err
+		}
+		return &Function{Name: name, Args: []*types.Type{arg}, Returns: native(types.Bigint),
+			New: func() Accumulator { return new(counter) }}, nil
+	})
+	for name, sign := range map[string]int{"min": -1, "max": 1} {
+		l.make(name, func(name string, c Call) (*Function, error) {
+			arg, err := onlyArg(name, c)
+			if err != nil {
+				return nil, err
+			}
+			t := arg.Freeze()
+			return &Function{Name: name, Args: []*types.Type{t}, Returns: t,
+				New: func() Accumulator { return &extreme{t: t, sign: sign} }}, nil
+		})
+	}
+	for _, k := range numericKinds() {
+		t := native(k)
+		returns := t
+		if k == types.Counter {
+			returns = native(types.Bigint)
+		}
+		l.add(&Function{Name: "sum", Args: args(k), Returns: returns,
+			New: func() Accumulator { return newSum(t, returns, false) }})
+		l.add(&Function{Name: "avg", Args: args(k), Returns: returns,
+			New: func() Accumulator { return newSum(t, returns, true) }})
+	}
+}
+
+func onlyArg(name string, c Call) (*types.Type, error) {
+	if len(c.Args) != 1 {
+		return nil, invalidf("Invalid number of arguments for function system.%s(any)", name)
+	}
+	if t := c.Args[0].Type(); t != nil {
+		return t, nil
+	}
+	return nil, invalidf("Cannot infer type of argument %s in call to function system.%s(any): "+
+		"use type casts to disambiguate", c.Args[0], name)
+}
+
+// counter counts rows, or values that are not null.
+type counter struct{ n int64 }
+
+func (c *counter) Add(args [][]byte) error {
+	if !anyNull(args) {
+		c.n++
+	}
+	return nil
+}
+
+func (c *counter) Result() ([]byte, error) { return native(types.Bigint).AppendInt64(nil, c.n), nil }
+func (c *counter) Reset()                  { c.n = 0 }
+
+// extreme keeps the least or the greatest value.
+type extreme struct {
+	t     *types.Type
+	sign  int
+	value []byte
+}
+
+func (e *extreme) Add(args [][]byte) error {
+	v := args[0]
+	if v == nil || e.value != nil && e.t.Compare(v, e.value)*e.sign <= 0 {
+		return nil
+	}
+	e.value = append(make([]byte, 0, len(v)), v...)
+	return nil
+}
+
+func (e *extreme) Result() ([]byte, error) { return e.value, nil }
+func (e *extreme) Reset()                  { e.value = nil }
+
+// sum adds numbers up; integers wrap as Java's do, and an average of them is cut.
+type sum struct {
+	of, returns *types.Type
+	average     bool
+	n           int64
+	whole       []byte // of integers and decimals
+	float       float64
+	lost        float64 // what rounding took from float (Kahan)
+	plain       float64 // the simple sum, for infinities
+}
+
+func newSum(of, returns *types.Type, average bool) *sum {
+	s := &sum{of: of, returns: returns, average: average}
+	s.Reset()
+	return s
+}
+
+// wide is the type that is added in: an average must not wrap on the way.
+func (s *sum) wide() *types.Type {
+	switch {
+	case s.of.Kind() == types.Decimal:
+		return s.of
+	case s.average:
+		return native(types.Varint)
+	}
+	return s.returns
+}
+
+func (s *sum) isFloat() bool { return s.of.Kind() == types.Float || s.of.Kind() == types.Double }
+
+func (s *sum) Reset() {
+	s.n, s.float, s.lost, s.plain = 0, 0, 0, 0
+	switch s.wide().Kind() {
+	case types.Decimal:
+		s.whole = types.AppendDecimal(nil, apd.New(0, 0))
+	case types.Float, types.Double:
+	default:
+		s.whole = s.wide().AppendInt64(nil, 0)
+	}
+}
+
+func (s *sum) Add(args [][]byte) error {
+	if len(args[0]) == 0 {
+		return nil
+	}
+	s.n++
+	if s.isFloat() {
+		x, _ := s.of.Float64(args[0])
+		s.plain += x
+		y := x - s.lost
+		t := s.float + y
+		s.lost = (t - s.float) - y
+		s.float = t
+		return nil
+	}
+	v, err := compute(opAdd, s.wide(), s.wide(), s.whole, args[0], s.of)
+	s.whole = v
+	return err
+}
+
+func (s *sum) Result() ([]byte, error) {
+	if s.isFloat() {
+		x := s.float
+		if x != x {
+			x = s.plain
+		}
+		if s.average && s.n > 0 {
+			x /= float64(s.n)
+		}
+		return s.returns.AppendFloat64(nil, x), nil
+	}
+	if !s.average {
+		return s.whole, nil
+	}
+	if s.n == 0 {
+		return castZero(s.returns), nil
+	}
+	if s.of.Kind() == types.Decimal {
+		return averageDecimal(s.whole, s.n)
+	}
+	v, err := compute(opDivide, s.wide(), s.wide(), s.whole, native(types.Bigint).AppendInt64(nil, s.n), native(types.Bigint))
+	if err != nil || s.returns.Kind() == types.Varint {
+		return v, err
+	}
+	return s.returns.AppendInt64(nil, lowBits(v)), nil
+}
+
+func castZero(t *types.Type) []byte {
+	if t.Kind() == types.Decimal {
+		return types.AppendDecimal(nil, apd.New(0, 0))
+	}
+	return t.AppendInt64(nil, 0)
+}
+
+// averageDecimal divides with the scale of the sum, half to even.
+func averageDecimal(total []byte, n int64) ([]byte, error) {
+	d, ok := native(types.Decimal).Decimal(total)
+	if !ok {
+		return nil, invalidf("the sum is out of range")
+	}
+	c, q := decimalContext(), new(apd.Decimal)
+	if _, err := c.Quo(q, d, apd.New(n, 0)); err != nil {
+		return nil, invalidf("%v", err)
+	}
+	c.Rounding = apd.RoundHalfEven
+	if _, err := c.Quantize(q, q, d.Exponent); err != nil {
+		return nil, invalidf("%v", err)
+	}
+	return types.AppendDecimal(nil, q), nil
+}

@@ -1,0 +1,152 @@
+package function
+
+import (
+	"math"
+
+	"cqld/cql/types"
+)
+
+func (l *Library) addCollections() {
+	l.makeOf("map_keys", isMap, "a map", func(name string, t *types.Type) *Function {
+		returns := types.NewSet(t.Elems()[0], false)
+		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 0) })
+	})
+	l.makeOf("map_values", isMap, "a map", func(name string, t *types.Type) *Function {
+		returns := types.NewList(t.Elems()[1], false)
+		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 1) })
+	})
+	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", func(name string, t *types.Type) *Function {
+		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int), Eval: strict(func(a [][]byte) ([]byte, error) {
+			return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
+		})}
+	})
+	for name, sign := range map[string]int{"collection_min": -1, "collection_max": 1} {
+		l.makeOf(name, isSetOrList, "a set or list", func(name string, t *types.Type) *Function {
+			return accumulate(name, t, t.Elems()[0], &extreme{t: t.Elems()[0], sign: sign})
+		})
+	}
+	for name, average := range map[string]bool{"collection_sum": false, "collection_avg": true} {
+		l.makeOf(name, isNumericSetOrList, "a numeric set or list", func(name string, t *types.Type) *Function {
+			e := t.Elems()[0]
+			return accumulate(name, t, e, newSum(e, e, average))
+		})
+	}
+}
+
+func isMap(t *types.Type) bool       { return t.Kind() == types.Map }
+func isSetOrList(t *types.Type) bool { return t.Kind() == types.Set || t.Kind() == types.List }
+func isNumericSetOrList(t *types.Type) bool {
+	return isSetOrList(t) && t.Elems()[0].IsNumber()
+}
+
+// makeOf adds a function of one collection.
+func (l *Library) makeOf(name string, fits func(*types.Type) bool, what string, f func(string, *types.Type) *Function) {
+	l.make(name, func(name string, c Call) (*Function, error) {
+		if len(c.Args) != 1 {
+			return nil, invalidf("Invalid number of arguments for function system.%s(%s)", name, what[2:])
+		}
+		t := c.Args[0].Type()
+		if t == nil {
+			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: "+
+				"use type casts to disambiguate", c.Args[0], name)
+		}
+		if !fits(t) {
+			return nil, invalidf("Function system.%s requires %s argument, but found argument %s of type %s",
+				name, what, c.Args[0], t)
+		}
+		return f(name, t), nil
+	})
+}
+
+func partsFunction(name string, t, returns *types.Type, f func([][]byte) [][]byte) *Function {
+	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns, Eval: strict(func(a [][]byte) ([]byte, error) {
+		return returns.AppendParts(nil, f(parts(t, a[0])))
+	})}
+}
+
+func parts(t *types.Type, v []byte) (out [][]byte) {
+	for p := t.Parts(v); p.Next(); {
+		out = append(out, p.Bytes())
+	}
+	return out
+}
+
+func everySecond(parts [][]byte, from int) [][]byte {
+	var out [][]byte
+	for i := from; i < len(parts); i += 2 {
+		out = append(out, parts[i])
+	}
+	return out
+}
+
+// accumulate runs an aggregation over the elements of a collection.
+func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
+	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns, Eval: strict(func(args [][]byte) ([]byte, error) {
+		var x Accumulator
+		switch a := a.(type) {
+		case *extreme:
+			x = &extreme{t: a.t, sign: a.sign}
+		case *sum:
+			x = newSum(a.of, a.returns, a.average)
+		}
+		for p := t.Parts(args[0]); p.Next(); {
+			if err := x.Add([][]byte{p.Bytes()}); err != nil {
+				return nil, err
+			}
+		}
+		return x.Result()
+	})}
+}
+
+func (l *Library) addVector() {
+	for _, name := range []string{"similarity_cosine", "similarity_euclidean", "similarity_dot_product"} {
+		l.make(name, func(name string, c Call) (*Function, error) {
+			if len(c.Args) != 2 {
+				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, vector<float, n>)", name)
+			}
+			t := c.Args[0].Type()
+			if t == nil {
+				t = c.Args[1].Type()
+			}
+			if t == nil || t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float {
+				return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s", name, c.Args[0])
+			}
+			return &Function{Name: name, Args: []*types.Type{t, t}, Returns: native(types.Float),
+				Eval: strict(func(a [][]byte) ([]byte, error) {
+					s, err := similarity(name, floats(t, a[0]), floats(t, a[1]))
+					return native(types.Float).AppendFloat64(nil, s), err
+				})}, nil
+		})
+	}
+}
+
+func floats(t *types.Type, v []byte) (out []float64) {
+	for p := t.Parts(v); p.Next(); {
+		x, _ := p.Type().Float64(p.Bytes())
+		out = append(out, x)
+	}
+	return out
+}
+
+func similarity(name string, a, b []float64) (float64, error) {
+	if len(a) != len(b) {
+		return 0, invalidf("All arguments must have the same vector dimensions")
+	}
+	var dot, squareA, squareB, distance float64
+	for i := range a {
+		dot += a[i] * b[i]
+		squareA += a[i] * a[i]
+		squareB += b[i] * b[i]
+		distance += (a[i] - b[i]) * (a[i] - b[i])
+	}
+	switch name {
+	case "similarity_euclidean":
+		return 1 / (1 + distance), nil
+	case "similarity_dot_product":
+		return (1 + dot) / 2, nil
+	}
+	if squareA == 0 || squareB == 0 {
+		return 0, invalidf("Function system.similarity_cosine doesn't support all-zero vectors.")
+	}
+	return (1 + dot/math.Sqrt(squareA*squareB)) / 2, nil
+}

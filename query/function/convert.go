@@ -1,0 +1,213 @@
+package function
+
+import (
+	"encoding/hex"
+	"math"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/cql/types"
+	"cqld/ring"
+)
+
+// addBlob adds <type>_as_blob and blob_as_<type>.
+func (l *Library) addBlob() {
+	for k := types.Ascii; k <= types.Varint; k++ {
+		if k == types.Blob {
+			continue
+		}
+		t := native(k)
+		l.addBlobOf(t.String(), t)
+	}
+	l.addBlobOf("varchar", native(types.Text))
+}
+
+func (l *Library) addBlobOf(word string, t *types.Type) {
+	identity := strict(func(a [][]byte) ([]byte, error) { return a[0], nil })
+	l.add(&Function{Name: word + "_as_blob", Args: []*types.Type{t}, Returns: native(types.Blob), Eval: identity},
+		word+"asblob")
+	for _, name := range []string{"blob_as_" + word, "blobas" + word} {
+		l.add(&Function{Name: name, Args: args(types.Blob), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
+			if err := t.Validate(a[0]); err != nil {
+				return nil, invalidf("In call to function system.%s, value 0x%s is not a valid binary representation for type %s",
+					name, hex.EncodeToString(a[0]), t)
+			}
+			return a[0], nil
+		})})
+	}
+}
+
+// addCast adds the functions behind CAST(x AS type).
+func (l *Library) addCast() {
+	numbers := numericKinds()
+	for _, to := range numbers {
+		if to == types.Counter {
+			continue
+		}
+		for _, from := range numbers {
+			if from != to {
+				l.addCastOf(from, to, castNumber)
+			}
+		}
+	}
+	for _, to := range []types.Kind{types.Ascii, types.Text} {
+		for _, from := range append(numericKinds(), types.Boolean, types.Inet, types.UUID, types.Timeuuid,
+			types.Timestamp, types.Date, types.Time) {
+			l.addCastOf(from, to, castText)
+		}
+	}
+	l.addCastOf(types.Ascii, types.Text, castSame)
+	for _, pair := range [][2]types.Kind{{types.Timeuuid, types.Date}, {types.Timeuuid, types.Timestamp},
+		{types.Timestamp, types.Date}, {types.Date, types.Timestamp}} {
+		l.addCastOf(pair[0], pair[1], func(from, to *types.Type, v []byte) ([]byte, error) {
+			return fromMillis(to, millisOf(from, v)), nil
+		})
+	}
+}
+
+func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
+	a, b := native(from), native(to)
+	camel := "castas" + b.String()
+	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b, Eval: strict(func(x [][]byte) ([]byte, error) {
+		if len(x[0]) == 0 {
+			return nil, nil
+		}
+		return f(a, b, x[0])
+	})}, camel)
+}
+
+func castSame(_, _ *types.Type, v []byte) ([]byte, error) { return v, nil }
+
+func castText(from, _ *types.Type, v []byte) ([]byte, error) {
+	if from.Kind() == types.Timestamp {
+		return types.AppendTimestampText(nil, millisOf(from, v), 'T'), nil
+	}
+	return from.AppendText(nil, v), nil
+}
+
+// castNumber converts as Java does: integers are cut, floats lose their fraction.
+func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
+	switch to.Kind() {
+	case types.Float, types.Double:
+		x, _ := from.Float64(v)
+		return to.AppendFloat64(nil, x), nil
+	case types.Decimal:
+		d, ok := from.Decimal(v)
+		if !ok {
+			return nil, invalidf("Infinite or NaN")
+		}
+		return types.AppendDecimal(nil, d), nil
+	case types.Varint:
+		return castVarint(from, v)
+	}
+	switch from.Kind() {
+	case types.Float, types.Double:
+		x, _ := from.Float64(v)
+		return to.AppendInt64(nil, truncate(to, x)), nil
+	case types.Decimal, types.Varint:
+		whole, err := castVarint(from, v)
+		if err != nil {
+			return nil, err
+		}
+		return to.AppendInt64(nil, lowBits(whole)), nil
+	}
+	x, _ := from.Int64(v)
+	return to.AppendInt64(nil, x), nil
+}
+
+// lowBits are the lowest 64 bits of a varint.
+func lowBits(v []byte) int64 {
+	var x uint64
+	if len(v) > 0 && v[0] >= 0x80 {
+		x = math.MaxUint64
+	}
+	for _, b := range v {
+		x = x<<8 | uint64(b)
+	}
+	return int64(x)
+}
+
+func castVarint(from *types.Type, v []byte) ([]byte, error) {
+	if from.IsInteger() {
+		x, _ := from.Big(v)
+		return types.AppendVarint(nil, x), nil
+	}
+	if from.Kind() != types.Decimal {
+		x, _ := from.Float64(v)
+		return types.Native(types.Varint).AppendInt64(nil, truncate(native(types.Bigint), x)), nil
+	}
+	d, ok := from.Decimal(v)
+	if !ok || tooLarge(d) {
+		return nil, invalidf("the number is out of range")
+	}
+	whole, c := new(apd.Decimal), decimalContext()
+	c.Rounding = apd.RoundDown
+	if _, err := c.Quantize(whole, d, 0); err != nil {
+		return nil, invalidf("the number is out of range")
+	}
+	x := whole.Coeff.MathBigInt()
+	if whole.Negative {
+		x.Neg(x)
+	}
+	return types.AppendVarint(nil, x), nil
+}
+
+func (l *Library) addJSON() {
+	l.make("to_json", func(name string, c Call) (*Function, error) {
+		if len(c.Args) != 1 {
+			return nil, invalidf("Invalid number of arguments for %s() function", name)
+		}
+		t := c.Args[0].Type()
+		if t == nil {
+			return nil, invalidf("%s() requires its argument to have a known type", name)
+		}
+		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
+			Eval: func(_ Env, a [][]byte) ([]byte, error) {
+				if a[0] == nil {
+					return []byte("null"), nil
+				}
+				return t.AppendJSON(nil, a[0]), nil
+			}}, nil
+	}, "tojson")
+	l.make("from_json", func(name string, c Call) (*Function, error) {
+		if len(c.Args) != 1 {
+			return nil, invalidf("Unexpected number of arguments for %s(); expected 1 but got %d", name, len(c.Args))
+		}
+		if c.Receiver == nil {
+			return nil, invalidf("%s() cannot be used in the selection clause of a SELECT statement", name)
+		}
+		t := c.Receiver
+		return &Function{Name: name, Args: args(types.Text), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
+			v, err := t.FromJSON(a[0])
+			if err != nil {
+				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"}, Msg: err.Error()}
+			}
+			return v, nil
+		})}, nil
+	}, "fromjson")
+}
+
+func (l *Library) addToken() {
+	l.make("token", func(name string, c Call) (*Function, error) {
+		return &Function{Name: name, Args: c.PartitionKey, Returns: native(types.Bigint),
+			Eval: func(_ Env, a [][]byte) ([]byte, error) {
+				if anyNull(a) {
+					return nil, nil
+				}
+				return native(types.Bigint).AppendInt64(nil, int64(ring.Murmur3(partitionKey(a)))), nil
+			}}, nil
+	})
+}
+
+// partitionKey is the serialized form of a key.
+func partitionKey(values [][]byte) []byte {
+	if len(values) == 1 {
+		return values[0]
+	}
+	var key []byte
+	for _, v := range values {
+		key = append(key, byte(len(v)>>8), byte(len(v)))
+		key = append(append(key, v...), 0)
+	}
+	return key
+}

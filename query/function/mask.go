@@ -1,0 +1,171 @@
+package function
+
+import (
+	"crypto/md5" //nolint:gosec // an algorithm that mask_hash offers
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"strings"
+	"unicode/utf8"
+
+	"cqld/cql/types"
+	"cqld/internal/wire"
+)
+
+func (l *Library) addMask() {
+	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t }, func(*types.Type, [][]byte) ([]byte, error) {
+		return nil, nil
+	})
+	l.makeMask("mask_default", 1, func(t *types.Type) *types.Type { return t }, func(t *types.Type, _ [][]byte) ([]byte, error) {
+		return masked(t), nil
+	})
+	l.make("mask_replace", func(name string, c Call) (*Function, error) {
+		if len(c.Args) != 2 {
+			return nil, invalidf("Invalid number of arguments for function system.%s(any, any)", name)
+		}
+		t := c.Args[0].Type()
+		if t == nil {
+			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", c.Args[0], name)
+		}
+		return &Function{Name: name, Args: []*types.Type{t, t}, Returns: t,
+			Eval: func(_ Env, a [][]byte) ([]byte, error) { return a[1], nil }}, nil
+	})
+	for _, inner := range []bool{true, false} {
+		name := map[bool]string{true: "mask_inner", false: "mask_outer"}[inner]
+		for _, k := range []types.Kind{types.Text, types.Ascii} {
+			t := native(k)
+			for _, withPad := range []bool{false, true} {
+				f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int)}, Returns: t,
+					Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
+				if withPad {
+					f.Args = append(f.Args, t)
+				}
+				l.add(f)
+			}
+		}
+	}
+	l.make("mask_hash", func(name string, c Call) (*Function, error) {
+		if len(c.Args) == 0 || len(c.Args) > 2 || c.Args[0].Type() == nil {
+			return nil, invalidf("Invalid number of arguments for function system.%s(any, [text])", name)
+		}
+		f := &Function{Name: name, Args: []*types.Type{c.Args[0].Type()}, Returns: native(types.Blob), Eval: maskHash}
+		if len(c.Args) == 2 {
+			f.Args = append(f.Args, native(types.Text))
+		}
+		return f, nil
+	})
+}
+
+func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type, f func(*types.Type, [][]byte) ([]byte, error)) {
+	l.make(name, func(name string, c Call) (*Function, error) {
+		if len(c.Args) != n {
+			return nil, invalidf("Invalid number of arguments for function system.%s(any)", name)
+		}
+		t := c.Args[0].Type()
+		if t == nil {
+			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", c.Args[0], name)
+		}
+		return &Function{Name: name, Args: []*types.Type{t}, Returns: returns(t),
+			Eval: func(_ Env, a [][]byte) ([]byte, error) { return f(t, a) }}, nil
+	})
+}
+
+// masked is the value that stands for every value of a type.
+func masked(t *types.Type) []byte {
+	switch t.Kind() {
+	case types.Ascii, types.Text:
+		return []byte("****")
+	case types.Boolean:
+		return []byte{0}
+	case types.Blob, types.List, types.Set, types.Map:
+		if t.IsCollection() {
+			return wire.AppendInt32(nil, 0)
+		}
+		return []byte{}
+	case types.Decimal:
+		return []byte{0, 0, 0, 0, 0}
+	case types.Float, types.Double:
+		return t.AppendFloat64(nil, 0)
+	case types.Date:
+		return wire.AppendUint32(nil, 1<<31)
+	case types.Duration:
+		return types.DurationValue{}.Append(nil)
+	case types.Inet:
+		return []byte{0, 0, 0, 0}
+	case types.Timestamp, types.Time:
+		return wire.AppendInt64(nil, 0)
+	case types.UUID:
+		return make([]byte, 16)
+	case types.Timeuuid:
+		return types.AppendMinTimeuuid(nil, 0)
+	case types.Tuple, types.UDT, types.Vector:
+		var parts [][]byte
+		n := len(t.Elems())
+		if t.Kind() == types.Vector {
+			n = t.Dimensions()
+		}
+		for i := range n {
+			parts = append(parts, masked(t.Elems()[i%len(t.Elems())]))
+		}
+		v, _ := t.AppendParts(nil, parts)
+		return v
+	}
+	return t.AppendInt64(nil, 0)
+}
+
+func maskText(inner bool, a [][]byte) ([]byte, error) {
+	if a[0] == nil {
+		return nil, nil
+	}
+	pad := "*"
+	if len(a) == 4 && a[3] != nil {
+		if pad = string(a[3]); utf8.RuneCountInString(pad) != 1 {
+			return nil, invalidf("The padding argument for function system.%s should be single-character, but '%s' has %d characters.",
+				map[bool]string{true: "mask_inner", false: "mask_outer"}[inner], pad, utf8.RuneCountInString(pad))
+		}
+	}
+	begin, _ := native(types.Int).Int64(a[1])
+	end, _ := native(types.Int).Int64(a[2])
+	runes := []rune(string(a[0]))
+	var out strings.Builder
+	for i, r := range runes {
+		outside := int64(i) < begin || int64(i) >= int64(len(runes))-end
+		if outside != inner {
+			out.WriteString(pad)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return []byte(out.String()), nil
+}
+
+func maskHash(_ Env, a [][]byte) ([]byte, error) {
+	if a[0] == nil {
+		return nil, nil
+	}
+	algorithm := "SHA-256"
+	if len(a) == 2 && a[1] != nil {
+		algorithm = string(a[1])
+	}
+	switch strings.ToUpper(algorithm) {
+	case "SHA-256":
+		h := sha256.Sum256(a[0])
+		return h[:], nil
+	case "SHA-512":
+		h := sha512.Sum512(a[0])
+		return h[:], nil
+	case "SHA-384":
+		h := sha512.Sum384(a[0])
+		return h[:], nil
+	case "SHA-224":
+		h := sha256.Sum224(a[0])
+		return h[:], nil
+	case "SHA-1", "SHA":
+		h := sha1.Sum(a[0]) //nolint:gosec // offered, not relied on
+		return h[:], nil
+	case "MD5":
+		h := md5.Sum(a[0]) //nolint:gosec // offered, not relied on
+		return h[:], nil
+	}
+	return nil, invalidf("Hash algorithm not found: %s", algorithm)
+}

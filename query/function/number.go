@@ -1,0 +1,420 @@
+package function
+
+import (
+	"errors"
+	"math"
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/cql/types"
+)
+
+// The operators' functions, by the names Cassandra gives them.
+const (
+	opAdd      = "_add"
+	opSubtract = "_substract"
+	opMultiply = "_multiply"
+	opDivide   = "_divide"
+	opModulo   = "_modulo"
+)
+
+func (l *Library) addOperators() {
+	numbers := numericKinds()
+	for _, op := range []string{opAdd, opSubtract, opMultiply, opDivide, opModulo} {
+		for _, a := range numbers {
+			for _, b := range numbers {
+				l.add(arithmetic(op, native(a), native(b)))
+			}
+		}
+	}
+	for _, k := range numbers {
+		t := native(k)
+		returns := t
+		l.add(&Function{Name: "_negate", Args: args(k), Returns: returns, Eval: strict(func(a [][]byte) ([]byte, error) {
+			if len(a[0]) == 0 {
+				return nil, nil
+			}
+			return compute(opSubtract, returns, t, zero(t), a[0])
+		})})
+	}
+	for _, k := range []types.Kind{types.Ascii, types.Text} {
+		for _, m := range []types.Kind{types.Ascii, types.Text} {
+			returns := native(types.Text)
+			if k == types.Ascii && m == types.Ascii {
+				returns = native(types.Ascii)
+			}
+			l.add(&Function{Name: opAdd, Args: args(k, m), Returns: returns,
+				Eval: strict(func(a [][]byte) ([]byte, error) { return append(append([]byte{}, a[0]...), a[1]...), nil })})
+		}
+	}
+	for _, k := range []types.Kind{types.Timestamp, types.Date} {
+		l.add(temporal(opAdd, k, 1))
+		l.add(temporal(opSubtract, k, -1))
+	}
+}
+
+// zero is 0 as a value of t.
+func zero(t *types.Type) []byte {
+	switch t.Kind() {
+	case types.Decimal:
+		return types.AppendDecimal(nil, apd.New(0, 0))
+	case types.Float, types.Double:
+		return t.AppendFloat64(nil, math.Copysign(0, -1)) // -0 - x is -x, for 0 too
+	}
+	return t.AppendInt64(nil, 0)
+}
+
+func arithmetic(op string, a, b *types.Type) *Function {
+	returns := types.WidestNumber(a, b)
+	text, _ := operatorText(op)
+	return &Function{Name: op, Args: []*types.Type{a, b}, Returns: returns, Eval: func(_ Env, args [][]byte) ([]byte, error) {
+		if len(args[0]) == 0 || len(args[1]) == 0 {
+			return nil, nil
+		}
+		v, err := compute(op, returns, a, args[0], args[1], b)
+		if err != nil {
+			return nil, &Failure{Keyspace: "system", Function: op, Args: []string{a.String(), b.String()},
+				Msg: "the operation '" + a.String() + " " + text + " " + b.String() + "' failed: " + err.Error()}
+		}
+		return v, nil
+	}}
+}
+
+var errDivisionByZero = errors.New("/ by zero")
+
+// compute computes a op b in the type to; b has a's type unless another is given.
+func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Type) ([]byte, error) {
+	bType := aType
+	if len(bTypes) > 0 {
+		bType = bTypes[0]
+	}
+	switch to.Kind() {
+	case types.Float, types.Double:
+		x, _ := aType.Float64(a)
+		y, _ := bType.Float64(b)
+		return computeFloat(op, to, x, y), nil
+	case types.Decimal:
+		x, ok := aType.Decimal(a)
+		y, ok2 := bType.Decimal(b)
+		if !ok || !ok2 {
+			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's words
+		}
+		return computeDecimal(op, x, y)
+	case types.Varint:
+		x, _ := aType.Big(a)
+		y, _ := bType.Big(b)
+		return computeBig(op, x, y)
+	}
+	x, _ := aType.Int64(a)
+	y, _ := bType.Int64(b)
+	return computeInt(op, to, x, y)
+}
+
+func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
+	var v int64
+	switch op {
+	case opAdd:
+		v = x + y
+	case opSubtract:
+		v = x - y
+	case opMultiply:
+		v = x * y
+	case opDivide, opModulo:
+		if y == 0 {
+			return nil, errDivisionByZero
+		}
+		switch {
+		case y == -1 && op == opDivide:
+			v = -x // the least integer stays what it is, as in Java
+		case y == -1:
+			v = 0
+		case op == opDivide:
+			v = x / y
+		default:
+			v = x % y
+		}
+	}
+	return to.AppendInt64(nil, v), nil
+}
+
+func computeBig(op string, x, y *big.Int) ([]byte, error) {
+	v := new(big.Int)
+	switch op {
+	case opAdd:
+		v.Add(x, y)
+	case opSubtract:
+		v.Sub(x, y)
+	case opMultiply:
+		v.Mul(x, y)
+	case opDivide, opModulo:
+		if y.Sign() == 0 {
+			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
+		}
+		if op == opDivide {
+			v.Quo(x, y)
+		} else {
+			v.Rem(x, y)
+		}
+	}
+	return types.AppendVarint(nil, v), nil
+}
+
+func computeFloat(op string, to *types.Type, x, y float64) []byte {
+	if to.Kind() == types.Float {
+		a, b := float32(x), float32(y)
+		switch op {
+		case opAdd:
+			return to.AppendFloat64(nil, float64(a+b))
+		case opSubtract:
+			return to.AppendFloat64(nil, float64(a-b))
+		case opMultiply:
+			return to.AppendFloat64(nil, float64(a*b))
+		case opDivide:
+			return to.AppendFloat64(nil, float64(a/b))
+		}
+		return to.AppendFloat64(nil, math.Mod(float64(a), float64(b)))
+	}
+	switch op {
+	case opAdd:
+		return to.AppendFloat64(nil, x+y)
+	case opSubtract:
+		return to.AppendFloat64(nil, x-y)
+	case opMultiply:
+		return to.AppendFloat64(nil, x*y)
+	case opDivide:
+		return to.AppendFloat64(nil, x/y)
+	}
+	return to.AppendFloat64(nil, math.Mod(x, y))
+}
+
+// The bounds of a decimal's exponents; beyond, arithmetic would need memory without limit.
+const (
+	decimalExponentMax = 10000
+	decimalScaleMin    = 32
+	decimalScaleMax    = 1000
+	decimalPrecision   = 2000
+)
+
+// decimalContext computes exactly as far as the precision goes.
+func decimalContext() *apd.Context {
+	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
+		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfUp}
+}
+
+func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
+	if tooLarge(x) || tooLarge(y) {
+		return nil, errors.New("decimal exponent out of range")
+	}
+	c, v := decimalContext(), new(apd.Decimal)
+	var err error
+	switch op {
+	case opAdd:
+		_, err = c.Add(v, x, y)
+	case opSubtract:
+		_, err = c.Sub(v, x, y)
+	case opMultiply:
+		_, err = c.Mul(v, x, y)
+	case opDivide:
+		if y.IsZero() {
+			return nil, errors.New("/ by zero")
+		}
+		return divideDecimal(c, x, y)
+	case opModulo:
+		if y.IsZero() {
+			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
+		}
+		_, err = c.Rem(v, x, y)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return types.AppendDecimal(nil, v), nil
+}
+
+func tooLarge(d *apd.Decimal) bool {
+	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax
+}
+
+// divideDecimal divides as Cassandra's DecimalType does: with 32 digits behind the point or as many
+// as it takes to show 32 digits that count, rounded half up, superfluous zeros cut off.
+func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
+	quotient := new(apd.Decimal)
+	if _, err := c.Quo(quotient, x, y); err != nil {
+		return nil, err
+	}
+	digits := int32(x.NumDigits()) + x.Exponent - int32(y.NumDigits()) - y.Exponent
+	scale := int32(decimalScaleMin)
+	if digits < 0 {
+		scale -= digits
+	}
+	scale = min(max(scale, -x.Exponent, -y.Exponent), decimalScaleMax)
+	if _, err := c.Quantize(quotient, quotient, -scale); err != nil {
+		return nil, err
+	}
+	quotient.Reduce(quotient)
+	return types.AppendDecimal(nil, quotient), nil
+}
+
+// temporal is a date or timestamp plus or minus a duration.
+func temporal(op string, k types.Kind, sign int) *Function {
+	t := native(k)
+	return &Function{Name: op, Args: []*types.Type{t, native(types.Duration)}, Returns: t,
+		Eval: strict(func(a [][]byte) ([]byte, error) {
+			d, ok := types.DecodeDuration(a[1])
+			if !ok || len(a[0]) == 0 {
+				return nil, nil
+			}
+			d.Months, d.Days, d.Nanos = d.Months*int32(sign), d.Days*int32(sign), d.Nanos*int64(sign)
+			ms := millisOf(t, a[0])
+			if k == types.Date && d.Nanos%nanosPerDay != 0 {
+				return nil, &Failure{Keyspace: "system", Function: op, Args: []string{"date", "duration"},
+					Msg: "the operation 'date " + map[int]string{1: "+", -1: "-"}[sign] + " duration' failed: " +
+						"The duration must have a day precision. Was: " + string(native(types.Duration).AppendText(nil, a[1]))}
+			}
+			sum, ok := types.AddDuration(ms, d)
+			if !ok {
+				return nil, invalidf("the result of date arithmetic is out of range")
+			}
+			return fromMillis(t, sum), nil
+		})}
+}
+
+const nanosPerDay = 24 * 60 * 60 * 1e9
+
+func (l *Library) addMath() {
+	for _, k := range numericKinds() {
+		t := native(k)
+		for _, name := range []string{"abs", "exp", "log", "log10", "round"} {
+			l.add(&Function{Name: name, Args: args(k), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
+				if len(a[0]) == 0 {
+					return nil, nil
+				}
+				return mathOf(name, t, a[0])
+			})})
+		}
+	}
+}
+
+func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
+	switch name {
+	case "abs":
+		return abs(t, v)
+	case "round":
+		return round(t, v)
+	}
+	if k := t.Kind(); k == types.Decimal || k == types.Varint {
+		return mathDecimal(name, t, v)
+	}
+	x, _ := t.Float64(v)
+	switch name {
+	case "exp":
+		x = math.Exp(x)
+	case "log":
+		x = math.Log(x)
+	case "log10":
+		x = math.Log10(x)
+	}
+	if !t.IsInteger() {
+		return t.AppendFloat64(nil, x), nil
+	}
+	return t.AppendInt64(nil, truncate(t, x)), nil
+}
+
+// truncate is Java's cast of a double to an integer.
+func truncate(t *types.Type, x float64) int64 {
+	upper, lower := int64(math.MaxInt64), int64(math.MinInt64)
+	switch t.Kind() {
+	case types.Int, types.Smallint, types.Tinyint: // the smaller ones go through int
+		upper, lower = math.MaxInt32, math.MinInt32
+	}
+	switch {
+	case math.IsNaN(x):
+		return 0
+	case x >= float64(upper):
+		return upper
+	case x <= float64(lower):
+		return lower
+	}
+	return int64(x)
+}
+
+func abs(t *types.Type, v []byte) ([]byte, error) {
+	switch t.Kind() {
+	case types.Decimal:
+		d, ok := t.Decimal(v)
+		if !ok {
+			return v, nil
+		}
+		return types.AppendDecimal(nil, new(apd.Decimal).Abs(d)), nil
+	case types.Varint:
+		x, _ := t.Big(v)
+		return types.AppendVarint(nil, new(big.Int).Abs(x)), nil
+	case types.Float, types.Double:
+		x, _ := t.Float64(v)
+		return t.AppendFloat64(nil, math.Abs(x)), nil
+	}
+	x, _ := t.Int64(v)
+	if x < 0 {
+		x = -x
+	}
+	return t.AppendInt64(nil, x), nil
+}
+
+func round(t *types.Type, v []byte) ([]byte, error) {
+	switch t.Kind() {
+	case types.Decimal:
+		d, ok := t.Decimal(v)
+		if !ok || tooLarge(d) {
+			return v, nil
+		}
+		r := new(apd.Decimal)
+		if _, err := decimalContext().Quantize(r, d, 0); err != nil {
+			return nil, err
+		}
+		return types.AppendDecimal(nil, r), nil
+	case types.Float:
+		x, _ := t.Float64(v)
+		return t.AppendFloat64(nil, float64(truncate(native(types.Int), math.Floor(x+0.5)))), nil
+	case types.Double:
+		x, _ := t.Float64(v)
+		return t.AppendFloat64(nil, float64(truncate(native(types.Bigint), math.Floor(x+0.5)))), nil
+	}
+	return v, nil
+}
+
+func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
+	d, ok := t.Decimal(v)
+	if !ok || tooLarge(d) {
+		return nil, invalidf("%s of a number out of range", name)
+	}
+	c := &apd.Context{Precision: 34, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
+		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfEven}
+	r := new(apd.Decimal)
+	var err error
+	switch name {
+	case "exp":
+		_, err = c.Exp(r, d)
+	case "log":
+		_, err = c.Ln(r, d)
+	case "log10":
+		_, err = c.Log10(r, d)
+	}
+	if err != nil {
+		return nil, invalidf("%s: %v", name, err)
+	}
+	if t.Kind() == types.Decimal {
+		return types.AppendDecimal(nil, r), nil
+	}
+	x := new(apd.Decimal)
+	whole := decimalContext()
+	whole.Rounding = apd.RoundDown
+	if _, err := whole.Quantize(x, r, 0); err != nil {
+		return nil, invalidf("%s: %v", name, err)
+	}
+	n := x.Coeff.MathBigInt()
+	if x.Negative {
+		n.Neg(n)
+	}
+	return types.AppendVarint(nil, n), nil
+}

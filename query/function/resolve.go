@@ -1,0 +1,134 @@
+package function
+
+import (
+	"strings"
+
+	"cqld/cql/types"
+)
+
+// Call is a call to be resolved.
+type Call struct {
+	Name string // in lower case, without keyspace
+	Args []Arg
+	// Receiver is the type that the result is needed in; nil when any will do.
+	Receiver *types.Type
+	// PartitionKey are the types of the partition key, for token().
+	PartitionKey []*types.Type
+}
+
+// Exists says whether some native function is called name.
+func (l *Library) Exists(name string) bool {
+	_, fixed := l.fixed[name]
+	_, made := l.factories[name]
+	return fixed || made
+}
+
+// Resolve finds the signature that a call means. It returns nil without an error when there is no
+// function of that name.
+func (l *Library) Resolve(c Call) (*Function, error) {
+	candidates := l.fixed[c.Name]
+	if make, ok := l.factories[c.Name]; ok {
+		f, err := make(c)
+		if err != nil {
+			return nil, err
+		}
+		candidates = []*Function{f}
+	}
+	switch len(candidates) {
+	case 0:
+		return nil, nil
+	case 1:
+		return candidates[0], checkArgs(candidates[0], c.Args)
+	}
+	return pick(c, candidates)
+}
+
+// checkArgs says what is wrong with a call of the only function of its name.
+func checkArgs(f *Function, args []Arg) error {
+	if len(args) != len(f.Args) {
+		return invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
+			"system."+f.Name, len(f.Args), len(args))
+	}
+	for i, a := range args {
+		if a.Match(f.Args[i]) == NoMatch {
+			return invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s",
+				a, i, "system."+f.Name, TypeText(f.Args[i]))
+		}
+	}
+	return nil
+}
+
+func pick(c Call, candidates []*Function) (*Function, error) {
+	var weak []*Function
+	for _, f := range candidates {
+		if c.Receiver != nil && Assignable(f.Returns, c.Receiver) == NoMatch {
+			continue
+		}
+		switch matchArgs(f, c.Args) {
+		case ExactMatch:
+			return f, nil
+		case WeakMatch:
+			weak = append(weak, f)
+		}
+	}
+	op, operator := operatorText(c.Name)
+	switch {
+	case len(weak) == 1:
+		return weak[0], nil
+	case len(weak) == 0 && operator && len(c.Args) == 2:
+		return nil, invalidf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
+	case len(weak) == 0:
+		return nil, invalidf("Invalid call to function %s, none of its type signatures match (known type signatures: %s)",
+			c.Name, signatures(candidates))
+	case operator && len(c.Args) == 2:
+		if c.Receiver != nil && !c.Args[0].IsMarker() && !c.Args[1].IsMarker() {
+			for _, f := range weak {
+				if f.Args[0].Equal(c.Receiver) && f.Args[1].Equal(c.Receiver) {
+					return f, nil
+				}
+			}
+		}
+		return nil, invalidf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example '(int) ?'",
+			op, c.Args[0], c.Args[1])
+	}
+	return nil, invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
+		c.Name, signatures(weak))
+}
+
+func matchArgs(f *Function, args []Arg) Match {
+	if len(args) != len(f.Args) {
+		return NoMatch
+	}
+	best := ExactMatch
+	for i, a := range args {
+		best = min(best, a.Match(f.Args[i]))
+	}
+	return best
+}
+
+func signatures(fs []*Function) string {
+	texts := make([]string, len(fs))
+	for i, f := range fs {
+		texts[i] = f.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// operatorText is the operator that a function computes.
+func operatorText(name string) (string, bool) {
+	switch name {
+	case "_add":
+		return "+", true
+	case "_substract":
+		return "-", true
+	case "_multiply":
+		return "*", true
+	case "_divide":
+		return "/", true
+	case "_modulo":
+		return "%", true
+	case "_negate":
+		return "-", true
+	}
+	return "", false
+}

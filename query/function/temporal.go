@@ -1,0 +1,159 @@
+package function
+
+import (
+	"cqld/cql/types"
+	"cqld/internal/wire"
+)
+
+func (l *Library) addTime() {
+	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
+	l.addVolatile("current_timeuuid", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] }, "currenttimeuuid")
+	l.addVolatile("uuid", types.UUID, func(e Env) []byte { id := e.RandomUUID(); return id[:] })
+	l.addVolatile("current_timestamp", types.Timestamp, func(e Env) []byte { return wire.AppendInt64(nil, e.NowMillis()) }, "currenttimestamp")
+	l.addVolatile("current_date", types.Date, func(e Env) []byte { return fromMillis(native(types.Date), e.NowMillis()) }, "currentdate")
+	l.addVolatile("current_time", types.Time, func(e Env) []byte {
+		return wire.AppendInt64(nil, floorMod(e.NowMillis(), millisPerDay)*1e6)
+	}, "currenttime")
+	for _, from := range []types.Kind{types.Timeuuid, types.Timestamp} {
+		l.addTemporal("to_date", "todate", from, types.Date)
+	}
+	for _, from := range []types.Kind{types.Timeuuid, types.Date} {
+		l.addTemporal("to_timestamp", "totimestamp", from, types.Timestamp)
+	}
+	for _, from := range []types.Kind{types.Timeuuid, types.Timestamp, types.Date} {
+		l.addTemporal("to_unix_timestamp", "tounixtimestamp", from, types.Bigint)
+	}
+	l.addBound("min_timeuuid", "mintimeuuid", types.AppendMinTimeuuid)
+	l.addBound("max_timeuuid", "maxtimeuuid", types.AppendMaxTimeuuid)
+	l.addFloor()
+}
+
+func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byte, aliases ...string) {
+	l.add(&Function{Name: name, Returns: native(returns), Volatile: true,
+		Eval: func(e Env, _ [][]byte) ([]byte, error) { return f(e), nil }}, aliases...)
+}
+
+func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
+	l.add(&Function{Name: name, Args: args(types.Timestamp), Returns: native(types.Timeuuid),
+		Eval: strict(func(a [][]byte) ([]byte, error) {
+			if len(a[0]) == 0 {
+				return nil, nil
+			}
+			return f(nil, millisOf(native(types.Timestamp), a[0])), nil
+		})}, alias)
+}
+
+func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
+	f, t := native(from), native(to)
+	l.add(&Function{Name: name, Args: args(from), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
+		if len(a[0]) == 0 {
+			return nil, nil
+		}
+		return fromMillis(t, millisOf(f, a[0])), nil
+	})}, alias)
+}
+
+const millisPerDay = 24 * 60 * 60 * 1000
+
+// millisOf is the Unix time of a timestamp, date or timeuuid.
+func millisOf(t *types.Type, v []byte) int64 {
+	c := wire.NewCursor(v)
+	switch t.Kind() {
+	case types.Date:
+		return types.MillisFromDate(c.Uint32())
+	case types.Timeuuid:
+		ms, _ := types.TimeuuidMillis(v)
+		return ms
+	}
+	return c.Int64()
+}
+
+// fromMillis is a Unix time as a timestamp, bigint or date.
+func fromMillis(t *types.Type, ms int64) []byte {
+	if t.Kind() == types.Date {
+		d, _ := types.DateFromMillis(ms)
+		return wire.AppendUint32(nil, d)
+	}
+	return wire.AppendInt64(nil, ms)
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
+
+// addFloor adds floor(time, duration[, start]): the beginning of the interval a time lies in.
+func (l *Library) addFloor() {
+	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
+		returns := native(types.Timestamp)
+		start := returns
+		if from == types.Date {
+			returns = native(types.Date)
+			start = returns
+		}
+		f := native(from)
+		l.add(&Function{Name: "floor", Args: []*types.Type{f, native(types.Duration)}, Returns: returns,
+			Eval: strict(func(a [][]byte) ([]byte, error) { return floor(f, returns, a, 0) })})
+		l.add(&Function{Name: "floor", Args: []*types.Type{f, native(types.Duration), start}, Returns: returns,
+			Eval: strict(func(a [][]byte) ([]byte, error) { return floor(f, returns, a, millisOf(start, a[2])) })})
+	}
+	l.add(&Function{Name: "floor", Args: args(types.Time, types.Duration), Returns: native(types.Time),
+		Eval: strict(func(a [][]byte) ([]byte, error) {
+			d, ok := types.DecodeDuration(a[1])
+			if !ok || len(a[0]) != 8 {
+				return nil, nil
+			}
+			if d.Months != 0 || d.Days != 0 || d.Nanos > nanosPerDay {
+				return nil, invalidf("For time values, the floor can only be computed for durations smaller that a day")
+			}
+			if d.Nanos <= 0 {
+				return nil, invalidf("The floor cannot be computed for a zero or negative duration")
+			}
+			c := wire.NewCursor(a[0])
+			n := c.Int64()
+			return wire.AppendInt64(nil, n-n%d.Nanos), nil
+		})})
+}
+
+func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
+	d, ok := types.DecodeDuration(a[1])
+	if !ok || len(a[0]) == 0 {
+		return nil, nil
+	}
+	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
+		return nil, invalidf("Negative durations are not supported by the floor function")
+	}
+	if d == (types.DurationValue{}) {
+		return nil, invalidf("The duration must be strictly positive")
+	}
+	ms := millisOf(from, a[0])
+	if start > ms {
+		return nil, invalidf("The floor function starting time is greater than the provided time")
+	}
+	if d.Months == 0 {
+		step := int64(d.Days)*millisPerDay + d.Nanos/1e6
+		if step == 0 {
+			return fromMillis(to, ms), nil
+		}
+		return fromMillis(to, start+(ms-start)/step*step), nil
+	}
+	n := (ms - start) / (int64(d.Months)*31*millisPerDay + int64(d.Days)*millisPerDay + d.Nanos/1e6 + 1)
+	at := start
+	for {
+		next, ok := types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n+1),
+			Days: d.Days * int32(n+1), Nanos: d.Nanos * (n + 1)})
+		if !ok || next > ms {
+			break
+		}
+		at, n = next, n+1
+	}
+	if n > 0 && at == start {
+		at, _ = types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * n})
+	}
+	return fromMillis(to, at), nil
+}

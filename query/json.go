@@ -1,0 +1,91 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// jsonValues is the JSON object of an INSERT … JSON: a value for each column of the table.
+type jsonValues struct {
+	text    term
+	columns []*schema.Column
+	// missing is what a column is that the object does not name: null or unset.
+	missing wire.ValueKind
+}
+
+// jsonTerm is one column's value of the object.
+type jsonTerm struct{ index int }
+
+func (t *jsonTerm) eval(s *scope) (wire.Value, error) { return s.json[t.index], nil }
+
+func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
+	if err := c.checkModifiable(kindInsert); err != nil {
+		return nil, err
+	}
+	if stmt.IfNotExists {
+		return nil, NotSupported("A conditional INSERT (IF NOT EXISTS)")
+	}
+	m := &modification{kind: kindInsert, table: c.table}
+	m.json = &jsonValues{columns: c.table.Columns(), missing: wire.ValueNull}
+	if stmt.DefaultUnset {
+		m.json.missing = wire.ValueUnset
+	}
+	var err error
+	if m.json.text, err = c.term(stmt.Value, c.receiver("[json]", types.Native(types.Text))); err != nil {
+		return nil, err
+	}
+	keys := keyTerms{}
+	for i, col := range m.json.columns {
+		t := &jsonTerm{i}
+		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+			keys[col] = t
+			continue
+		}
+		m.addOperation(assign(col, t))
+	}
+	if err := c.insertKeys(m, keys); err != nil {
+		return nil, err
+	}
+	return m, c.using(m, stmt.Using)
+}
+
+// evalJSON reads the object into the scope.
+func (j *jsonValues) eval(s *scope) error {
+	v, err := j.text.eval(s)
+	if err != nil {
+		return err
+	}
+	if v.Kind == wire.ValueNull {
+		return invalidf("Got null for INSERT JSON values")
+	}
+	object, err := types.ParseJSON(v.Bytes)
+	if err != nil {
+		return invalidf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
+	}
+	members, ok := object.Members()
+	if !ok {
+		return invalidf("Could not decode JSON string as a map: it is not an object. (String was: %s)", v.Bytes)
+	}
+	s.json = make([]wire.Value, len(j.columns))
+	for i := range s.json {
+		s.json[i].Kind = j.missing
+	}
+	for i := range members {
+		m := &members[i]
+		name := m.CQLName()
+		at := slices.IndexFunc(j.columns, func(c *schema.Column) bool { return c.Name == name })
+		if at < 0 {
+			return invalidf("JSON values map contains unrecognized column: %s", name)
+		}
+		b, err := j.columns[at].Type.FromJSONValue(&m.Value)
+		if err != nil {
+			return invalidf("Error decoding JSON value for %s: %v", name, err)
+		}
+		s.json[at] = wire.BytesValue(b)
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+package query
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// appendPartitionKey appends the serialized key of the values.
+func appendPartitionKey(dst []byte, values [][]byte) []byte {
+	if len(values) == 1 {
+		return append(dst, values[0]...)
+	}
+	for _, v := range values {
+		dst = wire.AppendUint16(dst, uint16(len(v)))
+		dst = append(dst, v...)
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// splitPartitionKey appends the values of a serialized key to dst.
+func splitPartitionKey(dst [][]byte, key []byte, columns int) [][]byte {
+	if columns == 1 {
+		return append(dst, key)
+	}
+	c := wire.NewCursor(key)
+	for range columns {
+		dst = append(dst, notNil(c.ShortBytes()))
+		c.Skip(1)
+	}
+	return dst
+}
+
+// checkKeyValue refuses what cannot be part of a key.
+func checkKeyValue(col *schema.Column, v []byte) error {
+	if v == nil {
+		return invalidf("Invalid null value in condition for column %s", col.Name)
+	}
+	if len(v) > math.MaxUint16 {
+		return keyTooLong(len(v))
+	}
+	return nil
+}
+
+func keyTooLong(n int) error {
+	return invalidf("Key length of %d is longer than maximum of %d", n, math.MaxUint16)
+}
+
+// checkPartitionKey refuses keys that are empty or too long.
+func checkPartitionKey(key []byte) error {
+	if len(key) == 0 {
+		return invalidf("Key may not be empty")
+	}
+	if len(key) > math.MaxUint16 {
+		return keyTooLong(len(key))
+	}
+	return nil
+}
+
+// partitionKeys are the keys that WHERE leaves, in the order of their values, each once.
+func (rs *restrictions) partitionKeys(s *scope) ([]row.PartitionKey, error) {
+	choices := make([][][]byte, len(rs.partition))
+	for i, r := range rs.partition {
+		var err error
+		if choices[i], err = r.keyChoices(s); err != nil {
+			return nil, err
+		}
+		if len(choices[i]) == 0 {
+			return nil, nil
+		}
+	}
+	var keys []row.PartitionKey
+	values := make([][]byte, len(choices))
+	var build func(i int) error
+	build = func(i int) error {
+		if i == len(choices) {
+			b := appendPartitionKey(nil, values)
+			if err := checkPartitionKey(b); err != nil {
+				return err
+			}
+			keys = append(keys, row.NewPartitionKey(b))
+			return nil
+		}
+		for _, v := range choices[i] {
+			values[i] = v
+			if err := build(i + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := build(0); err != nil {
+		return nil, err
+	}
+	if rs.token == nil {
+		return keys, nil
+	}
+	tokens, empty, err := rs.tokenRange(s)
+	if err != nil || empty {
+		return nil, err
+	}
+	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
+}
+
+// keyChoices are the values of one key column, sorted, each once.
+func (r *restriction) keyChoices(s *scope) ([][]byte, error) {
+	col := r.first()
+	if r.kind == restrictEqual {
+		v, err := r.equal.eval(s, r.columns, nil)
+		if err != nil {
+			return nil, err
+		}
+		return v, checkKeyValue(col, v[0])
+	}
+	in, err := r.evalIn(s)
+	if err != nil {
+		return nil, err
+	}
+	choices := make([][]byte, 0, len(in))
+	for _, v := range in {
+		if err := checkKeyValue(col, v[0]); err != nil {
+			return nil, err
+		}
+		choices = append(choices, v[0])
+	}
+	slices.SortFunc(choices, col.Type.Compare)
+	return slices.CompactFunc(choices, bytes.Equal), nil
+}
+
+// tokenRange is the tokens that WHERE leaves; empty says that there are none.
+func (rs *restrictions) tokenRange(s *scope) (tokens ring.Range, empty bool, err error) {
+	tokens = ring.FullRange()
+	if rs.token == nil {
+		return tokens, false, nil
+	}
+	lower, upper := rs.token.lower, rs.token.upper
+	if rs.token.kind == restrictEqual {
+		lower = &bound{rs.token.equal, true}
+		upper = lower
+	}
+	if lower != nil {
+		t, err := tokenValue(s, lower.value, rs.token.columns)
+		if err != nil {
+			return tokens, false, err
+		}
+		if tokens.Start = t; lower.inclusive && t != ring.MinToken {
+			tokens.Start--
+		}
+	}
+	if upper != nil {
+		t, err := tokenValue(s, upper.value, rs.token.columns)
+		if err != nil {
+			return tokens, false, err
+		}
+		if t == ring.MinToken {
+			return tokens, tokens.Start == ring.MaxToken, nil // the end of the ring
+		}
+		if !upper.inclusive {
+			t--
+		}
+		if t <= tokens.Start {
+			return tokens, true, nil
+		}
+		tokens.End = t
+	}
+	return tokens, tokens.Start == ring.MaxToken, nil
+}
+
+func tokenValue(s *scope, v *valueTerm, columns []*schema.Column) (ring.Token, error) {
+	value, err := v.terms[0].eval(s)
+	if err != nil {
+		return 0, err
+	}
+	if value.Kind != wire.ValueSet || len(value.Bytes) != 8 {
+		if value.Kind == wire.ValueUnset {
+			return 0, invalidf("Invalid unset value for column %s", columnNames(columns))
+		}
+		return 0, invalidf("Invalid null token value")
+	}
+	c := wire.NewCursor(value.Bytes)
+	return ring.Token(c.Int64()), nil
+}
+
+// slices are the clusterings that WHERE leaves: ascending and disjoint.
+func (rs *restrictions) slices(s *scope) ([]row.Slice, error) {
+	prefixes := [][]byte{nil}
+	position := 0
+	for _, r := range rs.clustering {
+		if inFilter(r, position) {
+			break
+		}
+		if r.kind == restrictSlice {
+			return rs.boundSlices(s, r, prefixes)
+		}
+		values, err := r.tuples(s)
+		if err != nil {
+			return nil, err
+		}
+		next := make([][]byte, 0, len(prefixes)*len(values))
+		for _, p := range prefixes {
+			for _, v := range values {
+				b := slices.Clip(p)
+				for i, col := range r.columns {
+					b = col.Type.AppendOrdered(b, v[i], col.Desc)
+				}
+				next = append(next, b)
+			}
+		}
+		prefixes = next
+		position = r.last().Position + 1
+	}
+	if position == 0 {
+		return []row.Slice{row.AllRows()}, nil
+	}
+	slices.SortFunc(prefixes, bytes.Compare)
+	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
+	out := make([]row.Slice, len(prefixes))
+	for i, p := range prefixes {
+		out[i] = row.SliceOf(p)
+	}
+	return out, nil
+}
+
+// tuples are the values of = or IN on clustering columns.
+func (r *restriction) tuples(s *scope) ([][][]byte, error) {
+	var values [][][]byte
+	if r.kind == restrictEqual {
+		v, err := r.equal.eval(s, r.columns, nil)
+		if err != nil {
+			return nil, err
+		}
+		values = [][][]byte{v}
+	} else {
+		var err error
+		if values, err = r.evalIn(s); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range values {
+		for i, col := range r.columns {
+			if err := checkKeyValue(col, v[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}
+
+func (rs *restrictions) boundSlices(s *scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
+	var lower, upper [][]byte
+	var err error
+	if r.lower != nil {
+		if lower, err = r.lower.value.eval(s, r.columns, nil); err != nil {
+			return nil, err
+		}
+	}
+	if r.upper != nil {
+		if upper, err = r.upper.value.eval(s, r.columns, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkBounds(r, lower); err != nil {
+		return nil, err
+	}
+	if err := checkBounds(r, upper); err != nil {
+		return nil, err
+	}
+	var out []row.Slice
+	slices.SortFunc(prefixes, bytes.Compare)
+	for _, p := range slices.CompactFunc(prefixes, bytes.Equal) {
+		all := row.SliceOf(p)
+		if len(p) == 0 {
+			all = row.AllRows()
+		}
+		in := []row.Slice{all}
+		if lower != nil {
+			in = comparisonSlices(p, r.columns, lower, true, r.lower.inclusive)
+		}
+		if upper != nil {
+			in = intersect(in, comparisonSlices(p, r.columns, upper, false, r.upper.inclusive))
+		}
+		out = append(out, in...)
+	}
+	return out, nil
+}
+
+// checkBounds refuses nulls in bounds of several columns; one column alone may be compared with
+// null, which is less than every value.
+func checkBounds(r *restriction, values [][]byte) error {
+	for i, v := range values {
+		if v == nil && r.multi {
+			return invalidf("Invalid null value in condition for column %s", r.columns[i].Name)
+		}
+		if len(v) > math.MaxUint16 {
+			return keyTooLong(len(v))
+		}
+	}
+	return nil
+}
+
+// comparisonSlices are the clusterings behind prefix whose first columns compare greater (or less)
+// than values: greater in the first column, or equal there and greater in the second, and so on.
+func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, greater, inclusive bool) []row.Slice {
+	var out []row.Slice
+	p := bytes.Clone(prefix)
+	for i, v := range values {
+		col := columns[i]
+		next := col.Type.AppendOrdered(slices.Clip(p), v, col.Desc)
+		s := row.Slice{Start: bytes.Clone(p)}
+		if len(p) > 0 {
+			s.End = row.After(p)
+		}
+		with := inclusive && i == len(values)-1
+		if greater != col.Desc { // what is wanted sorts behind the value
+			if s.Start = bytes.Clone(next); !with {
+				s.Start = row.After(next)
+			}
+		} else {
+			if s.End = bytes.Clone(next); with {
+				s.End = row.After(next)
+			}
+		}
+		out = append(out, s)
+		p = next
+	}
+	return normalizeSlices(out)
+}
+
+// intersect is what lies in a slice of a and in one of b; both are normalized.
+func intersect(a, b []row.Slice) []row.Slice {
+	var out []row.Slice
+	for _, x := range a {
+		for _, y := range b {
+			s := x
+			if bytes.Compare(y.Start, s.Start) > 0 {
+				s.Start = y.Start
+			}
+			if s.End == nil || y.End != nil && bytes.Compare(y.End, s.End) < 0 {
+				s.End = y.End
+			}
+			if !s.Empty() {
+				out = append(out, s)
+			}
+		}
+	}
+	return normalizeSlices(out)
+}
+
+// normalizeSlices sorts slices and joins those that touch.
+func normalizeSlices(in []row.Slice) []row.Slice {
+	slices.SortFunc(in, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	var out []row.Slice
+	for _, s := range in {
+		if s.Empty() {
+			continue
+		}
+		if n := len(out); n > 0 && (out[n-1].End == nil || bytes.Compare(s.Start, out[n-1].End) <= 0) {
+			last := &out[n-1]
+			if last.End != nil && (s.End == nil || bytes.Compare(s.End, last.End) > 0) {
+				last.End = s.End
+			}
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}

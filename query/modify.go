@@ -1,0 +1,271 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/schema"
+)
+
+// modification is the plan of an INSERT, UPDATE or DELETE.
+type modification struct {
+	kind      statementKind
+	table     *schema.Table
+	where     *restrictions
+	regular   []operation
+	static    []operation
+	json      *jsonValues // of INSERT … JSON with a bind marker
+	timestamp term
+	ttl       term
+	reads     bool
+	// single says that every key column has one value: no list of keys need be made.
+	single bool
+}
+
+// checkModifiable refuses tables that statements cannot write to.
+func (c *compiler) checkModifiable(kind statementKind) error {
+	switch {
+	case c.table.IsCounter() && kind == kindInsert:
+		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
+	case c.table.IsCounter():
+		return NotSupported("Writing to a counter table")
+	case c.table.Virtual || c.p.isVirtual(c.table):
+		return c.p.virtualWrite(c.table)
+	}
+	return nil
+}
+
+func (p *Processor) virtualWrite(t *schema.Table) error {
+	if t.Virtual {
+		return invalidf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
+	}
+	return &Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}
+}
+
+func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
+	if err := c.checkModifiable(kindInsert); err != nil {
+		return nil, err
+	}
+	if stmt.IfNotExists {
+		return nil, NotSupported("A conditional INSERT (IF NOT EXISTS)")
+	}
+	if len(stmt.Columns) != len(stmt.Values) {
+		return nil, invalidf("Unmatched column names/values")
+	}
+	m := &modification{kind: kindInsert, table: c.table}
+	var names []string
+	keys := keyTerms{}
+	for i, name := range stmt.Columns {
+		col, err := c.column(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, name) {
+			return nil, invalidf("The column names contains duplicates")
+		}
+		names = append(names, name)
+		t, err := c.columnTerm(stmt.Values[i], col)
+		if err != nil {
+			return nil, err
+		}
+		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+			keys[col] = t
+			continue
+		}
+		m.addOperation(assign(col, t))
+	}
+	if err := c.insertKeys(m, keys); err != nil {
+		return nil, err
+	}
+	return m, c.using(m, stmt.Using)
+}
+
+// keyTerms are the values that INSERT gives to key columns.
+type keyTerms map[*schema.Column]term
+
+// insertKeys makes restrictions of the key's values.
+func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
+	rs := &restrictions{table: c.table, partition: make([]*restriction, len(c.table.PartitionKey))}
+	for i, col := range c.table.PartitionKey {
+		if t, ok := keys[col]; ok {
+			rs.partition[i] = compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term{t}})
+		}
+	}
+	for _, col := range c.table.Clustering {
+		if t, ok := keys[col]; ok {
+			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term{t}}))
+		}
+	}
+	o := restrictionOptions{kind: kindInsert, onlyStatic: len(m.static) > 0 && len(m.regular) == 0 && len(rs.clustering) == 0}
+	if err := rs.checkPartition(o); err != nil {
+		return err
+	}
+	if err := rs.checkClustering(o); err != nil {
+		return err
+	}
+	m.where, m.single = rs, true
+	return nil
+}
+
+// assign is the operation that gives a column a value.
+func assign(col *schema.Column, t term) operation {
+	if col.Type.MultiCell() {
+		return &setParts{target{col}, t}
+	}
+	return &setValue{target{col}, t}
+}
+
+func (m *modification) addOperation(o operation) {
+	if o.column().Kind == schema.Static {
+		m.static = append(m.static, o)
+	} else {
+		m.regular = append(m.regular, o)
+	}
+	m.reads = m.reads || o.reads()
+	byID := func(a, b operation) int { return int(a.column().ID) - int(b.column().ID) }
+	slices.SortStableFunc(m.static, byID)
+	slices.SortStableFunc(m.regular, byID)
+}
+
+// using compiles USING TIMESTAMP and TTL.
+func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if u.Timestamp != nil {
+		r := c.receiver("[timestamp]", types.Native(types.Bigint))
+		if m.timestamp, err = c.term(u.Timestamp, r); err != nil {
+			return err
+		}
+	}
+	if u.TTL != nil {
+		m.ttl, err = c.term(u.TTL, c.receiver("[ttl]", types.Native(types.Int)))
+	}
+	return err
+}
+
+func (c *compiler) update(stmt *cql.Update) (*modification, error) {
+	if err := c.checkModifiable(kindUpdate); err != nil {
+		return nil, err
+	}
+	if stmt.IfExists || len(stmt.Conditions) > 0 {
+		return nil, NotSupported("A conditional UPDATE (IF)")
+	}
+	m := &modification{kind: kindUpdate, table: c.table}
+	if err := c.using(m, stmt.Using); err != nil {
+		return nil, err
+	}
+	for _, a := range stmt.Assignments {
+		o, err := c.assignment(a)
+		if err != nil {
+			return nil, err
+		}
+		m.addOperation(o)
+	}
+	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindUpdate, onlyStatic: len(m.regular) == 0})
+	if err != nil {
+		return nil, err
+	}
+	m.where = rs
+	m.single = rs.isSingle()
+	return m, nil
+}
+
+// isSingle says whether WHERE names one row, or one partition, by one term for each column.
+func (rs *restrictions) isSingle() bool {
+	for _, r := range rs.partition {
+		if r == nil || r.kind != restrictEqual {
+			return false
+		}
+	}
+	for i, r := range rs.clustering {
+		if r.kind != restrictEqual || r.equal.marker != nil || len(r.columns) != 1 || r.first().Position != i {
+			return false
+		}
+	}
+	return len(rs.clustering) == 0 || len(rs.clustering) == len(rs.table.Clustering)
+}
+
+func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
+	if err := c.checkModifiable(kindDelete); err != nil {
+		return nil, err
+	}
+	if stmt.IfExists || len(stmt.Conditions) > 0 {
+		return nil, NotSupported("A conditional DELETE (IF)")
+	}
+	m := &modification{kind: kindDelete, table: c.table}
+	for _, t := range stmt.Targets {
+		o, err := c.deletion(t)
+		if err != nil {
+			return nil, err
+		}
+		m.addOperation(o)
+	}
+	if err := c.using(m, stmt.Using); err != nil {
+		return nil, err
+	}
+	onlyStatic := len(m.static) > 0 && len(m.regular) == 0
+	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindDelete, onlyStatic: onlyStatic})
+	if err != nil {
+		return nil, err
+	}
+	full := len(rs.missingClustering()) == 0 &&
+		!slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
+	if len(m.regular) > 0 && !full {
+		return nil, invalidf("Range deletions are not supported for specific columns")
+	}
+	m.where = rs
+	m.single = rs.isSingle()
+	return m, nil
+}
+
+func (c *compiler) deletion(t cql.DeleteTarget) (operation, error) {
+	col, err := c.column(t.Column)
+	if err != nil {
+		return nil, err
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalidf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
+	}
+	typ := col.Type
+	switch {
+	case t.Key != nil:
+		return c.elementDeletion(col, t.Key)
+	case t.Field != "":
+		if typ.Kind() != types.UDT {
+			return nil, invalidf("Invalid field deletion operation for non-UDT column %s", col.Name)
+		}
+		if !typ.MultiCell() {
+			return nil, invalidf("Frozen UDT column %s does not support field deletions", col.Name)
+		}
+		i := typ.FieldIndex(t.Field)
+		if i < 0 {
+			return nil, invalidf("UDT column %s does not have a field named %s", col.Name, t.Field)
+		}
+		return &deleteField{target{col}, i}, nil
+	}
+	return &deleteColumn{target{col}}, nil
+}
+
+func (c *compiler) elementDeletion(col *schema.Column, key cql.Term) (operation, error) {
+	typ := col.Type
+	if !typ.IsCollection() {
+		return nil, invalidf("Invalid deletion operation for non collection column %s", col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalidf("Invalid deletion operation for frozen collection column %s", col.Name)
+	}
+	spec := c.receiver("key("+col.Name+")", typ.Elems()[0])
+	switch typ.Kind() {
+	case types.List:
+		spec = c.receiver("idx("+col.Name+")", types.Native(types.Int))
+	case types.Set:
+		spec = c.receiver("value("+col.Name+")", typ.Elems()[0])
+	}
+	k, err := c.term(key, spec)
+	if err != nil {
+		return nil, err
+	}
+	if typ.Kind() == types.List {
+		return &deleteIndex{readingTarget{target{col}}, k}, nil
+	}
+	return &deleteKey{target{col}, k}, nil
+}

@@ -1,0 +1,84 @@
+package query
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// A paging state says where the next page begins. To the client it is opaque; any node of the
+// cluster, of this or a later version, can continue from it, and none that a client made up:
+//
+//	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
+const (
+	pagingVersion  = 1
+	pagingMACBytes = 16
+
+	pagingStarted = 1 << iota
+	pagingDone
+)
+
+// pagingState is a decoded paging state.
+type pagingState struct {
+	at        position
+	remaining uint32 // of LIMIT; 0: there is none
+}
+
+func invalidPagingState() error { return &BadRequest{Msg: "Invalid value for the paging state"} }
+
+func (p *Processor) appendPagingState(dst []byte, table *schema.Table, s *pagingState) []byte {
+	start := len(dst)
+	dst = append(dst, pagingVersion)
+	dst = wire.AppendUvarint(dst, uint64(table.StorageID))
+	var flags byte
+	if s.at.started {
+		flags |= pagingStarted
+	}
+	if s.at.done {
+		flags |= pagingDone
+	}
+	dst = append(dst, flags)
+	dst = wire.AppendInt64(dst, int64(s.at.key.Token))
+	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.key.Bytes))), s.at.key.Bytes...)
+	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.clustering))), s.at.clustering...)
+	dst = wire.AppendUvarint(dst, uint64(s.at.given))
+	dst = wire.AppendUvarint(dst, uint64(s.remaining))
+	return append(dst, p.pagingMAC(dst[start:])...)
+}
+
+func (p *Processor) pagingMAC(b []byte) []byte {
+	var key []byte
+	if p.o.PagingKey != nil {
+		key = p.o.PagingKey()
+	}
+	h := hmac.New(sha256.New, key)
+	h.Write(b)
+	return h.Sum(nil)[:pagingMACBytes]
+}
+
+func (p *Processor) decodePagingState(table *schema.Table, b []byte) (*pagingState, error) {
+	n := len(b) - pagingMACBytes
+	if n < 1 || b[0] != pagingVersion || !hmac.Equal(b[n:], p.pagingMAC(b[:n])) {
+		return nil, invalidPagingState()
+	}
+	c := wire.NewCursor(b[1:n])
+	if schema.StorageID(c.Uvarint()) != table.StorageID {
+		return nil, invalidPagingState()
+	}
+	flags := c.Uint8()
+	s := &pagingState{}
+	s.at.started, s.at.done = flags&pagingStarted != 0, flags&pagingDone != 0
+	s.at.key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: notNil(c.Take(c.Count(1)))}
+	s.at.clustering = append([]byte{}, c.Take(c.Count(1))...)
+	s.at.key.Bytes = append([]byte{}, s.at.key.Bytes...)
+	s.at.given = uint32(c.Uvarint())
+	s.remaining = uint32(c.Uvarint())
+	if c.Finish() != nil {
+		return nil, invalidPagingState()
+	}
+	return s, nil
+}

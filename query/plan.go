@@ -1,0 +1,219 @@
+package query
+
+import (
+	"crypto/md5" //nolint:gosec // Cassandra's prepared ids are MD5
+	"sync/atomic"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// plan is a statement made ready for a schema. It is immutable but for what it remembers having
+// checked.
+type plan struct {
+	text     string
+	keyspace string // for unqualified names
+	stmt     cql.Statement
+
+	// One of these is set for a data statement.
+	modification *modification
+	selectPlan   *selectPlan
+	batch        *batchPlan
+
+	markers      []marker
+	partitionKey []uint16
+	tables       []*schema.Table
+	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables were the same
+}
+
+// isData says whether the statement reads or writes rows; others are executed from their AST.
+func (pl *plan) isData() bool {
+	return pl.modification != nil || pl.selectPlan != nil || pl.batch != nil
+}
+
+// valid says whether the plan holds in s.
+func (pl *plan) valid(s *schema.Schema) bool {
+	if pl.seen.Load() == s {
+		return true
+	}
+	for _, t := range pl.tables {
+		if s.Table(t.Keyspace, t.Name) != t {
+			return false
+		}
+	}
+	pl.seen.Store(s)
+	return true
+}
+
+// metadata is that of the rows the statement answers with; nil when it has none.
+func (pl *plan) metadata() *Metadata {
+	if pl.selectPlan != nil {
+		return pl.selectPlan.selection.metadata
+	}
+	return nil
+}
+
+// table finds the table a data statement names.
+func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName) (*schema.Table, error) {
+	if n.Keyspace != "" {
+		keyspace = n.Keyspace
+	}
+	if keyspace == "" {
+		return nil, invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+	}
+	k := s.Keyspace(keyspace)
+	if k == nil {
+		return nil, invalidf("keyspace %s does not exist", keyspace)
+	}
+	t := k.Table(n.Name)
+	if t == nil {
+		return nil, invalidf("table %s does not exist", n.Name)
+	}
+	return t, nil
+}
+
+// compile makes the plan of a parsed statement.
+func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
+	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
+	c := &compiler{p: p, schema: s, keyspace: keyspace}
+	var err error
+	switch stmt := stmt.(type) {
+	case *cql.Select:
+		if err = c.enter(pl, stmt.Table); err == nil {
+			pl.selectPlan, err = c.selectStatement(stmt)
+		}
+	case *cql.Insert, *cql.InsertJSON, *cql.Update, *cql.Delete:
+		pl.modification, err = c.modification(pl, stmt)
+	case *cql.Batch:
+		pl.batch, err = c.batch(pl, stmt)
+	default:
+		return pl, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(c.markers) > markersMax {
+		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.markers), markersMax)
+	}
+	pl.markers = c.markers
+	if pl.batch == nil {
+		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.markers)
+	}
+	pl.seen.Store(s)
+	return pl, nil
+}
+
+// enter makes the statement's table that of the compiler.
+func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
+	t, err := c.p.table(c.schema, c.keyspace, n)
+	if err != nil {
+		return err
+	}
+	c.table = t
+	if n.Keyspace != "" {
+		c.keyspace = n.Keyspace
+	}
+	pl.tables = append(pl.tables, t)
+	return nil
+}
+
+func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, error) {
+	switch stmt := stmt.(type) {
+	case *cql.Insert:
+		if err := c.enter(pl, stmt.Table); err != nil {
+			return nil, err
+		}
+		return c.insert(stmt)
+	case *cql.InsertJSON:
+		if err := c.enter(pl, stmt.Table); err != nil {
+			return nil, err
+		}
+		return c.insertJSON(stmt)
+	case *cql.Update:
+		if err := c.enter(pl, stmt.Table); err != nil {
+			return nil, err
+		}
+		return c.update(stmt)
+	case *cql.Delete:
+		if err := c.enter(pl, stmt.Table); err != nil {
+			return nil, err
+		}
+		return c.delete(stmt)
+	}
+	return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+}
+
+// partitionKeyMarkers are the markers of the partition key's columns; empty unless each has one.
+func partitionKeyMarkers(t *schema.Table, markers []marker) []uint16 {
+	out := make([]uint16, len(t.PartitionKey))
+	found := make([]bool, len(out))
+	for i, m := range markers {
+		if m.column != nil && m.column.Kind == schema.PartitionKey {
+			out[m.column.Position], found[m.column.Position] = uint16(i), true
+		}
+	}
+	for _, ok := range found {
+		if !ok {
+			return nil
+		}
+	}
+	return out
+}
+
+// binds are the bind markers as PREPARE answers them.
+func (pl *plan) binds() []Column {
+	out := make([]Column, len(pl.markers))
+	for i, m := range pl.markers {
+		out[i] = m.spec
+	}
+	return out
+}
+
+// values puts the values of a request in the order of the markers.
+func (pl *plan) values(params *Params) []wire.Value {
+	if params.Names == nil {
+		return params.Values
+	}
+	out := make([]wire.Value, 0, len(pl.markers))
+	for _, m := range pl.markers {
+		for i, n := range params.Names {
+			if n == m.spec.Name {
+				out = append(out, params.Values[i])
+				break
+			}
+		}
+	}
+	return out
+}
+
+// preparedID is the id under which a statement is known on every node.
+func preparedID(keyspace, text string) [md5.Size]byte {
+	b := make([]byte, 0, 256)
+	b = append(b, keyspace...)
+	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret
+}
+
+// fullyQualified says whether every table in a statement is named with its keyspace.
+func fullyQualified(stmt cql.Statement) bool {
+	switch stmt := stmt.(type) {
+	case *cql.Select:
+		return stmt.Table.Keyspace != ""
+	case *cql.Insert:
+		return stmt.Table.Keyspace != ""
+	case *cql.InsertJSON:
+		return stmt.Table.Keyspace != ""
+	case *cql.Update:
+		return stmt.Table.Keyspace != ""
+	case *cql.Delete:
+		return stmt.Table.Keyspace != ""
+	case *cql.Batch:
+		for _, s := range stmt.Statements {
+			if !fullyQualified(s) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,472 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// restrictionKind is what a restriction asks of its columns.
+type restrictionKind uint8
+
+const (
+	restrictEqual restrictionKind = iota + 1
+	restrictIn
+	restrictSlice
+	restrictContains // CONTAINS, CONTAINS KEY and map elements, any number of them
+)
+
+// valueTerm is a value for each of some columns: a term each, or one bind marker of a tuple.
+type valueTerm struct {
+	terms  []term
+	marker *markerTerm // of a tuple; terms is nil
+}
+
+// bound is one end of a slice.
+type bound struct {
+	value     *valueTerm
+	inclusive bool
+}
+
+// element is a restriction on what a collection contains.
+type element struct {
+	operator cql.Operator // Contains, ContainsKey, or Equal for a map's element
+	key      term         // of a map's element
+	value    term
+}
+
+// restriction is what the relations on one column, or on several clustering columns at once, ask
+// together.
+type restriction struct {
+	columns  []*schema.Column
+	multi    bool // written as (c, d) op …
+	kind     restrictionKind
+	equal    *valueTerm
+	in       []*valueTerm
+	inMarker *markerTerm // IN ?, instead of in
+	lower    *bound
+	upper    *bound
+	elements []element
+}
+
+func (r *restriction) first() *schema.Column { return r.columns[0] }
+func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1] }
+
+// merge adds what o asks to r. Both have a column in common.
+func (r *restriction) merge(o *restriction) error {
+	common := commonNames(r, o)
+	switch {
+	case r.kind == restrictEqual || r.kind == restrictIn && !r.multi && !o.multi:
+		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
+	case r.kind == restrictIn && (o.kind == restrictEqual):
+		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
+	case r.kind == restrictIn:
+		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
+	case r.kind == restrictSlice && o.kind == restrictSlice:
+		return r.mergeSlice(o)
+	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn) && !r.multi && !o.multi:
+		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", r.first().Name)
+	case r.kind == restrictContains && o.kind == restrictContains:
+		r.elements = append(r.elements, o.elements...)
+		return nil
+	case o.kind == restrictEqual:
+		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
+	case o.kind == restrictIn:
+		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
+	}
+	return invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality",
+		common)
+}
+
+func (r *restriction) mergeSlice(o *restriction) error {
+	if r.first() != o.first() {
+		later := r.first()
+		if o.first().Position > later.Position {
+			later = o.first()
+		}
+		return invalidf("Column \"%s\" cannot be restricted by two inequalities not starting with the same column", later.Name)
+	}
+	if o.lower != nil {
+		if r.lower != nil {
+			return invalidf("More than one restriction was found for the start bound on %s", commonNames(r, o))
+		}
+		r.lower = o.lower
+	}
+	if o.upper != nil {
+		if r.upper != nil {
+			return invalidf("More than one restriction was found for the end bound on %s", commonNames(r, o))
+		}
+		r.upper = o.upper
+	}
+	if len(o.columns) > len(r.columns) {
+		r.columns = o.columns
+	}
+	r.multi = r.multi || o.multi
+	return nil
+}
+
+func commonNames(r, o *restriction) string {
+	var names []string
+	for _, c := range r.columns {
+		if slices.Contains(o.columns, c) {
+			names = append(names, c.Name)
+		}
+	}
+	return joinNames(names)
+}
+
+// column finds a column that a statement names.
+func (c *compiler) column(name string) (*schema.Column, error) {
+	col := c.table.Column(name)
+	if col == nil {
+		return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
+			cql.QuoteIdentifier(c.table.Keyspace), cql.QuoteIdentifier(c.table.Name))
+	}
+	return col, nil
+}
+
+// columnRestriction compiles c op term.
+func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error) {
+	col, err := c.column(r.Column)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Operator {
+	case cql.Contains, cql.ContainsKey:
+		return c.containsRestriction(col, r)
+	case cql.NotEqual:
+		return nil, invalidf("Unsupported \"!=\" relation: %s", relationText(r))
+	case cql.Like:
+		return nil, invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
+	}
+	if err := checkComparable(col, r.Operator.String()); err != nil {
+		return nil, err
+	}
+	if r.Operator != cql.Equal {
+		if err := checkSliceable(col.Type); err != nil {
+			return nil, err
+		}
+	}
+	t, err := c.columnTerm(r.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term{t}}), nil
+}
+
+// compare is the restriction columns op value.
+func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restriction {
+	x := &restriction{columns: columns, kind: restrictSlice}
+	switch op {
+	case cql.Equal:
+		x.kind, x.equal = restrictEqual, v
+	case cql.Less, cql.LessOrEqual:
+		x.upper = &bound{v, op == cql.LessOrEqual}
+	case cql.Greater, cql.GreaterOrEqual:
+		x.lower = &bound{v, op == cql.GreaterOrEqual}
+	}
+	return x
+}
+
+// checkComparable refuses to compare what is stored in several cells.
+func checkComparable(col *schema.Column, operator string) error {
+	if !col.Type.MultiCell() {
+		return nil
+	}
+	if col.Type.Kind() == types.UDT {
+		return invalidf("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", col.Name, col.Type)
+	}
+	return invalidf("Collection column '%s' (%s) cannot be restricted by a '%s' relation", col.Name, col.Type, operator)
+}
+
+func checkSliceable(t *types.Type) error {
+	if !containsDuration(t) {
+		return nil
+	}
+	switch {
+	case t.IsCollection():
+		return invalidf("Slice restrictions are not supported on collections containing durations")
+	case t.Kind() == types.Tuple:
+		return invalidf("Slice restrictions are not supported on tuples containing durations")
+	case t.Kind() == types.UDT:
+		return invalidf("Slice restrictions are not supported on UDTs containing durations")
+	}
+	return invalidf("Slice restrictions are not supported on duration columns")
+}
+
+func containsDuration(t *types.Type) bool {
+	return t.Kind() == types.Duration || slices.ContainsFunc(t.Elems(), containsDuration)
+}
+
+func (c *compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
+	t := col.Type
+	if !t.IsCollection() {
+		return nil, invalidf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
+	}
+	spec := c.receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
+	if r.Operator == cql.ContainsKey {
+		if t.Kind() != types.Map {
+			return nil, invalidf("Cannot use %s on non-map column %s", r.Operator, col.Name)
+		}
+		spec = c.receiver("key("+col.Name+")", t.Elems()[0])
+	}
+	value, err := c.term(r.Value, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &restriction{columns: []*schema.Column{col}, kind: restrictContains,
+		elements: []element{{operator: r.Operator, value: value}}}, nil
+}
+
+// elementRestriction compiles m[key] = term.
+func (c *compiler) elementRestriction(r *cql.ElementRelation) (*restriction, error) {
+	col, err := c.column(r.Column)
+	if err != nil {
+		return nil, err
+	}
+	t := col.Type
+	switch {
+	case t.Kind() == types.List:
+		return nil, invalidf("Indexes on list entries (%s[index] = value) are not currently supported.", col.Name)
+	case t.Kind() != types.Map:
+		return nil, invalidf("Column %s cannot be used as a map", col.Name)
+	case !t.MultiCell():
+		return nil, invalidf("Map-entry equality predicates on frozen map column %s are not supported", col.Name)
+	case r.Operator != cql.Equal:
+		return nil, invalidf("Only EQ relations are supported on map entries")
+	}
+	e := element{operator: cql.Equal}
+	if e.key, err = c.term(r.Key, c.receiver("key("+col.Name+")", t.Elems()[0])); err != nil {
+		return nil, err
+	}
+	if e.value, err = c.term(r.Value, c.receiver("value("+col.Name+")", t.Elems()[1])); err != nil {
+		return nil, err
+	}
+	return &restriction{columns: []*schema.Column{col}, kind: restrictContains, elements: []element{e}}, nil
+}
+
+// inRestriction compiles c IN (…).
+func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
+	col, err := c.column(r.Column)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkComparable(col, "IN"); err != nil {
+		return nil, err
+	}
+	x := &restriction{columns: []*schema.Column{col}, kind: restrictIn}
+	if r.In.Marker != nil {
+		list := types.NewList(col.Type, false)
+		c.bind(r.In.Marker, c.receiver("in("+col.Name+")", list), nil)
+		x.inMarker = &markerTerm{r.In.Marker.Index, list}
+		return x, nil
+	}
+	for _, v := range r.In.Values {
+		t, err := c.columnTerm(v, col)
+		if err != nil {
+			return nil, err
+		}
+		x.in = append(x.in, &valueTerm{terms: []term{t}})
+	}
+	return x, nil
+}
+
+// tupleColumns are the clustering columns that a multi-column relation names.
+func (c *compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
+	columns := make([]*schema.Column, len(names))
+	previous := -1
+	for i, n := range names {
+		col, err := c.column(n)
+		if err != nil {
+			return nil, err
+		}
+		if col.Kind != schema.Clustering {
+			return nil, invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", col.Name)
+		}
+		if slices.Contains(columns[:i], col) {
+			return nil, invalidf("Column \"%s\" appeared twice in a relation: %s", col.Name, relationText(source))
+		}
+		if previous >= 0 && col.Position != previous+1 {
+			return nil, invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s",
+				relationText(source))
+		}
+		columns[i], previous = col, col.Position
+	}
+	return columns, nil
+}
+
+// tupleType is the type of a tuple with a field for each column.
+func tupleType(columns []*schema.Column) *types.Type {
+	elems := make([]*types.Type, len(columns))
+	for i, col := range columns {
+		elems[i] = col.Type
+	}
+	return types.NewTuple(elems...)
+}
+
+func tupleName(columns []*schema.Column) string {
+	names := "("
+	for i, col := range columns {
+		if i > 0 {
+			names += ","
+		}
+		names += col.Name
+	}
+	return names + ")"
+}
+
+// tupleValue compiles (a, b) or a marker for columns.
+func (c *compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
+	if m, ok := t.(*cql.BindMarker); ok {
+		typ := tupleType(columns)
+		c.bind(m, c.receiver(tupleName(columns), typ), nil)
+		return &valueTerm{marker: &markerTerm{m.Index, typ}}, nil
+	}
+	literal, ok := t.(*cql.TupleLiteral)
+	if !ok {
+		return nil, invalidf("Invalid tuple type literal for %s", tupleName(columns))
+	}
+	if len(literal.Elements) != len(columns) {
+		return nil, invalidf("Expected %d elements in value tuple, but got %d: %s",
+			len(columns), len(literal.Elements), termText(t))
+	}
+	v := &valueTerm{terms: make([]term, len(columns))}
+	for i, e := range literal.Elements {
+		var err error
+		if m, ok := e.(*cql.BindMarker); ok {
+			c.bind(m, c.receiver(columns[i].Name, columns[i].Type), nil)
+			v.terms[i] = &markerTerm{m.Index, columns[i].Type}
+			continue
+		}
+		if v.terms[i], err = c.term(e, c.receiver(columns[i].Name, columns[i].Type)); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (c *compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
+	columns, err := c.tupleColumns(r.Columns, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Operator == cql.NotEqual {
+		return nil, invalidf("Unsupported \"!=\" relation: %s", relationText(r))
+	}
+	if r.Operator > cql.GreaterOrEqual {
+		return nil, invalidf("%s cannot be used for multi-column relations", r.Operator)
+	}
+	if r.Operator != cql.Equal {
+		for _, col := range columns {
+			if err := checkSliceable(col.Type); err != nil {
+				return nil, err
+			}
+		}
+	}
+	v, err := c.tupleValue(columns, r.Value)
+	if err != nil {
+		return nil, err
+	}
+	x := compare(columns, r.Operator, v)
+	x.multi = true
+	return x, nil
+}
+
+func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, error) {
+	columns, err := c.tupleColumns(r.Columns, r)
+	if err != nil {
+		return nil, err
+	}
+	x := &restriction{columns: columns, multi: true, kind: restrictIn}
+	if r.In.Marker != nil {
+		list := types.NewList(tupleType(columns), false)
+		c.bind(r.In.Marker, c.receiver("in"+tupleName(columns), list), nil)
+		x.inMarker = &markerTerm{r.In.Marker.Index, list}
+		return x, nil
+	}
+	for _, t := range r.In.Values {
+		v, err := c.tupleValue(columns, t)
+		if err != nil {
+			return nil, err
+		}
+		x.in = append(x.in, v)
+	}
+	return x, nil
+}
+
+// eval appends the values to dst; nil is null.
+func (v *valueTerm) eval(s *scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
+	if v.marker != nil {
+		value, err := v.marker.eval(s)
+		if err != nil {
+			return nil, err
+		}
+		switch value.Kind {
+		case wire.ValueUnset:
+			return nil, invalidf("Invalid unset value for tuple %s", tupleName(columns))
+		case wire.ValueNull:
+			return nil, invalidf("Invalid null value for tuple %s", tupleName(columns))
+		}
+		return append(dst, splitFields(value.Bytes, v.marker.typ)...), nil
+	}
+	for i, t := range v.terms {
+		value, err := t.eval(s)
+		if err != nil {
+			return nil, err
+		}
+		switch value.Kind {
+		case wire.ValueSet:
+			dst = append(dst, notNil(value.Bytes))
+		case wire.ValueUnset:
+			if len(v.terms) > 1 {
+				return nil, invalidf("Invalid unset value for tuple field number %d", i)
+			}
+			return nil, invalidf("Invalid unset value for column %s", columns[i].Name)
+		default:
+			dst = append(dst, nil)
+		}
+	}
+	return dst, nil
+}
+
+// evalIn yields the values of IN, each as many as there are columns.
+func (r *restriction) evalIn(s *scope) ([][][]byte, error) {
+	if r.inMarker == nil {
+		out := make([][][]byte, len(r.in))
+		for i, v := range r.in {
+			var err error
+			if out[i], err = v.eval(s, r.columns, nil); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	value, err := r.inMarker.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	switch value.Kind {
+	case wire.ValueUnset:
+		if r.multi {
+			return nil, invalidf("Invalid unset value for in%s", tupleName(r.columns))
+		}
+		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
+	case wire.ValueNull:
+		if r.multi {
+			return nil, invalidf("Invalid null value for IN restriction")
+		}
+		return nil, invalidf("Invalid null value for column %s", r.first().Name)
+	}
+	var out [][][]byte
+	for _, b := range splitCollection(value.Bytes, 1) {
+		if r.multi {
+			out = append(out, splitFields(b, r.inMarker.typ.Elems()[0]))
+		} else {
+			out = append(out, [][]byte{b})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,324 @@
+package query
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// verdict is what a consumer of rows wants next.
+type verdict uint8
+
+const (
+	nextRow       verdict = iota
+	skipRow               // the row does not count
+	nextPartition         // no more rows of this partition
+	stopAfter             // enough; this row was taken
+	stopBefore            // enough; this row was not taken and comes again
+)
+
+// consumer takes the rows of a scan one after the other.
+type consumer interface {
+	consume(v *rowView) (verdict, error)
+}
+
+// position is where a scan stands: behind a row.
+type position struct {
+	key        row.PartitionKey // Bytes is nil at the beginning
+	clustering []byte
+	started    bool   // a row of the partition was taken, clustering says which
+	done       bool   // nothing is left of the partition
+	given      uint32 // rows or groups that were given of the partition, for PER PARTITION LIMIT
+}
+
+// scan reads rows in their order, over one partition, several, or ranges of them, by as many
+// commands as it takes.
+type scan struct {
+	p            *Processor
+	table        *schema.Table
+	keys         []row.PartitionKey // nil: all keys in tokens
+	tokens       ring.Range
+	slices       []row.Slice
+	reversed     bool
+	staticCounts bool
+	// batch is how many rows a command asks for; perPartition is the replicas' own limit.
+	batch        uint32
+	perPartition uint32
+	now          int64
+
+	consistency ring.Consistency
+	trace       coordinator.Trace
+
+	at         position
+	more       bool // stopped before the end
+	view       rowView
+	reader     row.PageReader
+	tombstones int
+}
+
+// run feeds c until it has enough or nothing is left.
+func (s *scan) run(c consumer) error {
+	s.view.reset(s.table, s.now)
+	if s.keys != nil {
+		return s.runKeys(c)
+	}
+	if s.at.key.Bytes != nil && !s.at.done {
+		stop, err := s.runPartition(c, s.at.key)
+		if stop || err != nil {
+			return err
+		}
+	}
+	for {
+		cmd := s.command()
+		cmd.Range = row.KeyRange{Tokens: s.tokens}
+		if s.at.key.Bytes != nil {
+			after := s.at.key
+			cmd.Range.After = &after
+		}
+		stop, more, err := s.runCommand(c, cmd, false)
+		if stop || err != nil {
+			s.more = s.more || stop
+			return err
+		}
+		if !more {
+			return nil
+		}
+		if !s.at.done {
+			if stop, err := s.runPartition(c, s.at.key); stop || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *scan) runKeys(c consumer) error {
+	first := 0
+	if s.at.key.Bytes != nil {
+		first = slices.IndexFunc(s.keys, func(k row.PartitionKey) bool { return bytes.Equal(k.Bytes, s.at.key.Bytes) })
+		if first < 0 {
+			return invalidPagingState()
+		}
+		if s.at.done {
+			first++
+		}
+	}
+	for i, k := range s.keys[first:] {
+		stop, err := s.runPartition(c, k)
+		if err != nil {
+			return err
+		}
+		if stop {
+			s.more = s.more || first+i < len(s.keys)-1
+			return nil
+		}
+	}
+	return nil
+}
+
+// runPartition reads what is left of one partition.
+func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err error) {
+	for {
+		cmd := s.command()
+		cmd.Key = key
+		resumed := s.at.started && bytes.Equal(s.at.key.Bytes, key.Bytes)
+		if resumed {
+			cmd.Slices = cutSlices(s.slices, s.at.clustering, s.reversed)
+			cmd.StaticCounts = false
+			if s.perPartition > 0 {
+				if s.at.given >= s.perPartition {
+					s.at.done = true
+					return false, nil
+				}
+				cmd.Limits.PerPartition = s.perPartition - s.at.given
+			}
+			if len(cmd.Slices) == 0 {
+				s.at.done = true
+				return false, nil
+			}
+		}
+		stop, more, err := s.runCommand(c, cmd, resumed)
+		if stop || err != nil {
+			return stop, err
+		}
+		if !more || s.at.done {
+			s.at = position{key: key, started: true, done: true}
+			return false, nil
+		}
+	}
+}
+
+func (s *scan) command() *row.ReadCommand {
+	return &row.ReadCommand{
+		Table: s.table.StorageID, Slices: s.slices, Reversed: s.reversed, StaticCounts: s.staticCounts,
+		Limits: row.Limits{Rows: s.batch, PerPartition: s.perPartition}, Now: s.now,
+	}
+}
+
+// cutSlices is what is left of slices behind the clustering c.
+func cutSlices(in []row.Slice, c []byte, reversed bool) []row.Slice {
+	var out []row.Slice
+	for _, s := range in {
+		if reversed {
+			if s.End == nil || bytes.Compare(s.End, c) > 0 {
+				s.End = c
+			}
+		} else if after := row.After(c); bytes.Compare(s.Start, after) < 0 {
+			s.Start = after
+		}
+		if !s.Empty() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// runCommand executes one command and feeds its rows to c. more says that a limit ended it.
+func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop, more bool, err error) {
+	page, held, err := s.fetch(cmd)
+	if err != nil {
+		return false, false, err
+	}
+	if held != nil {
+		defer s.p.calls.put(held)
+	}
+	r := &s.reader
+	r.Reset(page)
+	for r.NextPartition() {
+		stop, err = s.runRows(c, r, resumed && bytes.Equal(r.Key.Bytes, s.at.key.Bytes))
+		if stop || err != nil {
+			return stop, false, err
+		}
+	}
+	return false, r.More(), r.Err()
+}
+
+// runRows feeds the rows of the partition the reader stands on.
+func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, err error) {
+	v := &s.view
+	v.header = r.Header
+	v.partition(r.Key)
+	s.tombstones += len(r.RangeTombstones)
+	fixed := len(v.marked)
+	if !resumed {
+		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
+			clustering: s.at.clustering[:0]}
+	}
+	any := resumed
+	for r.NextRow(&v.row) {
+		if !v.live(&v.row) {
+			s.tombstones++
+			continue
+		}
+		any = true
+		v.next(fixed, v.row.Clustering)
+		if v.clustering == nil {
+			v.clustering = []byte{}
+		}
+		v.mark(&v.row)
+		stop, skip, err := s.feed(c, r)
+		if err != nil || stop {
+			return stop, err
+		}
+		if skip {
+			s.at.done = true
+			return false, nil
+		}
+	}
+	if any || !s.staticCounts || !v.live(&v.header) {
+		return false, r.Err()
+	}
+	v.next(fixed, nil)
+	stop, _, err = s.feed(c, r)
+	if !stop {
+		s.at.done = true
+	}
+	return stop, err
+}
+
+// feed gives c the row in view.
+func (s *scan) feed(c consumer, r *row.PageReader) (stop, skip bool, err error) {
+	verdict, err := c.consume(&s.view)
+	if err != nil {
+		return false, false, err
+	}
+	if verdict == stopBefore {
+		s.more = true
+		return true, false, nil
+	}
+	s.at.started = true
+	if s.view.clustering == nil {
+		s.at.done = true
+	} else {
+		s.at.clustering = append(s.at.clustering[:0], s.view.clustering...)
+	}
+	if verdict != skipRow {
+		s.at.given++
+	}
+	if verdict == stopAfter {
+		s.more = s.anyLeft(r)
+		return true, false, nil
+	}
+	return false, verdict == nextPartition, nil
+}
+
+// anyLeft says whether the page has another live row, or did not have room for it.
+func (s *scan) anyLeft(r *row.PageReader) bool {
+	var x row.Row
+	for r.NextRow(&x) {
+		if s.view.live(&x) {
+			return true
+		}
+	}
+	for r.NextPartition() {
+		if s.staticCounts && s.view.live(&r.Header) {
+			return true
+		}
+		for r.NextRow(&x) {
+			if s.view.live(&x) {
+				return true
+			}
+		}
+	}
+	return r.More()
+}
+
+// fetch executes a command, by the coordinator or on a virtual table.
+func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) {
+	if s.p.isVirtual(s.table) {
+		page, err := s.p.virtualPage(s.table, cmd)
+		return page, nil, err
+	}
+	timeout := s.p.o.Timeouts.Range
+	if cmd.SinglePartition() {
+		timeout = s.p.o.Timeouts.Read
+	}
+	call, err := s.p.read(&coordinator.ReadRequest{
+		Command: cmd, Consistency: s.consistency, Timeout: timeout, Trace: s.trace,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return call.page, call, nil
+}
+
+// defaultTimeouts are those of cassandra.yaml.
+func defaultTimeouts(t Timeouts) Timeouts {
+	if t.Read == 0 {
+		t.Read = 5 * time.Second
+	}
+	if t.Range == 0 {
+		t.Range = 10 * time.Second
+	}
+	if t.Write == 0 {
+		t.Write = 2 * time.Second
+	}
+	if t.Truncate == 0 {
+		t.Truncate = time.Minute
+	}
+	return t
+}

@@ -1,0 +1,291 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/schema"
+)
+
+// selectPlan is the plan of a SELECT.
+type selectPlan struct {
+	table        *schema.Table
+	where        *restrictions
+	selection    *selection
+	distinct     bool
+	groups       []selector // of GROUP BY; the partition always begins a new one
+	grouped      bool       // GROUP BY was said
+	reversed     bool
+	order        []orderColumn // when partitions must be merged in memory
+	limit        term
+	perPartition term
+	staticCounts bool
+	single       bool // one partition, at most one row
+}
+
+// orderColumn is an element of ORDER BY.
+type orderColumn struct {
+	col        *schema.Column
+	descending bool
+}
+
+// aggregates says whether rows are put together to fewer.
+func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.aggregates) > 0 }
+
+func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
+	p := &selectPlan{table: c.table, distinct: stmt.Distinct}
+	sel, err := c.selection(stmt)
+	if err != nil {
+		return nil, err
+	}
+	p.selection = sel
+	onlyStatic := c.onlyStatic(stmt)
+	p.where, err = c.restrictions(stmt.Where, restrictionOptions{
+		kind: kindSelect, onlyStatic: onlyStatic, allowFiltering: stmt.AllowFiltering})
+	if err != nil {
+		return nil, err
+	}
+	if p.distinct {
+		if err := p.checkDistinct(stmt); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.groupBy(p, stmt.GroupBy); err != nil {
+		return nil, err
+	}
+	if err := c.orderBy(p, stmt.OrderBy); err != nil {
+		return nil, err
+	}
+	if len(sel.aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
+		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	}
+	if stmt.Limit != nil {
+		if p.limit, err = c.term(stmt.Limit, c.receiver("[limit]", types.Native(types.Int))); err != nil {
+			return nil, err
+		}
+	}
+	if stmt.PerPartitionLimit != nil {
+		r := c.receiver("[per_partition_limit]", types.Native(types.Int))
+		if p.perPartition, err = c.term(stmt.PerPartitionLimit, r); err != nil {
+			return nil, err
+		}
+	}
+	p.staticCounts = len(p.where.clustering) == 0 &&
+		!slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+	p.single = !p.where.keyRange && p.where.token == nil && p.where.isSingle() && len(p.where.filters) == 0 &&
+		len(p.where.clustering) == len(c.table.Clustering) && !p.aggregates()
+	return p, nil
+}
+
+// onlyStatic says whether a SELECT names static columns and otherwise keys of partitions only.
+func (c *compiler) onlyStatic(stmt *cql.Select) bool {
+	any := false
+	for _, sc := range stmt.Columns {
+		col, ok := sc.Selector.(*cql.ColumnSelector)
+		if !ok {
+			return false
+		}
+		switch c.table.Column(col.Column).Kind {
+		case schema.Static:
+			any = true
+		case schema.PartitionKey:
+		default:
+			return false
+		}
+	}
+	return any
+}
+
+func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
+	clustering := len(p.where.clustering) > 0
+	regular := slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+	if clustering || regular {
+		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
+	requested := p.table.Columns()
+	if len(stmt.Columns) > 0 {
+		requested = nil
+		for _, sc := range stmt.Columns {
+			requested = appendColumns(requested, p.table, sc.Selector)
+		}
+	}
+	for _, col := range requested {
+		if col.Kind != schema.PartitionKey && col.Kind != schema.Static {
+			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", col.Name)
+		}
+	}
+	// A partition that is given by = need not be shown.
+	if !p.where.keyRange {
+		return p.checkDistinctLimit(stmt)
+	}
+	for _, col := range p.table.PartitionKey {
+		if !slices.Contains(requested, col) {
+			return invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", col.Name)
+		}
+	}
+	return p.checkDistinctLimit(stmt)
+}
+
+func (p *selectPlan) checkDistinctLimit(stmt *cql.Select) error {
+	if stmt.PerPartitionLimit != nil {
+		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+	}
+	return nil
+}
+
+// appendColumns appends the columns that a selector names.
+func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*schema.Column {
+	var all []cql.Selector
+	switch x := x.(type) {
+	case *cql.ColumnSelector:
+		if col := t.Column(x.Column); col != nil {
+			dst = append(dst, col)
+		}
+	case *cql.FunctionSelector:
+		all = x.Args
+	case *cql.CastSelector:
+		all = []cql.Selector{x.Value}
+	case *cql.TypeHintSelector:
+		all = []cql.Selector{x.Value}
+	case *cql.MetadataSelector:
+		all = []cql.Selector{x.Of}
+	case *cql.FieldSelector:
+		all = []cql.Selector{x.Of}
+	case *cql.ElementSelector:
+		all = []cql.Selector{x.Of}
+	case *cql.SliceSelector:
+		all = []cql.Selector{x.Of}
+	case *cql.ListSelector:
+		all = x.Elements
+	case *cql.SetSelector:
+		all = x.Elements
+	case *cql.TupleSelector:
+		all = x.Elements
+	case *cql.MapSelector:
+		for _, e := range x.Entries {
+			all = append(all, e.Key, e.Value)
+		}
+	case *cql.UDTSelector:
+		for _, f := range x.Fields {
+			all = append(all, f.Value)
+		}
+	case *cql.ArithmeticSelector:
+		all = []cql.Selector{x.Left, x.Right}
+	case *cql.NegateSelector:
+		all = []cql.Selector{x.Value}
+	}
+	for _, s := range all {
+		dst = appendColumns(dst, t, s)
+	}
+	return dst
+}
+
+const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+
+// groupBy compiles GROUP BY: columns of the primary key in its order, of which those given by = may
+// be left out, and at last a function of one.
+func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	p.grouped = true
+	key := slices.Concat(c.table.PartitionKey, c.table.Clustering)
+	at, ended := 0, false
+	b := &selectorCompiler{c: c, s: &selection{}}
+	for _, g := range groups {
+		if ended {
+			return invalidf("Functions are only supported on the last element of the GROUP BY clause")
+		}
+		x, err := b.compile(g, nil)
+		if err != nil {
+			return err
+		}
+		var col *schema.Column
+		if plain, ok := x.sel.(*columnSelector); ok {
+			col = plain.col
+			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
+				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", col.Name)
+			}
+		} else {
+			ended = true
+			columns := appendColumns(nil, c.table, g)
+			switch {
+			case len(columns) == 0:
+				return invalidf("GROUP BY functions must have one clustering column name as parameter")
+			case len(columns) > 1:
+				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s", columnNames(columns))
+			case columns[0].Kind != schema.Clustering:
+				return invalidf("Group by functions are only supported on clustering columns, got %s", columns[0].Name)
+			}
+			col = columns[0]
+		}
+		for {
+			if at == len(key) {
+				return &Invalid{Msg: groupByOrder}
+			}
+			k := key[at]
+			at++
+			if k == col {
+				break
+			}
+			if !p.where.equalTo(k) {
+				return &Invalid{Msg: groupByOrder}
+			}
+		}
+		if col.Kind == schema.Clustering {
+			if p.distinct {
+				return invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
+			}
+			p.groups = append(p.groups, x.sel)
+		}
+	}
+	if at < len(c.table.PartitionKey) {
+		return invalidf("Group by is not supported on only a part of the partition key")
+	}
+	return nil
+}
+
+const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
+
+func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
+	if len(orderings) == 0 {
+		return nil
+	}
+	var columns []orderColumn
+	for _, o := range orderings {
+		col, err := c.column(o.Column)
+		if err != nil {
+			return err
+		}
+		if o.ANN != nil {
+			return NotSupported("ORDER BY … ANN OF")
+		}
+		columns = append(columns, orderColumn{col, o.Descending})
+	}
+	if p.where.keyRange {
+		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
+	}
+	at := 0
+	for i, o := range columns {
+		if o.col.Kind != schema.Clustering {
+			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
+		}
+		for at != o.col.Position {
+			if at >= len(c.table.Clustering) || !p.where.equalTo(c.table.Clustering[at]) {
+				return &Invalid{Msg: orderByDeclared}
+			}
+			at++
+		}
+		at++
+		reversed := o.descending != o.col.Desc
+		if i > 0 && reversed != p.reversed {
+			return invalidf("Unsupported order by relation")
+		}
+		p.reversed = reversed
+	}
+	if p.where.keyIn() {
+		p.order = columns
+	}
+	return nil
+}

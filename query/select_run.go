@@ -1,0 +1,433 @@
+package query
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// pageInternal is how many rows are asked for at a time when not every one becomes a row of the
+// result.
+const pageInternal = 5000
+
+// selectRun is one execution of a SELECT. It is reused.
+type selectRun struct {
+	p       *Processor
+	plan    *selectPlan
+	env     environment
+	x       selectionContext
+	scan    scan
+	filters []rowFilter
+	buf     *rowBuffer
+	count   int32
+
+	pageLimit    uint32 // rows or groups of this page
+	perPartition uint32 // 0: no limit
+	err          error
+
+	// GROUP BY and aggregates
+	group       *rowView
+	groupValues [][]byte
+	given       bool // whether group's result is due
+
+	// ORDER BY over several partitions
+	ordered []*rowView
+
+	values   [][]byte
+	oneKey   [1]row.PartitionKey
+	oneSlice [1]row.Slice
+}
+
+// executeSelect executes a SELECT.
+func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+	if err := checkReadConsistency(params.Consistency); err != nil {
+		return nil, err
+	}
+	run := p.selects.Get().(*selectRun)
+	defer run.put()
+	run.begin(p, plan, values, p.nowSeconds(params))
+	limit, err := run.limit(plan.limit)
+	if err != nil {
+		return nil, err
+	}
+	if run.perPartition, err = run.limit(plan.perPartition); err != nil {
+		return nil, err
+	}
+	if plan.distinct {
+		run.perPartition = 1
+	}
+	remaining := limit
+	paged := params.PageSize > 0
+	if plan.order != nil && paged && (limit == 0 || limit > uint32(params.PageSize)) {
+		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
+			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+	}
+	empty, err := run.where()
+	if err != nil {
+		return nil, err
+	}
+	if len(params.PagingState) > 0 {
+		state, err := p.decodePagingState(plan.table, params.PagingState)
+		if err != nil {
+			return nil, err
+		}
+		run.scan.at = state.at
+		if limit > 0 {
+			remaining = min(limit, state.remaining)
+		}
+	}
+	run.pageLimit = math.MaxUint32
+	if remaining > 0 {
+		run.pageLimit = remaining
+	}
+	if paged && (plan.grouped || !plan.aggregates()) {
+		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
+	}
+	run.limits(params.PageSize)
+	run.scan.consistency, run.scan.trace = params.Consistency, trace.sink()
+	if !empty {
+		if err := run.scan.run(run); err != nil {
+			return nil, err
+		}
+	}
+	if err := run.end(); err != nil {
+		return nil, err
+	}
+	return run.result(s, params, remaining)
+}
+
+func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
+	run.p, run.plan = p, plan
+	run.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
+	run.x = selectionContext{scope: scope{values: values, env: &run.env}, aggs: run.x.aggs[:0]}
+	for _, a := range plan.selection.aggregates {
+		run.x.aggs = append(run.x.aggs, a.fn.New())
+	}
+	run.scan.p, run.scan.table, run.scan.now = p, plan.table, now
+	run.scan.tokens = ring.FullRange()
+	run.scan.reversed, run.scan.staticCounts = plan.reversed, plan.staticCounts
+	run.buf = p.rowBuffers.Get().(*rowBuffer)
+	run.buf.b = run.buf.b[:0]
+}
+
+// put gives run back, without what it points to of the request.
+func (run *selectRun) put() {
+	p := run.p
+	if run.buf != nil {
+		p.rowBuffers.Put(run.buf)
+	}
+	view, reader := run.scan.view, run.scan.reader
+	view.table, view.key, view.header, view.row = nil, row.PartitionKey{}, row.Row{}, row.Row{}
+	clear(view.keyValues)
+	*run = selectRun{filters: run.filters[:0], values: run.values[:0], x: selectionContext{aggs: run.x.aggs[:0]}}
+	reader.Reset(nil)
+	run.scan.view, run.scan.reader = view, reader
+	p.selects.Put(run)
+}
+
+// limit evaluates LIMIT or PER PARTITION LIMIT; 0 is none.
+func (run *selectRun) limit(t term) (uint32, error) {
+	if t == nil {
+		return 0, nil
+	}
+	v, err := t.eval(&run.x.scope)
+	if err != nil || v.Kind == wire.ValueUnset {
+		return 0, err
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
+		return 0, invalidf("Invalid null value of limit")
+	}
+	c := wire.NewCursor(v.Bytes)
+	n := c.Int32()
+	if n <= 0 {
+		return 0, invalidf("LIMIT must be strictly positive")
+	}
+	return uint32(n), nil
+}
+
+// where evaluates WHERE; empty says that no row can match.
+func (run *selectRun) where() (empty bool, err error) {
+	rs, s := run.plan.where, &run.x.scope
+	run.scan.keys = nil
+	if run.plan.single {
+		return false, run.singleRow()
+	}
+	if run.scan.slices, err = rs.slices(s); err != nil {
+		return false, err
+	}
+	if rs.keyRange {
+		if run.scan.tokens, empty, err = rs.tokenRange(s); err != nil {
+			return false, err
+		}
+	} else {
+		if run.scan.keys, err = rs.partitionKeys(s); err != nil {
+			return false, err
+		}
+		empty = len(run.scan.keys) == 0
+	}
+	if run.filters, err = rs.rowFilters(s, run.filters[:0]); err != nil {
+		return false, err
+	}
+	return empty || len(run.scan.slices) == 0, nil
+}
+
+// singleRow is where for the key of one row: no list is made.
+func (run *selectRun) singleRow() error {
+	rs := run.plan.where
+	run.values = run.values[:0]
+	size := 0
+	for _, r := range rs.partition {
+		v, err := run.keyValue(r)
+		if err != nil {
+			return err
+		}
+		run.values = append(run.values, v)
+		size += len(v) + 3
+	}
+	key := appendPartitionKey(make([]byte, 0, size), run.values)
+	if err := checkPartitionKey(key); err != nil {
+		return err
+	}
+	run.oneKey[0] = row.NewPartitionKey(key)
+	run.scan.keys = run.oneKey[:]
+	run.oneSlice[0] = row.Slice{}
+	if len(rs.clustering) > 0 {
+		b := make([]byte, 0, 32)
+		for _, r := range rs.clustering {
+			v, err := run.keyValue(r)
+			if err != nil {
+				return err
+			}
+			b = r.first().Type.AppendOrdered(b, v, r.first().Desc)
+		}
+		n := len(b)
+		b = append(b, 0xFF)
+		run.oneSlice[0] = row.Slice{Start: b[:n:n], End: b}
+	}
+	// The command may be used after its answer, so the slice must not be the pooled one.
+	run.scan.slices = []row.Slice{run.oneSlice[0]}
+	return nil
+}
+
+func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
+	v, err := r.equal.terms[0].eval(&run.x.scope)
+	if err != nil {
+		return nil, err
+	}
+	switch v.Kind {
+	case wire.ValueUnset:
+		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
+	case wire.ValueNull:
+		return nil, checkKeyValue(r.first(), nil)
+	}
+	return v.Bytes, checkKeyValue(r.first(), notNil(v.Bytes))
+}
+
+// limits decides how many rows a command asks for.
+func (run *selectRun) limits(pageSize int32) {
+	s := &run.scan
+	switch {
+	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
+		s.perPartition = run.perPartition
+		s.batch = run.pageLimit
+		if s.batch > math.MaxInt32 {
+			s.batch = pageInternal
+		}
+	case run.plan.distinct:
+		s.perPartition = 1
+		s.batch = pageInternal
+	default:
+		s.batch = pageInternal
+		if pageSize > 0 {
+			s.batch = max(uint32(pageSize), 100)
+		}
+	}
+}
+
+// consume takes a row of the scan.
+func (run *selectRun) consume(v *rowView) (verdict, error) {
+	if len(run.filters) > 0 && !matches(run.filters, v) {
+		return skipRow, nil
+	}
+	if run.plan.aggregates() {
+		return run.consumeGroup(v)
+	}
+	if run.plan.order != nil {
+		run.ordered = append(run.ordered, v.clone())
+		return run.afterRow(), nil
+	}
+	run.count++
+	if err := run.appendRow(v); err != nil {
+		return 0, err
+	}
+	if uint32(run.count) >= run.pageLimit {
+		return stopAfter, nil
+	}
+	return run.afterRow(), nil
+}
+
+// afterRow goes on, in the next partition when this one has given its share.
+func (run *selectRun) afterRow() verdict {
+	if run.perPartition > 0 && run.scan.at.given+1 >= run.perPartition {
+		return nextPartition
+	}
+	return nextRow
+}
+
+// appendRow appends what is selected of a row to the result.
+func (run *selectRun) appendRow(v *rowView) error {
+	dst := run.buf.b
+	if columns := run.plan.selection.columns; columns != nil {
+		for _, c := range columns {
+			dst = wire.AppendBytes(dst, v.value(c))
+		}
+		run.buf.b = dst
+		return nil
+	}
+	run.x.row = v
+	for _, s := range run.plan.selection.selectors {
+		b, err := s.value(&run.x)
+		if err != nil {
+			return err
+		}
+		dst = wire.AppendBytes(dst, b)
+	}
+	run.buf.b = dst
+	return nil
+}
+
+// consumeGroup adds a row to its group; a row of another group ends the one before.
+func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
+	run.x.row = v
+	values, err := evalAll(&run.x, run.plan.groups)
+	if err != nil {
+		return 0, err
+	}
+	same := run.given && (!run.plan.grouped || bytes.Equal(v.key.Bytes, run.group.key.Bytes) &&
+		slices.EqualFunc(values, run.groupValues, bytes.Equal))
+	if run.given && !same {
+		samePartition := bytes.Equal(v.key.Bytes, run.group.key.Bytes)
+		if err := run.endGroup(); err != nil {
+			return 0, err
+		}
+		if samePartition {
+			run.scan.at.given++
+		}
+		if uint32(run.count) >= run.pageLimit {
+			return stopBefore, nil
+		}
+		if samePartition && run.perPartition > 0 && run.scan.at.given >= run.perPartition {
+			return nextPartition, nil
+		}
+		run.x.row = v
+	}
+	if !same {
+		run.group, run.given = v.clone(), true
+		run.groupValues = run.groupValues[:0]
+		for _, b := range values {
+			run.groupValues = append(run.groupValues, bytes.Clone(b))
+		}
+	}
+	for i, a := range run.plan.selection.aggregates {
+		args, err := evalAll(&run.x, a.args)
+		if err != nil {
+			return 0, err
+		}
+		if err := run.x.aggs[i].Add(args); err != nil {
+			return 0, functionError(err)
+		}
+	}
+	return skipRow, nil
+}
+
+// endGroup appends the row of the group under way and begins anew.
+func (run *selectRun) endGroup() error {
+	run.count++
+	if err := run.appendRow(run.group); err != nil {
+		return err
+	}
+	run.given = false
+	for _, a := range run.x.aggs {
+		a.Reset()
+	}
+	return nil
+}
+
+// end gives what is still due after the last row.
+func (run *selectRun) end() error {
+	if run.plan.order != nil {
+		return run.endOrdered()
+	}
+	if !run.plan.aggregates() {
+		return nil
+	}
+	if !run.given && !run.plan.grouped {
+		run.group = &rowView{}
+		run.group.reset(run.plan.table, run.scan.now)
+		run.given = true
+	}
+	if run.given && uint32(run.count) < run.pageLimit {
+		return run.endGroup()
+	}
+	return nil
+}
+
+// endOrdered sorts the rows of all partitions and appends them.
+func (run *selectRun) endOrdered() error {
+	slices.SortStableFunc(run.ordered, func(a, b *rowView) int {
+		for _, o := range run.plan.order {
+			n := o.col.Type.Compare(a.value(o.col), b.value(o.col))
+			if o.descending {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return 0
+	})
+	for _, v := range run.ordered {
+		if uint32(run.count) >= run.pageLimit {
+			break
+		}
+		run.count++
+		if err := run.appendRow(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (run *selectRun) result(s *Session, params *Params, remaining uint32) (*Result, error) {
+	r := &Result{Kind: KindRows, RowCount: run.count, Rows: run.buf.b, pooled: run.buf}
+	r.setMetadata(run.plan.selection.metadata, s, params)
+	run.buf = nil
+	if run.plan.aggregates() && run.plan.where.keyRange && !run.p.isVirtual(run.plan.table) {
+		r.Warnings = append(r.Warnings, "Aggregation query used without partition key")
+	}
+	if n := run.scan.tombstones; n > tombstonesWarn {
+		r.Warnings = append(r.Warnings, tombstoneWarning(run, n))
+	}
+	left := uint32(0)
+	if remaining > 0 {
+		left = remaining - uint32(run.count)
+	}
+	if run.scan.more && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
+		r.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.scan.at, remaining: left})
+	}
+	return r, nil
+}
+
+func checkReadConsistency(c ring.Consistency) error {
+	switch {
+	case c == ring.Any:
+		return invalidf("ANY ConsistencyLevel is only supported for writes")
+	case c.IsSerial():
+		return NotSupported("Reading at consistency level " + c.String())
+	}
+	return nil
+}

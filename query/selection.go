@@ -1,0 +1,381 @@
+package query
+
+import (
+	"strings"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/query/function"
+	"cqld/schema"
+)
+
+// aggregate is one aggregation of a SELECT.
+type aggregate struct {
+	fn   *function.Function
+	args []selector
+}
+
+// selection is the compiled list of what a SELECT shows.
+type selection struct {
+	metadata   *Metadata
+	selectors  []selector
+	aggregates []aggregate
+	// columns is set when every selector is a plain column: the fast path.
+	columns []*schema.Column
+}
+
+// selected is a compiled selector with its type and its name in the result.
+type selected struct {
+	sel  selector
+	typ  *types.Type
+	name string
+}
+
+// selection compiles the selectors of a SELECT.
+func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
+	s := &selection{}
+	b := &selectorCompiler{c: c, s: s}
+	var list []selected
+	if len(stmt.Columns) == 0 {
+		for _, col := range c.table.Columns() {
+			list = append(list, selected{&columnSelector{col}, col.Type, col.Name})
+		}
+	}
+	for _, sc := range stmt.Columns {
+		x, err := b.compile(sc.Selector, nil)
+		if err != nil {
+			return nil, err
+		}
+		if sc.Alias != "" {
+			x.name = sc.Alias
+		}
+		list = append(list, x)
+	}
+	if stmt.JSON {
+		j := &jsonSelector{}
+		for _, x := range list {
+			j.names = append(j.names, jsonName(x.name))
+			j.types = append(j.types, x.typ)
+			j.of = append(j.of, x.sel)
+		}
+		list = []selected{{j, types.Native(types.Text), "[json]"}}
+	}
+	columns := make([]Column, len(list))
+	plain := make([]*schema.Column, 0, len(list))
+	for i, x := range list {
+		columns[i] = c.receiver(x.name, x.typ)
+		s.selectors = append(s.selectors, x.sel)
+		if col, ok := x.sel.(*columnSelector); ok {
+			plain = append(plain, col.col)
+		}
+	}
+	if len(plain) == len(list) {
+		s.columns = plain
+	}
+	s.metadata = newMetadata(columns)
+	return s, nil
+}
+
+// jsonName is a column's name as a JSON key: a name that needs quotes keeps them.
+func jsonName(name string) string {
+	if name == strings.ToLower(name) {
+		return name
+	}
+	return `"` + name + `"`
+}
+
+// selectorCompiler compiles selectors; aggregates are collected in s.
+type selectorCompiler struct {
+	c           *compiler
+	s           *selection
+	inAggregate bool
+}
+
+// compile compiles a selector; want is the type that is expected, nil when any will do.
+func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, error) {
+	switch x := x.(type) {
+	case *cql.ColumnSelector:
+		col, err := b.c.column(x.Column)
+		if err != nil {
+			return selected{}, err
+		}
+		return selected{&columnSelector{col}, col.Type, col.Name}, nil
+	case *cql.TermSelector:
+		return b.term(x, want)
+	case *cql.CountAll:
+		fn, err := b.c.p.functions.Resolve(function.Call{Name: "count_rows"})
+		if err != nil {
+			return selected{}, err
+		}
+		return b.aggregate(fn, nil, "count")
+	case *cql.FunctionSelector:
+		return b.call(x.Name, x.Args, want)
+	case *cql.ArithmeticSelector:
+		return b.operator(x.Operator.Function(), []cql.Selector{x.Left, x.Right}, want, selectorText(x))
+	case *cql.NegateSelector:
+		return b.operator("_negate", []cql.Selector{x.Value}, want, selectorText(x))
+	case *cql.CastSelector:
+		return b.cast(x)
+	case *cql.TypeHintSelector:
+		t, err := b.c.typeOf(x.Type)
+		if err != nil {
+			return selected{}, err
+		}
+		if (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
+			return selected{}, invalidf("Cannot assign value %s to %s of type %s", selectorText(x.Value), selectorText(x), t)
+		}
+		v, err := b.compile(x.Value, t)
+		return selected{v.sel, t, selectorText(x)}, err
+	case *cql.MetadataSelector:
+		return b.metadata(x)
+	case *cql.FieldSelector:
+		return b.field(x)
+	case *cql.ElementSelector:
+		return b.element(x)
+	case *cql.SliceSelector:
+		return b.slice(x)
+	}
+	return b.literal(x, want)
+}
+
+func cannotInfer(x cql.Selector) error {
+	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", selectorText(x))
+}
+
+func (b *selectorCompiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
+	if want == nil {
+		return selected{}, cannotInfer(x)
+	}
+	t, err := b.c.term(x.Term, b.c.receiver("[selection]", want))
+	return selected{&termSelector{t}, want, termText(x.Term)}, err
+}
+
+// literal compiles collections, tuples and user-defined types of selectors.
+func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, error) {
+	t := want
+	if t == nil {
+		if t = (&selectorArg{b, x}).Type(); t == nil {
+			return selected{}, cannotInfer(x)
+		}
+	}
+	name := selectorText(x)
+	out := &partsSelector{t: t}
+	add := func(s cql.Selector, t *types.Type) error {
+		v, err := b.compile(s, t)
+		out.parts = append(out.parts, v.sel)
+		return err
+	}
+	mismatch := invalidf("Cannot assign value %s to %s of type %s", name, name, t)
+	switch x := x.(type) {
+	case *cql.ListSelector:
+		if t.Kind() != types.List && t.Kind() != types.Vector {
+			return selected{}, mismatch
+		}
+		for _, e := range x.Elements {
+			if err := add(e, t.Elems()[0]); err != nil {
+				return selected{}, err
+			}
+		}
+	case *cql.SetSelector:
+		if t.Kind() != types.Set && (t.Kind() != types.Map || len(x.Elements) > 0) {
+			return selected{}, mismatch
+		}
+		for _, e := range x.Elements {
+			if err := add(e, t.Elems()[0]); err != nil {
+				return selected{}, err
+			}
+		}
+	case *cql.MapSelector:
+		if t.Kind() != types.Map {
+			return selected{}, mismatch
+		}
+		for _, e := range x.Entries {
+			if err := add(e.Key, t.Elems()[0]); err != nil {
+				return selected{}, err
+			}
+			if err := add(e.Value, t.Elems()[1]); err != nil {
+				return selected{}, err
+			}
+		}
+	case *cql.TupleSelector:
+		if t.Kind() != types.Tuple {
+			if len(x.Elements) == 1 {
+				return b.compile(x.Elements[0], want)
+			}
+			return selected{}, mismatch
+		}
+		for i, e := range x.Elements {
+			if err := add(e, t.Elems()[i]); err != nil {
+				return selected{}, err
+			}
+		}
+	case *cql.UDTSelector:
+		return b.udt(x, t)
+	default:
+		return selected{}, NotSupported("This selector")
+	}
+	return selected{out, t, name}, nil
+}
+
+// udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns.
+func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
+	name := selectorText(x)
+	if t.Kind() == types.Map {
+		m := &cql.MapSelector{}
+		for _, f := range x.Fields {
+			m.Entries = append(m.Entries, cql.MapSelectorEntry{Key: &cql.ColumnSelector{Column: f.Name}, Value: f.Value})
+		}
+		return b.literal(m, t)
+	}
+	if t.Kind() != types.UDT {
+		return selected{}, invalidf("Cannot assign value %s to %s of type %s", name, name, t)
+	}
+	out := &partsSelector{t: t, parts: make([]selector, len(t.FieldNames()))}
+	for _, f := range x.Fields {
+		i := t.FieldIndex(f.Name)
+		if i < 0 {
+			return selected{}, invalidf("Unknown field '%s' in value of user defined type %s", f.Name, t.UDTName())
+		}
+		v, err := b.compile(f.Value, t.Elems()[i])
+		if err != nil {
+			return selected{}, err
+		}
+		out.parts[i] = v.sel
+	}
+	return selected{out, t, name}, nil
+}
+
+func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
+	of, err := b.compile(x.Of, nil)
+	if err != nil {
+		return selected{}, err
+	}
+	if of.typ.Kind() != types.UDT {
+		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type", selectorText(x.Of), of.typ)
+	}
+	i := of.typ.FieldIndex(x.Field)
+	if i < 0 {
+		return selected{}, invalidf("%s of type %s has no field %s", selectorText(x.Of), of.typ, x.Field)
+	}
+	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], selectorText(x)}, nil
+}
+
+// elementsOf compiles the collection that elements are selected from.
+func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, error) {
+	of, err := b.compile(x, nil)
+	if err != nil {
+		return selected{}, err
+	}
+	switch of.typ.Kind() {
+	case types.Set, types.Map:
+		return of, nil
+	case types.List:
+		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, selectorText(x))
+	}
+	return selected{}, invalidf("Invalid %s selection: %s is not a collection", strings.ToLower(what), selectorText(x))
+}
+
+func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {
+	of, err := b.elementsOf(x.Of, "Element")
+	if err != nil {
+		return selected{}, err
+	}
+	key, err := b.elementTerm(x.Key, of)
+	if err != nil {
+		return selected{}, err
+	}
+	t := of.typ.Elems()[len(of.typ.Elems())-1]
+	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, selectorText(x)}, nil
+}
+
+func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term, error) {
+	if t == nil {
+		return nil, nil
+	}
+	word := "value("
+	if of.typ.Kind() == types.Map {
+		word = "key("
+	}
+	return b.c.term(t, b.c.receiver(word+of.name+")", of.typ.Elems()[0]))
+}
+
+func (b *selectorCompiler) slice(x *cql.SliceSelector) (selected, error) {
+	of, err := b.elementsOf(x.Of, "Slice")
+	if err != nil {
+		return selected{}, err
+	}
+	from, err := b.elementTerm(x.From, of)
+	if err != nil {
+		return selected{}, err
+	}
+	to, err := b.elementTerm(x.To, of)
+	if err != nil {
+		return selected{}, err
+	}
+	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, selectorText(x)}, nil
+}
+
+func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
+	m := &metadataSelector{kind: x.Kind, field: -1}
+	inner := x.Of
+	switch of := x.Of.(type) {
+	case *cql.ElementSelector:
+		inner = of.Of
+	case *cql.SliceSelector:
+		inner, m.slice = of.Of, true
+	case *cql.FieldSelector:
+		inner = of.Of
+	}
+	name, ok := inner.(*cql.ColumnSelector)
+	if !ok {
+		return selected{}, invalidf("Cannot use selection function %s on %s", x.Kind, selectorText(x.Of))
+	}
+	col, err := b.c.column(name.Column)
+	if err != nil {
+		return selected{}, err
+	}
+	m.col = col
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return selected{}, invalidf("Cannot use selection function %s on PRIMARY KEY part %s", x.Kind, col.Name)
+	}
+	if b.inAggregate && col.Type.MultiCell() && !m.one() {
+		return selected{}, invalidf("Cannot use selection function %s on collections inside aggregates", x.Kind)
+	}
+	if err := b.metadataPart(m, x.Of); err != nil {
+		return selected{}, err
+	}
+	t := types.Native(types.Bigint)
+	if x.Kind == cql.TTL {
+		t = types.Native(types.Int)
+	}
+	if !m.one() {
+		t = types.NewList(t, false)
+	}
+	return selected{m, t, selectorText(x)}, nil
+}
+
+// metadataPart compiles the part of the column whose metadata is asked for.
+func (b *selectorCompiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
+	whole := selected{&columnSelector{m.col}, m.col.Type, m.col.Name}
+	switch of := of.(type) {
+	case *cql.ElementSelector:
+		if _, err := b.elementsOf(of.Of, "Element"); err != nil {
+			return err
+		}
+		m.key, err = b.elementTerm(of.Key, whole)
+	case *cql.SliceSelector:
+		if _, err := b.elementsOf(of.Of, "Slice"); err != nil {
+			return err
+		}
+		if m.from, err = b.elementTerm(of.From, whole); err != nil {
+			return err
+		}
+		m.to, err = b.elementTerm(of.To, whole)
+	case *cql.FieldSelector:
+		if _, err := b.field(of); err != nil {
+			return err
+		}
+		m.field = m.col.Type.FieldIndex(of.Field)
+	}
+	return err
+}

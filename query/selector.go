@@ -1,0 +1,350 @@
+package query
+
+import (
+	"bytes"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// selection is what selectors see: a row, and the aggregations of its group.
+type selectionContext struct {
+	scope
+	row  *rowView
+	aggs []function.Accumulator
+}
+
+// selector computes a value of a row; nil is null.
+type selector interface {
+	value(x *selectionContext) ([]byte, error)
+}
+
+// columnSelector is a column.
+type columnSelector struct{ col *schema.Column }
+
+func (s *columnSelector) value(x *selectionContext) ([]byte, error) { return x.row.value(s.col), nil }
+
+// termSelector is a literal or bind marker.
+type termSelector struct{ t term }
+
+func (s *termSelector) value(x *selectionContext) ([]byte, error) {
+	v, err := s.t.eval(&x.scope)
+	if err != nil || v.Kind != wire.ValueSet {
+		return nil, err
+	}
+	return notNil(v.Bytes), nil
+}
+
+// callSelector is a scalar function of selectors.
+type callSelector struct {
+	fn   *function.Function
+	args []selector
+}
+
+func (s *callSelector) value(x *selectionContext) ([]byte, error) {
+	args, err := evalAll(x, s.args)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.fn.Eval(x.env, args)
+	return v, functionError(err)
+}
+
+func evalAll(x *selectionContext, in []selector) ([][]byte, error) {
+	out := make([][]byte, len(in))
+	for i, s := range in {
+		var err error
+		if out[i], err = s.value(x); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// aggregateSelector is the result of an aggregation over the group.
+type aggregateSelector struct{ index int }
+
+func (s *aggregateSelector) value(x *selectionContext) ([]byte, error) {
+	v, err := x.aggs[s.index].Result()
+	return v, functionError(err)
+}
+
+// partsSelector is a tuple, list, set, map or user-defined type of selectors.
+type partsSelector struct {
+	t     *types.Type
+	parts []selector // nil: a field that is not given
+}
+
+func (s *partsSelector) value(x *selectionContext) ([]byte, error) {
+	values := make([][]byte, len(s.parts))
+	for i, p := range s.parts {
+		if p == nil {
+			continue
+		}
+		var err error
+		if values[i], err = p.value(x); err != nil {
+			return nil, err
+		}
+	}
+	b, err := s.t.AppendParts(nil, values)
+	if err != nil {
+		return nil, &Invalid{Msg: err.Error()}
+	}
+	return notNil(b), nil
+}
+
+// fieldSelector is x.field.
+type fieldSelector struct {
+	of    selector
+	t     *types.Type
+	index int
+}
+
+func (s *fieldSelector) value(x *selectionContext) ([]byte, error) {
+	v, err := s.of.value(x)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	part, _ := s.t.At(v, s.index)
+	return part, nil
+}
+
+// elementSelector is x[key] of a set or map.
+type elementSelector struct {
+	of   selector
+	t    *types.Type
+	key  term
+	name string
+}
+
+func (s *elementSelector) value(x *selectionContext) ([]byte, error) {
+	key, err := elementKey(x, s.key, s.name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.of.value(x)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	found, ok := s.t.Lookup(v, key)
+	if !ok {
+		return nil, nil
+	}
+	return notNil(found), nil
+}
+
+func elementKey(x *selectionContext, key term, name string) ([]byte, error) {
+	v, err := key.eval(&x.scope)
+	if err != nil {
+		return nil, err
+	}
+	switch v.Kind {
+	case wire.ValueUnset:
+		return nil, invalidf("Invalid unset value for element selection on %s", name)
+	case wire.ValueNull:
+		return nil, invalidf("Invalid null value for element selection on %s", name)
+	}
+	return notNil(v.Bytes), nil
+}
+
+// sliceSelector is x[from..to] of a set or map.
+type sliceSelector struct {
+	of       selector
+	t        *types.Type
+	from, to term // nil: open
+	name     string
+}
+
+func (s *sliceSelector) value(x *selectionContext) ([]byte, error) {
+	from, err := s.limit(x, s.from)
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.limit(x, s.to)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.of.value(x)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	var parts [][]byte
+	key := s.t.Elems()[0]
+	for p := s.t.Parts(v); p.Next(); {
+		k := p.Bytes()
+		in := (from == nil || key.Compare(k, from) >= 0) && (to == nil || key.Compare(k, to) <= 0)
+		if in {
+			parts = append(parts, k)
+		}
+		if s.t.Kind() == types.Map && p.Next() && in {
+			parts = append(parts, p.Bytes())
+		}
+	}
+	if len(parts) == 0 && s.t.MultiCell() {
+		return nil, nil
+	}
+	return s.t.AppendParts(nil, parts)
+}
+
+func (s *sliceSelector) limit(x *selectionContext, t term) ([]byte, error) {
+	if t == nil {
+		return nil, nil
+	}
+	v, err := t.eval(&x.scope)
+	if err != nil {
+		return nil, err
+	}
+	switch v.Kind {
+	case wire.ValueUnset:
+		return nil, nil
+	case wire.ValueNull:
+		return nil, invalidf("Invalid null value for slice selection on %s", s.name)
+	}
+	return notNil(v.Bytes), nil
+}
+
+// metadataSelector is writetime, maxwritetime or ttl of a column or of parts of one.
+type metadataSelector struct {
+	kind cql.Metadata
+	col  *schema.Column
+	key  term // of one element
+	// field is the index of a user-defined type's field; -1 when all is meant.
+	field    int
+	slice    bool
+	from, to term
+}
+
+// one says whether the answer is one value and not a list.
+func (s *metadataSelector) one() bool {
+	return !s.col.Type.MultiCell() || s.key != nil || s.field >= 0 || s.kind == cql.MaxWriteTime
+}
+
+func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
+	if !s.col.Type.MultiCell() {
+		c := x.row.liveCell(s.col)
+		if c == nil {
+			return nil, nil
+		}
+		if s.key != nil || s.field >= 0 || s.slice {
+			return s.frozenPart(x, c)
+		}
+		return s.of(c, x.row.now), nil
+	}
+	if s.key != nil || s.field >= 0 {
+		path := fieldPath(max(s.field, 0))
+		if s.key != nil {
+			key, err := elementKey(x, s.key, s.col.Name)
+			if err != nil {
+				return nil, err
+			}
+			path = elementPath(s.col.Type, key)
+		}
+		c := x.row.findElement(s.col, path)
+		if c == nil {
+			return nil, nil
+		}
+		return s.of(c, x.row.now), nil
+	}
+	return s.all(x)
+}
+
+// frozenPart is that of the whole cell when the part exists.
+func (s *metadataSelector) frozenPart(x *selectionContext, c *row.Cell) ([]byte, error) {
+	if s.key != nil {
+		key, err := elementKey(x, s.key, s.col.Name)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := s.col.Type.Lookup(c.Value, key); !ok {
+			return nil, nil
+		}
+	}
+	return s.of(c, x.row.now), nil
+}
+
+// all is the list of every cell's, or the greatest.
+func (s *metadataSelector) all(x *selectionContext) ([]byte, error) {
+	var from, to []byte
+	if s.slice {
+		limits := &sliceSelector{name: s.col.Name}
+		f, err := limits.limit(x, s.from)
+		if err != nil {
+			return nil, err
+		}
+		t, err := limits.limit(x, s.to)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			from = elementPath(s.col.Type, f)
+		}
+		if t != nil {
+			to = elementPath(s.col.Type, t)
+		}
+	}
+	var out []byte
+	n := int32(0)
+	newest := int64(row.NoTimestamp)
+	x.row.elements(s.col, func(c *row.Cell) {
+		if from != nil && bytes.Compare(c.Path, from) < 0 || to != nil && bytes.Compare(c.Path, to) > 0 {
+			return
+		}
+		if out == nil {
+			out = make([]byte, 4, 64)
+		}
+		out = wire.AppendBytes(out, s.of(c, x.row.now))
+		newest = max(newest, c.Timestamp)
+		n++
+	})
+	switch {
+	case n == 0:
+		return nil, nil
+	case s.kind == cql.MaxWriteTime:
+		return wire.AppendInt64(nil, newest), nil
+	}
+	wire.AppendInt32(out[:0], n)
+	return out, nil
+}
+
+// of is the metadata of one cell.
+func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
+	if s.kind != cql.TTL {
+		return wire.AppendInt64(nil, c.Timestamp)
+	}
+	if c.TTL == 0 {
+		return nil
+	}
+	return wire.AppendInt32(nil, int32(c.LocalTime-now))
+}
+
+// jsonSelector makes one JSON object of named selectors.
+type jsonSelector struct {
+	names []string
+	types []*types.Type
+	of    []selector
+}
+
+func (s *jsonSelector) value(x *selectionContext) ([]byte, error) {
+	out := []byte{'{'}
+	for i, sel := range s.of {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		out = types.AppendJSONName(out, s.names[i])
+		out = append(out, ": "...)
+		v, err := sel.value(x)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			out = append(out, "null"...)
+			continue
+		}
+		out = s.types[i].AppendJSON(out, v)
+	}
+	return append(out, '}'), nil
+}

@@ -1,0 +1,209 @@
+package query
+
+import (
+	"strconv"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/query/function"
+)
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// termArg is a term whose fit to types is asked.
+type termArg struct {
+	c *compiler
+	t cql.Term
+}
+
+func (c *compiler) args(terms []cql.Term) []function.Arg {
+	args := make([]function.Arg, len(terms))
+	for i, t := range terms {
+		args[i] = &termArg{c, t}
+	}
+	return args
+}
+
+// String is the term as written.
+func (a *termArg) String() string { return termText(a.t) }
+
+// IsMarker says whether a bind marker stands in the term.
+func (a *termArg) IsMarker() bool { return hasMarker(a.t) }
+
+// Type is the term's type when it can only be one.
+func (a *termArg) Type() *types.Type {
+	switch t := a.t.(type) {
+	case *cql.TypeHint:
+		if typ, err := a.c.typeOf(t.Type); err == nil {
+			return typ
+		}
+		return nil
+	case *cql.Literal:
+		if t.Kind == cql.LiteralNull {
+			return nil
+		}
+		return literalKind(t.Kind).Preferred(t.Text)
+	}
+	if name, args, ok := callOf(a.t); ok {
+		if fn, err := a.c.resolve(name, a.c.args(args), nil); err == nil && fn != nil {
+			return fn.Returns
+		}
+	}
+	return nil
+}
+
+// Match says how well the term fits a type.
+func (a *termArg) Match(to *types.Type) function.Match {
+	switch t := a.t.(type) {
+	case *cql.BindMarker:
+		return function.WeakMatch
+	case *cql.Literal:
+		return matchLiteral(t, to)
+	case *cql.TypeHint:
+		typ, err := a.c.typeOf(t.Type)
+		if err != nil {
+			return function.NoMatch
+		}
+		return function.Assignable(typ, to)
+	case *cql.ListLiteral:
+		if to.Kind() != types.List && to.Kind() != types.Vector {
+			return function.NoMatch
+		}
+		return a.matchAll(t.Elements, to.Elems()[0])
+	case *cql.SetLiteral:
+		if to.Kind() == types.Map && len(t.Elements) == 0 {
+			return function.WeakMatch
+		}
+		if to.Kind() != types.Set {
+			return function.NoMatch
+		}
+		return a.matchAll(t.Elements, to.Elems()[0])
+	case *cql.MapLiteral:
+		return a.matchMap(t, to)
+	case *cql.UDTLiteral:
+		return a.matchUDT(t, to)
+	case *cql.TupleLiteral:
+		return a.matchTuple(t, to)
+	}
+	name, args, ok := callOf(a.t)
+	if !ok {
+		return function.NoMatch
+	}
+	fn, err := a.c.resolve(name, a.c.args(args), to)
+	if err != nil || fn == nil {
+		return function.NoMatch
+	}
+	return function.Assignable(fn.Returns, to)
+}
+
+func matchLiteral(t *cql.Literal, to *types.Type) function.Match {
+	if t.Kind == cql.LiteralNull {
+		return function.WeakMatch
+	}
+	k := literalKind(t.Kind)
+	switch {
+	case to.Kind() == types.Custom:
+		return function.WeakMatch
+	case !k.Assigns(to):
+		return function.NoMatch
+	case k.Preferred(t.Text).Equal(to):
+		return function.ExactMatch
+	}
+	return function.WeakMatch
+}
+
+// matchAll is the worst match of the terms; an empty literal fits weakly.
+func (a *termArg) matchAll(terms []cql.Term, to *types.Type) function.Match {
+	if len(terms) == 0 {
+		return function.WeakMatch
+	}
+	best := function.ExactMatch
+	for _, t := range terms {
+		best = min(best, (&termArg{a.c, t}).Match(to))
+	}
+	return best
+}
+
+func (a *termArg) matchMap(t *cql.MapLiteral, to *types.Type) function.Match {
+	if to.Kind() != types.Map {
+		return function.NoMatch
+	}
+	best := function.ExactMatch
+	for _, e := range t.Entries {
+		best = min(best, (&termArg{a.c, e.Key}).Match(to.Elems()[0]), (&termArg{a.c, e.Value}).Match(to.Elems()[1]))
+	}
+	return best
+}
+
+func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
+	if to.Kind() != types.UDT {
+		return function.NoMatch
+	}
+	for _, f := range t.Fields {
+		for i, name := range to.FieldNames() {
+			if name == f.Name && (&termArg{a.c, f.Value}).Match(to.Elems()[i]) == function.NoMatch {
+				return function.NoMatch
+			}
+		}
+	}
+	return function.WeakMatch
+}
+
+func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match {
+	if to.Kind() != types.Tuple {
+		if len(t.Elements) == 1 {
+			return (&termArg{a.c, t.Elements[0]}).Match(to)
+		}
+		return function.NoMatch
+	}
+	if len(t.Elements) > len(to.Elems()) {
+		return function.NoMatch
+	}
+	for i, e := range t.Elements {
+		if (&termArg{a.c, e}).Match(to.Elems()[i]) == function.NoMatch {
+			return function.NoMatch
+		}
+	}
+	return function.WeakMatch
+}
+
+// hasMarker says whether a bind marker stands in the term.
+func hasMarker(t cql.Term) bool {
+	switch t := t.(type) {
+	case *cql.BindMarker:
+		return true
+	case *cql.TypeHint:
+		return hasMarker(t.Value)
+	case *cql.ListLiteral:
+		return anyMarker(t.Elements)
+	case *cql.SetLiteral:
+		return anyMarker(t.Elements)
+	case *cql.TupleLiteral:
+		return anyMarker(t.Elements)
+	case *cql.MapLiteral:
+		for _, e := range t.Entries {
+			if hasMarker(e.Key) || hasMarker(e.Value) {
+				return true
+			}
+		}
+		return false
+	case *cql.UDTLiteral:
+		for _, f := range t.Fields {
+			if hasMarker(f.Value) {
+				return true
+			}
+		}
+		return false
+	}
+	_, args, _ := callOf(t)
+	return anyMarker(args)
+}
+
+func anyMarker(terms []cql.Term) bool {
+	for _, t := range terms {
+		if hasMarker(t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package query
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/query/function"
+)
+
+// element compiles an element of a collection literal.
+func (c *compiler) element(what string, t cql.Term, part Column, of Column, word string) (term, error) {
+	if hasMarker(t) {
+		return nil, invalidf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
+			what, of.Name)
+	}
+	if (&termArg{c, t}).Match(part.Type) == function.NoMatch {
+		return nil, invalidf("Invalid %s literal for %s: %s %s is not of type %s",
+			what, of.Name, word, termText(t), part.Type)
+	}
+	return c.term(t, part)
+}
+
+func (c *compiler) elements(what string, kind partsKind, in []cql.Term, receiver Column) (term, error) {
+	part := c.receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
+	terms := make([]term, len(in))
+	for i, e := range in {
+		var err error
+		if terms[i], err = c.element(what, e, part, receiver, "value"); err != nil {
+			return nil, err
+		}
+	}
+	return fold(&partsTerm{kind, receiver.Type, terms}, terms)
+}
+
+func (c *compiler) listLiteral(t *cql.ListLiteral, receiver Column) (term, error) {
+	switch receiver.Type.Kind() {
+	case types.List:
+		return c.elements("list", partsList, t.Elements, receiver)
+	case types.Vector:
+		if len(t.Elements) != receiver.Type.Dimensions() {
+			return nil, invalidf("Invalid vector literal for %s of type %s; expected %d elements, but given %d",
+				receiver.Name, receiver.Type, receiver.Type.Dimensions(), len(t.Elements))
+		}
+		return c.vectorLiteral(t, receiver)
+	}
+	return nil, invalidf("Invalid list literal for %s of type %s", receiver.Name, receiver.Type)
+}
+
+func (c *compiler) vectorLiteral(t *cql.ListLiteral, receiver Column) (term, error) {
+	part := c.receiver(receiver.Name, receiver.Type.Elems()[0])
+	terms := make([]term, len(t.Elements))
+	for i, e := range t.Elements {
+		if (&termArg{c, e}).Match(part.Type) == function.NoMatch {
+			return nil, invalidf("Invalid vector literal for %s: value %s is not of type %s",
+				receiver.Name, termText(e), part.Type)
+		}
+		var err error
+		if terms[i], err = c.term(e, part); err != nil {
+			return nil, err
+		}
+	}
+	return fold(&partsTerm{partsVector, receiver.Type, terms}, terms)
+}
+
+func (c *compiler) setLiteral(t *cql.SetLiteral, receiver Column) (term, error) {
+	if receiver.Type.Kind() == types.Map && len(t.Elements) == 0 {
+		return &constTerm{wire.BytesValue(wire.AppendInt32(nil, 0))}, nil
+	}
+	if receiver.Type.Kind() != types.Set {
+		return nil, invalidf("Invalid set literal for %s of type %s", receiver.Name, receiver.Type)
+	}
+	return c.elements("set", partsSet, t.Elements, receiver)
+}
+
+func (c *compiler) mapLiteral(t *cql.MapLiteral, receiver Column) (term, error) {
+	if receiver.Type.Kind() != types.Map {
+		return nil, invalidf("Invalid map literal for %s of type %s", receiver.Name, receiver.Type)
+	}
+	key := c.receiver("key("+receiver.Name+")", receiver.Type.Elems()[0])
+	value := c.receiver("value("+receiver.Name+")", receiver.Type.Elems()[1])
+	var terms []term
+	for _, e := range t.Entries {
+		k, err := c.element("map", e.Key, key, receiver, "key")
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.element("map", e.Value, value, receiver, "value")
+		if err != nil {
+			return nil, err
+		}
+		terms = append(terms, k, v)
+	}
+	return fold(&partsTerm{partsMap, receiver.Type, terms}, terms)
+}
+
+func (c *compiler) udtLiteral(t *cql.UDTLiteral, receiver Column) (term, error) {
+	if receiver.Type.Kind() != types.UDT {
+		return nil, invalidf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
+	}
+	names := receiver.Type.FieldNames()
+	terms := make([]term, len(names))
+	for _, f := range t.Fields {
+		i := slices.Index(names, f.Name)
+		if i < 0 {
+			return nil, invalidf("Unknown field '%s' in value of user defined type %s", f.Name, receiver.Type.UDTName())
+		}
+		part := c.receiver(receiver.Name+"."+f.Name, receiver.Type.Elems()[i])
+		if (&termArg{c, f.Value}).Match(part.Type) == function.NoMatch {
+			return nil, invalidf("Invalid user type literal for %s: field %s is not of type %s",
+				receiver.Name, f.Name, part.Type)
+		}
+		var err error
+		if terms[i], err = c.term(f.Value, part); err != nil {
+			return nil, err
+		}
+	}
+	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
+}
+
+func (c *compiler) tupleLiteral(t *cql.TupleLiteral, receiver Column) (term, error) {
+	if receiver.Type.Kind() != types.Tuple {
+		if len(t.Elements) == 1 {
+			return c.term(t.Elements[0], receiver)
+		}
+		return nil, invalidf("Invalid tuple type literal for %s of type %s", receiver.Name, receiver.Type)
+	}
+	elems := receiver.Type.Elems()
+	if len(t.Elements) > len(elems) {
+		return nil, invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d",
+			receiver.Name, receiver.Type, len(elems), len(t.Elements))
+	}
+	terms := make([]term, len(t.Elements))
+	for i, e := range t.Elements {
+		part := c.receiver(receiver.Name+"["+itoa(i)+"]", elems[i])
+		if (&termArg{c, e}).Match(elems[i]) == function.NoMatch {
+			return nil, invalidf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i, elems[i])
+		}
+		var err error
+		if terms[i], err = c.term(e, part); err != nil {
+			return nil, err
+		}
+	}
+	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
+}
+
+// splitCollection yields the parts of a list, set or map; nil for bytes that are not one.
+func splitCollection(b []byte, perEntry int) [][]byte {
+	if len(b) == 0 {
+		return nil
+	}
+	c := wire.NewCursor(b)
+	n := c.IntCount(4 * perEntry)
+	parts := make([][]byte, 0, n*perEntry)
+	for range n * perEntry {
+		v := c.Bytes()
+		if c.Err() != nil {
+			return nil
+		}
+		parts = append(parts, v)
+	}
+	return parts
+}
+
+// splitFields yields the fields of a tuple or user-defined type, as many as the type has; those
+// that are missing are null.
+func splitFields(b []byte, t *types.Type) [][]byte {
+	c := wire.NewCursor(b)
+	parts := make([][]byte, len(t.Elems()))
+	for i := range parts {
+		if c.Len() == 0 {
+			break
+		}
+		parts[i] = c.Bytes()
+	}
+	return parts
+}
+
+// equalValue compares values; null is equal to nothing but null.
+func equalValue(t *types.Type, a, b []byte) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return bytes.Equal(a, b) || t.Compare(a, b) == 0
+}

@@ -1,0 +1,52 @@
+package query
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// isVirtual says whether the rows of t are made up by this node.
+func (p *Processor) isVirtual(t *schema.Table) bool {
+	return p.o.Virtual != nil && p.o.Virtual.Serves(t)
+}
+
+// virtualPage answers a command on a virtual table with all rows it asks for; limits are left to
+// the consumer.
+func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, error) {
+	var partitions []*row.Partition
+	err := p.o.Virtual.Partitions(t, func(x *row.Partition) bool {
+		if wanted(cmd, x.Key) {
+			partitions = append(partitions, x)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(partitions, func(a, b *row.Partition) int { return a.Key.Compare(b.Key) })
+	w := row.NewPageWriter(nil)
+	for _, x := range partitions {
+		w.Partition(x.Key, &x.Header, nil)
+		for i := range x.Rows {
+			r := &x.Rows[i]
+			if cmd.Reversed {
+				r = &x.Rows[len(x.Rows)-1-i]
+			}
+			if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) {
+				w.Row(r)
+			}
+		}
+		w.EndPartition()
+	}
+	return w.Finish(false), nil
+}
+
+func wanted(cmd *row.ReadCommand, key row.PartitionKey) bool {
+	if cmd.SinglePartition() {
+		return bytes.Equal(cmd.Key.Bytes, key.Bytes)
+	}
+	return cmd.Range.Tokens.Contains(key.Token) && (cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
+}

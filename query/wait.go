@@ -1,0 +1,92 @@
+package query
+
+import (
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/schema"
+)
+
+// channelWaiter is the Waiter of production: the goroutine sleeps on a channel.
+type channelWaiter chan struct{}
+
+// NewChannelWaiter is a Waiter that blocks its goroutine.
+func NewChannelWaiter() Waiter { return make(channelWaiter, 1) }
+
+func (w channelWaiter) Wait()   { <-w }
+func (w channelWaiter) Signal() { w <- struct{}{} }
+
+// call is one request to the coordinator that is waited for. Its callbacks are made once, so that a
+// request allocates none.
+type call struct {
+	waiter Waiter
+	err    error
+	page   []byte // a copy: the coordinator's is valid during the callback only
+	onDone func(error)
+	onPage func([]byte, error)
+}
+
+// calls are idle calls.
+type calls struct {
+	pool      sync.Pool
+	newWaiter func() Waiter
+}
+
+func (cs *calls) get() *call {
+	if c, ok := cs.pool.Get().(*call); ok {
+		return c
+	}
+	c := &call{waiter: cs.newWaiter()}
+	c.onDone = func(err error) {
+		c.err = err
+		c.waiter.Signal()
+	}
+	c.onPage = func(page []byte, err error) {
+		c.err = err
+		c.page = append(c.page[:0], page...)
+		c.waiter.Signal()
+	}
+	return c
+}
+
+// pageKeepMax bounds the memory an idle call keeps.
+const pageKeepMax = 1 << 20
+
+func (cs *calls) put(c *call) {
+	c.err = nil
+	if cap(c.page) > pageKeepMax {
+		c.page = nil
+	}
+	cs.pool.Put(c)
+}
+
+func (p *Processor) write(req *coordinator.WriteRequest) error {
+	c := p.calls.get()
+	p.o.Store.Write(req, c.onDone)
+	c.waiter.Wait()
+	err := c.err
+	p.calls.put(c)
+	return err
+}
+
+// read answers with a call that holds the page; the caller puts it back.
+func (p *Processor) read(req *coordinator.ReadRequest) (*call, error) {
+	c := p.calls.get()
+	p.o.Store.Read(req, c.onPage)
+	c.waiter.Wait()
+	if err := c.err; err != nil {
+		p.calls.put(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *Processor) truncate(t *schema.Table, timeout time.Duration) error {
+	c := p.calls.get()
+	p.o.Store.Truncate(t, timeout, c.onDone)
+	c.waiter.Wait()
+	err := c.err
+	p.calls.put(c)
+	return err
+}

@@ -1,0 +1,393 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// write is one execution of a modification. It is reused; what leaves it is copied.
+type write struct {
+	scope
+	p         *Processor
+	env       environment
+	params    *Params
+	timestamp int64 // µs
+	now       int64 // seconds
+	ttl       int32 // seconds; 0: does not expire
+
+	key        []byte
+	clustering []byte
+	values     [][]byte
+	row        row.Row
+	builder    row.Mutation
+	found      *rowView // what the row holds, for operations that must know
+}
+
+// Bounds of time to live (Cassandra's Attributes).
+const ttlMax = 20 * 365 * 24 * 60 * 60
+
+// begin readies w for one statement with its values.
+func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int64) {
+	w.p, w.params = p, params
+	w.now = now
+	w.scope = scope{values: values, env: &w.env}
+	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
+}
+
+// attributes evaluates USING; fallback is the timestamp when the statement has none.
+func (w *write) attributes(m *modification, fallback int64) error {
+	w.timestamp, w.ttl = fallback, m.table.Options.DefaultTTL
+	if m.timestamp != nil {
+		v, err := m.timestamp.eval(&w.scope)
+		if err != nil {
+			return err
+		}
+		if err := setTimestamp(v, &w.timestamp); err != nil {
+			return err
+		}
+	}
+	if m.ttl == nil {
+		return nil
+	}
+	v, err := m.ttl.eval(&w.scope)
+	if err != nil || v.Kind != wire.ValueSet || len(v.Bytes) == 0 {
+		return err // null and unset: the table's default
+	}
+	c := wire.NewCursor(v.Bytes)
+	ttl := c.Int32()
+	switch {
+	case ttl < 0:
+		return invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
+	case ttl > ttlMax:
+		return invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, ttlMax)
+	}
+	w.ttl = ttl
+	return nil
+}
+
+func setTimestamp(v wire.Value, to *int64) error {
+	if v.Kind == wire.ValueUnset {
+		return nil
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
+		return invalidf("Invalid null value of timestamp")
+	}
+	c := wire.NewCursor(v.Bytes)
+	t := c.Int64()
+	if t == row.NoTimestamp {
+		return invalidf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
+	}
+	*to = t
+	return nil
+}
+
+// pending is a mutation on its way, with what a request needs around it: one allocation.
+type pending struct {
+	mutation row.Mutation
+	request  coordinator.WriteRequest
+	list     [1]*row.Mutation
+}
+
+// build makes the mutations of m and hands each to add, which keeps nothing of it.
+func (w *write) build(m *modification, add func(*row.Mutation)) error {
+	if m.json != nil {
+		if err := m.json.eval(&w.scope); err != nil {
+			return err
+		}
+	}
+	if m.single {
+		return w.buildSingle(m, add)
+	}
+	keys, err := m.where.partitionKeys(&w.scope)
+	if err != nil {
+		return err
+	}
+	slices, err := m.where.slices(&w.scope)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		w.builder.Reset(m.table.StorageID, key)
+		if err := w.addChanges(m, key, slices); err != nil {
+			return err
+		}
+		if !w.builder.Empty() {
+			add(&w.builder)
+		}
+	}
+	return nil
+}
+
+// addChanges adds what m does to one partition, in the rows that slices say.
+func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice) error {
+	if len(m.static) > 0 {
+		if err := w.addStatic(m, key); err != nil {
+			return err
+		}
+	}
+	whole := len(m.where.missingClustering()) == 0 &&
+		!slices.ContainsFunc(m.where.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
+	switch {
+	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+		return nil
+	case m.kind == kindDelete && len(m.regular) == 0 && len(m.where.clustering) == 0:
+		w.addPartitionDeletion()
+	case m.kind == kindDelete && len(m.regular) == 0 && !whole:
+		for _, s := range in {
+			w.addRangeTombstone(s)
+		}
+	case len(m.regular) > 0 || whole && len(m.static) == 0:
+		for _, s := range in {
+			if err := w.addRow(m, key, s.Start); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *write) deletion() row.Deletion {
+	return row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+}
+
+func (w *write) addPartitionDeletion() {
+	w.row.Reset()
+	w.row.Deletion = w.deletion()
+	w.builder.AddHeader(&w.row)
+}
+
+func (w *write) addRangeTombstone(s row.Slice) {
+	end := s.End
+	if end == nil {
+		end = []byte{0xFF} // behind every clustering
+	}
+	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.deletion()})
+}
+
+// buildSingle is build for a statement that names one row, without making lists of anything.
+func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
+	w.values = w.values[:0]
+	for _, r := range m.where.partition {
+		v, err := w.keyValue(r)
+		if err != nil {
+			return err
+		}
+		w.values = append(w.values, v)
+	}
+	w.key = appendPartitionKey(w.key[:0], w.values)
+	if err := checkPartitionKey(w.key); err != nil {
+		return err
+	}
+	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
+	w.builder.Reset(m.table.StorageID, key)
+	if len(m.static) > 0 {
+		if err := w.addStatic(m, key); err != nil {
+			return err
+		}
+	}
+	if len(m.where.clustering) == 0 && len(m.table.Clustering) > 0 {
+		if m.kind == kindDelete && len(m.static) == 0 {
+			w.addPartitionDeletion()
+		}
+		return w.finish(add)
+	}
+	w.clustering = w.clustering[:0]
+	for _, r := range m.where.clustering {
+		v, err := w.keyValue(r)
+		if err != nil {
+			return err
+		}
+		col := r.columns[0]
+		w.clustering = col.Type.AppendOrdered(w.clustering, v, col.Desc)
+	}
+	switch {
+	case m.kind == kindDelete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
+		w.addPartitionDeletion()
+	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+	default:
+		if err := w.addRow(m, key, w.clustering); err != nil {
+			return err
+		}
+	}
+	return w.finish(add)
+}
+
+func (w *write) finish(add func(*row.Mutation)) error {
+	if !w.builder.Empty() {
+		add(&w.builder)
+	}
+	return nil
+}
+
+func (w *write) keyValue(r *restriction) ([]byte, error) {
+	v, err := r.equal.terms[0].eval(&w.scope)
+	if err != nil {
+		return nil, err
+	}
+	col := r.columns[0]
+	switch v.Kind {
+	case wire.ValueUnset:
+		return nil, invalidf("Invalid unset value for column %s", col.Name)
+	case wire.ValueNull:
+		return nil, checkKeyValue(col, nil)
+	}
+	return v.Bytes, checkKeyValue(col, notNil(v.Bytes))
+}
+
+func (w *write) addStatic(m *modification, key row.PartitionKey) error {
+	if m.reads {
+		if err := w.find(m.table, key, nil); err != nil {
+			return err
+		}
+	}
+	w.row.Reset()
+	for _, o := range m.static {
+		if err := o.apply(w, &w.row); err != nil {
+			return err
+		}
+	}
+	if w.row.Empty() {
+		return nil
+	}
+	w.row.Sort()
+	w.builder.AddHeader(&w.row)
+	return nil
+}
+
+func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte) error {
+	if m.reads {
+		if err := w.find(m.table, key, clustering); err != nil {
+			return err
+		}
+	}
+	w.row.Reset()
+	w.row.Clustering = clustering
+	switch {
+	case m.kind == kindInsert:
+		w.row.Liveness = row.Liveness{Timestamp: w.timestamp}
+		if w.ttl > 0 {
+			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.ttl, w.now+int64(w.ttl)
+		}
+	case m.kind == kindDelete && len(m.regular) == 0:
+		w.row.Deletion = w.deletion()
+	}
+	for _, o := range m.regular {
+		if err := o.apply(w, &w.row); err != nil {
+			return err
+		}
+	}
+	if w.row.Empty() {
+		return nil
+	}
+	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
+		w.row.Sort()
+	}
+	w.builder.AddRow(&w.row)
+	return nil
+}
+
+// find reads what a row, or with a nil clustering the static row, holds.
+func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
+	level := w.params.Consistency
+	if level == ring.Any {
+		return invalidf("ANY ConsistencyLevel is only supported for writes")
+	}
+	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
+		Now: w.now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
+	if clustering != nil {
+		cmd.Slices = []row.Slice{row.SliceOf(slices.Clone(clustering))}
+		if len(clustering) == 0 {
+			cmd.Slices = []row.Slice{row.AllRows()}
+		}
+	} else {
+		cmd.Slices = []row.Slice{row.AllRows()}
+	}
+	call, err := w.p.read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
+	if err != nil {
+		return err
+	}
+	defer w.p.calls.put(call)
+	v := &rowView{}
+	v.reset(t, w.now)
+	var r row.PageReader
+	r.Reset(call.page)
+	if r.NextPartition() {
+		v.header = r.Header
+		v.partition(r.Key)
+		if r.NextRow(&v.row) {
+			v.clustering = v.row.Clustering
+			v.mark(&v.row)
+		}
+		v = v.clone()
+	}
+	w.found = v
+	return r.Err()
+}
+
+// existing are the live cells that a column has, in order.
+func (w *write) existing(col *schema.Column) (cells []*row.Cell) {
+	w.found.elements(col, func(c *row.Cell) { cells = append(cells, c) })
+	return cells
+}
+
+// executeModification executes an INSERT, UPDATE or DELETE.
+func (p *Processor) executeModification(m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+	if err := checkWriteConsistency(params.Consistency); err != nil {
+		return nil, err
+	}
+	w := p.writes.Get().(*write)
+	defer p.writes.Put(w)
+	w.begin(p, params, values, p.nowSeconds(params))
+	timestamp := params.Timestamp
+	if !params.HasTimestamp && m.timestamp == nil {
+		timestamp = p.timestamps.Next()
+	}
+	if err := w.attributes(m, timestamp); err != nil {
+		return nil, err
+	}
+	x := &pending{}
+	var more []*row.Mutation
+	err := w.build(m, func(b *row.Mutation) {
+		into := &x.mutation
+		if x.list[0] != nil {
+			into = new(row.Mutation)
+			more = append(more, into)
+		} else {
+			x.list[0] = into
+		}
+		copyMutation(into, b)
+	})
+	if err != nil || x.list[0] == nil {
+		return voidResult(), err
+	}
+	x.request = coordinator.WriteRequest{Mutations: x.list[:], Consistency: params.Consistency,
+		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Trace: trace.sink()}
+	if more != nil {
+		x.request.Mutations = append(x.request.Mutations, more...)
+		x.request.Type = coordinator.WriteUnloggedBatch
+	}
+	if err := p.write(&x.request); err != nil {
+		return nil, err
+	}
+	return voidResult(), nil
+}
+
+// copyMutation makes dst a copy of src that owns its memory.
+func copyMutation(dst, src *row.Mutation) {
+	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})
+	dst.Append(src)
+}
+
+func voidResult() *Result { return &Result{Kind: KindVoid} }
+
+func checkWriteConsistency(c ring.Consistency) error {
+	if c.IsSerial() {
+		return invalidf("You must use conditional updates for serializable writes")
+	}
+	return nil
+}
