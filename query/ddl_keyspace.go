@@ -21,9 +21,12 @@ func (d *definer) createKeyspace(stmt *cql.CreateKeyspace) definition {
 	if err != nil {
 		return refuse(err)
 	}
-	options, _, err := p.stringMap("replication")
+	options, given, err := p.stringMap("replication")
 	if err != nil {
 		return refuse(err)
+	}
+	if !given {
+		return refuse(invalidf("Missing mandatory option 'replication'"))
 	}
 	if _, ok := options["class"]; !ok && len(options) > 0 {
 		return refuse(configf("Missing replication strategy class"))

@@ -79,6 +79,9 @@ func (b *tableBuilder) checkForm() error {
 		}
 	}
 	if b.stmt.Options.CompactStorage {
+		if len(b.stmt.Columns) == len(b.key.Partition)+len(b.key.Clustering) {
+			return invalidf("No definition found that is not part of the PRIMARY KEY")
+		}
 		return NotSupported("COMPACT STORAGE")
 	}
 	return nil
@@ -299,12 +302,12 @@ func (d *definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
-	old := schema.DefaultOptions()
-	if t != nil {
-		old = t.Options
+	// As in Cassandra, what is set must first fit the defaults of what is not.
+	if _, _, err := tableOptions(schema.DefaultOptions(), a.Options.Properties); err != nil || t == nil {
+		return err
 	}
 	var err error
-	c.Options, c.Set, err = tableOptions(old, a.Options.Properties)
+	c.Options, c.Set, err = tableOptions(t.Options, a.Options.Properties)
 	return err
 }
 

@@ -63,12 +63,6 @@ func TestReplicationDefaultsToFourOrTheNodesThereAre(t *testing.T) {
 			t.Errorf("%v %s: %+v, want %+v", c.members, c.with, got, c.want)
 		}
 	}
-	n := newOneNode()
-	n.members("a", "a", "a")
-	definitions(t, n, "CREATE KEYSPACE k WITH durable_writes = false")
-	if k := n.schema.Keyspace("k"); k.Replication.Total() != 3 || k.DurableWrites {
-		t.Errorf("without replication: %+v", k)
-	}
 }
 
 func TestDefinitionsTellWhatChanged(t *testing.T) {
@@ -118,8 +112,8 @@ func TestWhatIsNotExecutedYetSaysSo(t *testing.T) {
 		"CREATE ROLE r":            "CREATE ROLE",
 		"LIST ROLES":               "LIST ROLES",
 		"GRANT a TO b":             "GRANT",
-		"CREATE TABLE t (a int PRIMARY KEY) WITH COMPACT STORAGE":       "COMPACT STORAGE",
-		"CREATE TABLE t (a int PRIMARY KEY, b int MASKED WITH DEFAULT)": "MASKED WITH",
+		"CREATE TABLE t (a int PRIMARY KEY, b int) WITH COMPACT STORAGE": "COMPACT STORAGE",
+		"CREATE TABLE t (a int PRIMARY KEY, b int MASKED WITH DEFAULT)":  "MASKED WITH",
 	} {
 		stmt, err := cql.Parse(text)
 		if err != nil {

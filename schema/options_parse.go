@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ParseCaching checks the option caching and fills in what it leaves out.
+// ParseCaching checks the option caching. What it leaves out is not cached, as in Cassandra.
 func ParseCaching(m map[string]string) (map[string]string, error) {
-	out := map[string]string{"keys": "ALL", "rows_per_partition": "NONE"}
+	out := map[string]string{"keys": "NONE", "rows_per_partition": "NONE"}
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value := m[name]
