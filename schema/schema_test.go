@@ -258,3 +258,33 @@ func FuzzDecode(f *testing.F) {
 		_, _ = Apply(s, c) // must not panic
 	})
 }
+
+func TestDiffTellsDropsFirst(t *testing.T) {
+	before := mustApply(t, Initial(), createKeyspace("a"), createKeyspace("k"), createTable("k", "same", 1),
+		createTable("k", "gone", 2), createTable("k", "again", 3), createTable("k", "changed", 4))
+	after := mustApply(t, before, &DropKeyspace{Keyspace: "a"}, createKeyspace("b"), createTable("b", "t", 5),
+		&DropTable{Keyspace: "k", Table: "gone"}, &DropTable{Keyspace: "k", Table: "again"}, createTable("k", "again", 6),
+		&AlterTable{Keyspace: "k", Table: "changed", Drop: []string{"v"}, DropMicros: 1},
+		&CreateType{Type: types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.Native(types.Int)}, false)})
+	want := []Event{
+		{Dropped, TargetKeyspace, "a", ""},
+		{Created, TargetKeyspace, "b", ""},
+		{Created, TargetTable, "b", "t"},
+		{Dropped, TargetTable, "k", "again"},
+		{Dropped, TargetTable, "k", "gone"},
+		{Created, TargetType, "k", "u"},
+		{Created, TargetTable, "k", "again"},
+		{Updated, TargetTable, "k", "changed"},
+	}
+	if got := Diff(before, after); !slices.Equal(got, want) {
+		t.Errorf("Diff:\n%v, want\n%v", got, want)
+	}
+	// A schema that went over the wire differs from itself in nothing.
+	decoded, err := Decode(Encode(after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Diff(after, decoded); len(got) != 0 {
+		t.Errorf("Diff of a copy: %v", got)
+	}
+}
