@@ -23,6 +23,7 @@ const (
 	flagDeletion
 	flagComplex
 	flagRangeTombstones
+	flagMortal // a cell is a tombstone or expires
 	flagsKnown = 1<<iota - 1
 )
 
@@ -75,10 +76,13 @@ func AppendRow(dst []byte, r *Row) []byte {
 			dst = appendDeletion(dst, c.Deletion)
 		}
 	}
-	dst[at] = flags
 	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Tombstone || c.TTL > 0 {
+			flags |= flagMortal
+		}
 		dst = appendCell(dst, &r.Cells[i], &state)
 	}
+	dst[at] = flags
 	return dst
 }
 
@@ -131,7 +135,7 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 		flags |= cellPath
 		dst = append(wire.AppendUvarint(dst, uint64(len(c.Path))), c.Path...)
 	}
-	if len(c.Value) == 0 {
+	if len(c.Value) == 0 || c.Tombstone {
 		flags |= cellEmpty
 	} else {
 		dst = append(wire.AppendUvarint(dst, uint64(len(c.Value))), c.Value...)
@@ -147,8 +151,8 @@ func badFlags(flags byte) bool {
 
 // badCellFlags says whether a cell cannot begin with these flags.
 func badCellFlags(flags byte) bool {
-	return flags&^cellFlagsKnown != 0 || flags&(cellTombstone|cellExpiring) == cellTombstone|cellExpiring ||
-		flags&(cellExpiring|cellExpiry) == cellExpiry
+	return flags&^cellFlagsKnown != 0 || flags&(cellExpiring|cellExpiry) == cellExpiry ||
+		flags&cellTombstone != 0 && flags&(cellExpiring|cellEmpty) != cellEmpty
 }
 
 // badTTL says whether something cannot live that many seconds.
@@ -183,9 +187,15 @@ func DecodeRow(r *Row, b []byte) error {
 			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(&c)})
 		}
 	}
+	mortal := false
 	for c.Len() > 0 {
 		r.Cells = append(r.Cells, Cell{})
-		consumeCell(&c, &r.Cells[len(r.Cells)-1], &state)
+		cell := &r.Cells[len(r.Cells)-1]
+		consumeCell(&c, cell, &state)
+		mortal = mortal || cell.Tombstone || cell.TTL > 0
+	}
+	if mortal != (flags&flagMortal != 0) {
+		c.Fail(wire.ErrMalformed)
 	}
 	return c.Err()
 }

@@ -103,6 +103,10 @@ func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
 		}
 		met(c.Timestamp, localTime, !c.Live(now))
 	}
+	immortal := want.Live && want.LocalTimeMin == math.MaxInt64 && !want.Deletes && !r.HasRangeTombstones
+	if Immortal(b) != immortal {
+		t.Fatalf("%+v: immortal %v", r, Immortal(b))
+	}
 	if got != want {
 		t.Fatalf("%+v\n got %+v\nwant %+v", r, got, want)
 	}

@@ -26,6 +26,12 @@ type Summary struct {
 	LocalTimeMin int64
 }
 
+// Immortal says at one glance that an encoded row is live, for ever, and deletes nothing: it has
+// neither a deletion nor anything that expires or was deleted. False may also mean "not known".
+func Immortal(b []byte) bool {
+	return len(b) > 0 && b[0]&^flagLiveness == 0 && (b[0] != 0 || len(b) > 1)
+}
+
 // Summarize scans an encoded row without decoding it. now is in seconds.
 func Summarize(b []byte, now int64) (Summary, error) {
 	s := scanner{b: b, now: now}
@@ -33,10 +39,8 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	if !s.head() {
 		return s.sum, wire.ErrMalformed
 	}
-	for s.at < len(s.b) {
-		if !s.cell() {
-			return s.sum, wire.ErrMalformed
-		}
+	if !s.cells() {
+		return s.sum, wire.ErrMalformed
 	}
 	return s.sum, nil
 }
@@ -44,15 +48,7 @@ func Summarize(b []byte, now int64) (Summary, error) {
 // validate checks that b is an encoded row which DecodeRow takes, with its cells in order.
 func validate(b []byte) error {
 	s := scanner{b: b}
-	if !s.head() {
-		return wire.ErrMalformed
-	}
-	for s.at < len(s.b) {
-		if !s.cell() {
-			return wire.ErrMalformed
-		}
-	}
-	if s.disorder {
+	if !s.head() || !s.cells() || s.disorder {
 		return wire.ErrMalformed
 	}
 	return nil
@@ -68,6 +64,7 @@ type scanner struct {
 	column    uint64
 	path      []byte
 	begun     bool // a cell came
+	mortal    bool // a cell is a tombstone or expires
 	disorder  bool // cells or complex deletions do not ascend
 	sum       Summary
 }
@@ -107,6 +104,15 @@ func (s *scanner) head() bool {
 	return ok
 }
 
+func (s *scanner) cells() bool {
+	for s.at < len(s.b) {
+		if !s.cell() {
+			return false
+		}
+	}
+	return s.mortal == (s.b[0]&flagMortal != 0)
+}
+
 func (s *scanner) cell() bool {
 	flags := s.b[s.at]
 	s.at++
@@ -118,6 +124,7 @@ func (s *scanner) cell() bool {
 		return false
 	}
 	live := true
+	s.mortal = s.mortal || flags&(cellTombstone|cellExpiring) != 0
 	switch {
 	case flags&cellTombstone != 0:
 		deleted, ok := s.varint()

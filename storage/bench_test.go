@@ -23,6 +23,9 @@ func benchKey(partition int) row.PartitionKey {
 	return row.NewPartitionKey(key)
 }
 
+// benchValue is not changed by anyone.
+var benchValue = []byte("0123456789abcdefghijklmnopqrstuvwxyz")
+
 // benchMutation makes m the insert of a row.
 func benchMutation(m *row.Mutation, r *row.Row, key row.PartitionKey, n int, timestamp int64) {
 	m.Reset(testTable, key)
@@ -31,8 +34,7 @@ func benchMutation(m *row.Mutation, r *row.Row, key row.PartitionKey, n int, tim
 	r.Clustering = append(append(clustering, 0x80), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 	r.Liveness.Timestamp = timestamp
 	for c := range 5 {
-		value := "0123456789abcdefghijklmnopqrstuvwxyz"
-		r.Cells = append(r.Cells, row.Cell{Column: schema.ColumnID(3 + c), Timestamp: timestamp, Value: []byte(value)})
+		r.Cells = append(r.Cells, row.Cell{Column: schema.ColumnID(3 + c), Timestamp: timestamp, Value: benchValue})
 	}
 	m.AddRow(r)
 }

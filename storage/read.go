@@ -365,8 +365,11 @@ func (r *reader) atFirstRow(s row.Slice) bool {
 func (r *reader) inSlice(s row.Slice) bool {
 	key := r.iter.Key()
 	n := len(r.prefix)
-	return len(key) > n && row.EntryKind(key[n]) == row.KindRow && bytes.Equal(key[:n], r.prefix) &&
-		s.Contains(key[n+1:])
+	if len(key) <= n || row.EntryKind(key[n]) != row.KindRow || !s.Contains(key[n+1:]) {
+		return false
+	}
+	// The bounds of an iterator for one partition keep it inside.
+	return r.cmd.SinglePartition() || bytes.Equal(key[:n], r.prefix)
 }
 
 // readRow puts the row the iterator stands on into the page, without what is deleted or purged; done
@@ -376,6 +379,20 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	deletion := r.deletion
+	if len(r.deletions) > 0 {
+		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
+	}
+	if !deletion.Present() && row.Immortal(value) {
+		r.beginPage()
+		r.w.EncodedRow(clustering, value)
+		return r.wrote(true), nil
+	}
+	return r.readMortalRow(clustering, value, deletion)
+}
+
+// readMortalRow is readRow for what must be looked at.
+func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	sum, err := row.Summarize(value, r.cmd.Now)
 	if err != nil {
 		return false, r.badValue(err)
@@ -384,10 +401,6 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		if err := r.met(sum.Tombstones); err != nil {
 			return false, err
 		}
-	}
-	deletion := r.deletion
-	if len(r.deletions) > 0 {
-		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
 	}
 	live := sum.Live
 	switch {
@@ -412,6 +425,11 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		r.beginPage()
 		r.w.Row(&r.canonical)
 	}
+	return r.wrote(live), nil
+}
+
+// wrote counts a row that was put into the page; done when the partition needs no further one.
+func (r *reader) wrote(live bool) (done bool) {
 	if live {
 		r.liveRows++
 		r.count()
@@ -419,7 +437,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if r.w.Len()-r.pageStart >= r.e.opts.PageBytes {
 		r.full = true
 	}
-	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition, nil
+	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
 }
 
 // beginPage writes the partition's header into the page, once.
