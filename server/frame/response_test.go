@@ -196,7 +196,7 @@ func TestTypeOptions(t *testing.T) {
 		{V3, types.Native(types.Tinyint), custom("ByteType")},
 		{V4, types.Native(types.Duration), custom("DurationType")},
 		{V5, types.Native(types.Duration), "0015"},
-		{V5, types.NewVector(types.Native(types.Float), 3), custom("VectorType(org.apache.cassandra.db.marshal.FloatType, 3)")},
+		{V5, types.NewVector(types.Native(types.Float), 3), custom("VectorType(org.apache.cassandra.db.marshal.FloatType , 3)")},
 		{V4, types.NewMap(types.Native(types.Text), types.NewList(types.Native(types.Int), true), false), "0021" + "000d" + "0020" + "0009"},
 		{V4, types.NewTuple(types.Native(types.Int), types.Native(types.Blob)), "0031" + "0002" + "0009" + "0003"},
 		{

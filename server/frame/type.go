@@ -114,7 +114,7 @@ func AppendType(dst []byte, v Version, t *types.Type) []byte {
 		return dst
 	default:
 		dst = wire.AppendUint16(dst, typeCustom)
-		return wire.AppendString(dst, marshalClass(t))
+		return wire.AppendString(dst, t.MarshalClass())
 	}
 }
 
@@ -149,7 +149,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 	}
 	switch id {
 	case typeCustom:
-		t = types.NewCustom(c.String())
+		t = customType(c.String())
 	case typeList:
 		t = types.NewList(part(), false)
 	case typeSet:
@@ -179,6 +179,15 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 		return nil
 	}
 	return t
+}
+
+// customType is the type a class name stands for: one that the version has no
+// id for, or one this server does not know.
+func customType(class string) *types.Type {
+	if t, err := types.ParseClass(class); err == nil {
+		return t
+	}
+	return types.NewCustom(class)
 }
 
 func consumeScalar(c *wire.Cursor, id uint16) *types.Type {
