@@ -8,7 +8,7 @@ import (
 // Allocate chooses count tokens for a node that joins rack of datacenter, so that what the nodes
 // there own stays even, both as first replicas and with factor replicas counted (the aim of
 // Cassandra's allocate_tokens_for_local_replication_factor). It draws nothing by chance: the same
-// topology gives the same tokens.
+// topology gives the same tokens on every machine.
 func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 	l := newLayout(t, datacenter, rack, max(1, factor))
 	var tokens []Token
@@ -52,7 +52,7 @@ const (
 	searchMoves  = 60_000
 	searchTokens = 512
 	tempFirst    = 0.02
-	tempLast     = 1e-6
+	tempHalvings = 15
 	evenEnough   = 1e-5
 )
 
@@ -107,16 +107,15 @@ func (s *search) run() []Token {
 	now := s.l.unevenness()
 	least, best := now, slices.Clone(s.tokens)
 	moves := searchMoves * searchTokens / max(searchTokens, len(s.l.tokens))
-	cooling := math.Pow(tempLast/tempFirst, 1/float64(moves))
-	temp := tempFirst
 	for move := 0; move < moves && least > evenEnough; move++ {
+		temp := tempFirst / float64(int(1)<<(move*tempHalvings/moves))
 		i := int(s.next() % uint64(len(s.tokens)))
 		from := s.tokens[i]
 		to, ok := s.propose(from, temp)
 		if ok {
 			copy(s.undo, s.l.owned)
 			s.move(i, to)
-			if u := s.l.unevenness(); u <= now || s.fraction() < math.Exp((now-u)/temp) {
+			if u := s.l.unevenness(); u < now+float64(temp*s.fraction()) {
 				now = u
 				if u < least {
 					least = u
@@ -126,7 +125,6 @@ func (s *search) run() []Token {
 				s.takeBack(i, from)
 			}
 		}
-		temp *= cooling
 	}
 	return best
 }

@@ -79,7 +79,7 @@ func TestOwnershipIsEvenOverRacks(t *testing.T) {
 			places = append(places, member{"dc1", fmt.Sprint("r", i+1)})
 		}
 		r := NewNetworkTopology(DatacenterFactor{"dc1", 4})
-		for n, top := range growth(cycle(12, places...)...) {
+		for n, top := range growth(cycle(8, places...)...) {
 			s := spread(top, r, "dc1")
 			t.Logf("%d racks, %2d nodes: factor 4 %.3f", racks, n+1, s)
 			// Racks of different sizes cannot be even: each holds the same share.
@@ -91,7 +91,7 @@ func TestOwnershipIsEvenOverRacks(t *testing.T) {
 }
 
 func TestEachDatacenterIsEvenOnItsOwn(t *testing.T) {
-	all := growth(cycle(14, member{"east", "r1"}, member{"west", "r1"})...)
+	all := growth(cycle(10, member{"east", "r1"}, member{"west", "r1"})...)
 	for n, top := range all {
 		for _, dc := range top.Datacenters() {
 			if s := spread(top, NewNetworkTopology(DatacenterFactor{dc, 4}), dc); s > spreadMax {

@@ -185,7 +185,7 @@ func (l *layout) unevenness() float64 {
 		}
 		for i := range nodes {
 			d := (l.owned[i*l.factor+k] - mean) / mean
-			sum += weight * d * d
+			sum += float64(weight * d * d) // rounded, so that no machine fuses it with the sum
 		}
 	}
 	return sum
