@@ -6,8 +6,8 @@
 // machine drifts over time; the report shows every round and the best one. It says nothing about a server far away: the
 // network is the loopback interface, and client and servers share the processors.
 //
-//	bench                     one cqld node, started fresh, with durable writes
-//	bench -oracle 1           the same and one Cassandra node, by turns
+//	bench                     a cqld and a Cassandra node, started fresh, with durable writes, by turns
+//	bench -oracle 0           cqld alone
 //	bench -cqld 4 -oracle 4   rings of four at replication factor 4 and QUORUM
 //
 //	round 1: cqld insert@64 · oracle insert@64 · cqld insert@256 · …

@@ -45,7 +45,7 @@ func parse(args []string) (*config, error) {
 	c := &config{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.IntVar(&c.cqld, "cqld", 1, "how many cqld nodes to start")
-	f.IntVar(&c.oracle, "oracle", 0, "how many Cassandra nodes to start, to compare with")
+	f.IntVar(&c.oracle, "oracle", 1, "how many Cassandra nodes to start, to compare with")
 	f.Func("target", "servers that run already: name=host:port/pid,host:port/pid; may be given several times", func(s string) error {
 		c.targets = append(c.targets, s)
 		return nil
