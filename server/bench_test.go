@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/query"
+	"cqld/ring"
+	"cqld/server/frame"
+)
+
+// BenchmarkServer is the door alone: EXECUTE of seven values answered by one
+// row, with a client that keeps a window of requests in flight. cpu-µs/op is
+// the CPU of this process, client included.
+func BenchmarkServer(b *testing.B) {
+	row := rowsOf(1, "a row of two hundred bytes or so .................................................................................")
+	row.NoMetadata = true
+	_, addr := start(b, Options{Processor: &fake{
+		execute: func(context.Context, *query.Session, []byte, *query.Params) (*query.Result, error) {
+			copied := *row
+			return &copied, nil
+		},
+	}})
+	for _, v := range []frame.Version{4, 5} {
+		for _, window := range []int{1, 16, 64, 256} {
+			b.Run(fmt.Sprintf("v%d/inflight=%d", v, window), func(b *testing.B) { benchmarkWindow(b, addr, v, window) })
+		}
+	}
+}
+
+func benchmarkWindow(b *testing.B, addr string, v frame.Version, window int) {
+	c := connect(b, addr, v)
+	c.net.SetDeadline(time.Time{})
+	values := make([]wire.Value, 7)
+	for i := range values {
+		values[i] = wire.BytesValue([]byte("a value of thirty bytes, so ..."))
+	}
+	e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: frame.Params{Consistency: ring.Quorum, Values: values}}
+	one := envelope(v, frame.OpExecute, 1, 0, e.Append(nil, v))
+	if v >= 5 {
+		one = frame.AppendSegments(nil, one, nil)
+	}
+	var batch []byte
+	for range window {
+		batch = append(batch, one...)
+	}
+	before := processCPU()
+	b.ReportAllocs()
+	b.ResetTimer()
+	in := &counter{conn: c.net, framed: v >= 5}
+	sent, received := 0, 0
+	for received < b.N {
+		if n := min(window-(sent-received), b.N-sent); n > 0 && (n >= window/4 || n == b.N-sent) {
+			if _, err := c.net.Write(batch[:n*len(one)]); err != nil {
+				b.Fatal(err)
+			}
+			sent += n
+		}
+		n, err := in.read()
+		if err != nil {
+			b.Fatal(err)
+		}
+		received += n
+	}
+	b.ReportMetric(float64(processCPU()-before)/1000/float64(b.N), "cpu-µs/op")
+}
+
+// counter counts the envelopes that arrive without looking at them.
+type counter struct {
+	conn   net.Conn
+	framed bool
+	buf    []byte
+}
+
+func (r *counter) read() (envelopes int, err error) {
+	if r.buf == nil {
+		r.buf = make([]byte, 0, 1<<18)
+	}
+	n, err := r.conn.Read(r.buf[len(r.buf):cap(r.buf)])
+	if err != nil {
+		return 0, err
+	}
+	r.buf = r.buf[:len(r.buf)+n]
+	rest := r.buf
+	for {
+		size, inside := 0, rest
+		if r.framed {
+			h, err := frame.DecodeSegmentHeader(rest, false)
+			if err != nil {
+				break
+			}
+			size = frame.SegmentHeaderSize(false) + h.PayloadLength + frame.SegmentTrailerSize
+			if len(rest) < size {
+				break
+			}
+			inside = rest[frame.SegmentHeaderSize(false) : size-frame.SegmentTrailerSize]
+		}
+		counted := 0
+		for len(inside) >= frame.HeaderSize {
+			n := frame.HeaderSize + int(binary.BigEndian.Uint32(inside[5:]))
+			if len(inside) < n {
+				break
+			}
+			inside = inside[n:]
+			counted++
+			if !r.framed {
+				size += n
+			}
+		}
+		if counted == 0 {
+			break
+		}
+		envelopes += counted
+		rest = rest[size:]
+	}
+	r.buf = r.buf[:copy(r.buf, rest)]
+	return envelopes, nil
+}
+
+func processCPU() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
