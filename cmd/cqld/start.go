@@ -32,7 +32,7 @@ type startCommand struct {
 	LogLevel            string   `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 	LogFormat           string   `help:"text or json." default:"text" enum:"text,json"`
 	Pprof               string   `help:"Serve Go's profiles on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
-	StatusFD            uintptr  `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
+	StatusFD            int      `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
 }
 
 // drainTimeout bounds how long a node waits for requests in flight when it is told to stop.
@@ -140,7 +140,7 @@ func (c *startCommand) statusWriter() io.WriteCloser {
 	if c.StatusFD == 0 {
 		return nopCloser{io.Discard}
 	}
-	return os.NewFile(c.StatusFD, "status")
+	return os.NewFile(uintptr(c.StatusFD), "status")
 }
 
 // serveProfiles serves net/http/pprof when asked to; the result stops it.
