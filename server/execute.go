@@ -134,7 +134,25 @@ func (w *worker) batchParams(j job) *query.BatchParams {
 	return &query.BatchParams{Params: *w.setParams(&w.batch.Params, j), Kind: kind, Entries: w.entries}
 }
 
-// forget drops what the last request left, before the worker waits.
+// forget drops what the last request left, before the worker waits: an idle
+// worker must not hold a request's body.
 func (w *worker) forget() {
-	*w = worker{next: w.next, reply: w.reply, columns: w.columns[:0], entries: w.entries[:0]}
+	*w = worker{
+		next:    w.next,
+		query:   frame.Query{Params: frame.Params{Values: emptied(w.query.Params.Values)}},
+		execute: frame.Execute{Params: frame.Params{Values: emptied(w.execute.Params.Values)}},
+		entries: emptied(w.entries),
+		columns: emptied(w.columns),
+		reply:   w.reply,
+	}
+}
+
+// emptied is the memory of s without its contents, unless it is large.
+func emptied[E any](s []E) []E {
+	const keep = 64
+	if cap(s) > keep {
+		return nil
+	}
+	clear(s[:cap(s)])
+	return s[:0]
 }
