@@ -4,6 +4,7 @@ package integration
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,18 +47,22 @@ func TestTranscripts(t *testing.T) {
 					t.Error(err)
 				}
 			}()
+			// Not datadriven's own comparison: that one ends the file at the first difference.
+			var differences []string
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 				text, err := p.Play(d)
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
 				if !rewriting() && text != d.Expected {
-					// Not datadriven's own comparison: that one ends the file at the first difference.
-					t.Errorf("%s:\n%s\n---- want\n%s---- got\n%s", d.Pos, d.Input, d.Expected, text)
+					differences = append(differences, fmt.Sprintf("%s:\n%s\n---- want\n%s---- got\n%s", d.Pos, d.Input, d.Expected, text))
 					return d.Expected
 				}
 				return text
 			})
+			for _, d := range differences {
+				t.Error(d)
+			}
 		})
 	}
 	t.Logf("%d statements", total)
