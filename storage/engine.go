@@ -164,5 +164,5 @@ func (e *Engine) Checkpoint(dir string) error {
 	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return e.failure(err)
 	}
-	return checkFormat(e.opts.FS, dir)
+	return writeFormat(e.opts.FS, dir)
 }

@@ -22,7 +22,7 @@ func checkFormat(disk vfs.FS, dir string) error {
 	path := disk.PathJoin(dir, formatFile)
 	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newFormat(disk, dir, path)
+		return newFormat(disk, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("storage: %w", err)
@@ -43,7 +43,7 @@ func checkFormat(disk vfs.FS, dir string) error {
 }
 
 // newFormat writes the format file into a directory that holds no database yet.
-func newFormat(disk vfs.FS, dir, path string) error {
+func newFormat(disk vfs.FS, dir string) error {
 	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
@@ -56,6 +56,12 @@ func newFormat(disk vfs.FS, dir, path string) error {
 			return fmt.Errorf("storage: %s holds a database but no %s: it is not cqld's", dir, formatFile)
 		}
 	}
+	return writeFormat(disk, dir)
+}
+
+// writeFormat writes the format file of a directory.
+func writeFormat(disk vfs.FS, dir string) error {
+	path := disk.PathJoin(dir, formatFile)
 	f, err := disk.Create(path+".new", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("storage: %w", err)

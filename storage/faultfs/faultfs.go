@@ -1,0 +1,259 @@
+// Package faultfs is a file system whose operations fail when a test says so.
+//
+// Pebble's own errorfs hands out files taken for reuse as they are, so that recycled logs never
+// fail; here every file that can be written is wrapped. It injects errors and a bound on space; it
+// does not lose what was not synced (vfs.NewCrashableMem does).
+package faultfs
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Op is a kind of operation.
+type Op uint8
+
+// The operations that can fail.
+const (
+	OpCreate Op = iota + 1 // also of a file taken for reuse
+	OpWrite
+	OpSync // of files and directories
+	OpRead
+	OpRename
+	OpRemove
+)
+
+// FS passes operations on to another file system unless they are to fail.
+type FS struct {
+	vfs.FS
+
+	mu struct {
+		sync.Mutex
+		fail  func(op Op, name string) error
+		used  int64
+		space int64 // bytes; 0: no bound
+		sizes map[string]int64
+	}
+}
+
+// Wrap makes an FS that lets everything pass.
+func Wrap(inner vfs.FS) *FS {
+	f := &FS{FS: inner}
+	f.mu.sizes = map[string]int64{}
+	return f
+}
+
+// Fail sets the function that is asked before every operation, with the base name of the file: an
+// error that is not nil is the operation's. Nil lets everything pass.
+func (f *FS) Fail(decide func(op Op, name string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.fail = decide
+}
+
+// SetSpace bounds what all files written through f may hold together; a write beyond it fails with
+// ENOSPC. Zero lifts the bound.
+func (f *FS) SetSpace(bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.space = bytes
+}
+
+// Space is what is free and what there is, as Options.FreeSpace wants it.
+func (f *FS) Space() (free, total int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.space - f.mu.used, f.mu.space
+}
+
+func (f *FS) check(op Op, name string) error {
+	f.mu.Lock()
+	decide := f.mu.fail
+	f.mu.Unlock()
+	if decide == nil {
+		return nil
+	}
+	return decide(op, filepath.Base(name))
+}
+
+// grow takes the space by which a file becomes larger.
+func (f *FS) grow(name string, to int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	more := to - f.mu.sizes[name]
+	if more <= 0 {
+		return nil
+	}
+	if f.mu.space > 0 && f.mu.used+more > f.mu.space {
+		return &os.PathError{Op: "write", Path: name, Err: syscall.ENOSPC}
+	}
+	f.mu.used += more
+	f.mu.sizes[name] = to
+	return nil
+}
+
+// forget gives back the space of a file that is gone, or moves it to its new name.
+func (f *FS) forget(name, renamed string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	size, known := f.mu.sizes[name]
+	if !known {
+		return
+	}
+	delete(f.mu.sizes, name)
+	if renamed == "" {
+		f.mu.used -= size
+		return
+	}
+	f.mu.used -= f.mu.sizes[renamed]
+	f.mu.sizes[renamed] = size
+}
+
+func (f *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &faultFile{File: file, fs: f, name: name}, nil
+}
+
+// Create implements vfs.FS.
+func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := f.check(OpCreate, name); err != nil {
+		return nil, err
+	}
+	f.forget(name, "")
+	file, err := f.FS.Create(name, category)
+	return f.wrap(name, file, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := f.check(OpCreate, newname); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.ReuseForWrite(oldname, newname, category)
+	if err == nil {
+		f.forget(oldname, newname)
+	}
+	return f.wrap(newname, file, err)
+}
+
+// Open implements vfs.FS.
+func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := f.check(OpRead, name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.Open(name, opts...)
+	return f.wrap(name, file, err)
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := f.check(OpRead, name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.OpenReadWrite(name, category, opts...)
+	return f.wrap(name, file, err)
+}
+
+// OpenDir implements vfs.FS.
+func (f *FS) OpenDir(name string) (vfs.File, error) {
+	file, err := f.FS.OpenDir(name)
+	return f.wrap(name, file, err)
+}
+
+// Rename implements vfs.FS.
+func (f *FS) Rename(oldname, newname string) error {
+	if err := f.check(OpRename, newname); err != nil {
+		return err
+	}
+	err := f.FS.Rename(oldname, newname)
+	if err == nil {
+		f.forget(oldname, newname)
+	}
+	return err
+}
+
+// Remove implements vfs.FS.
+func (f *FS) Remove(name string) error {
+	if err := f.check(OpRemove, name); err != nil {
+		return err
+	}
+	err := f.FS.Remove(name)
+	if err == nil {
+		f.forget(name, "")
+	}
+	return err
+}
+
+// Unwrap implements vfs.FS.
+func (f *FS) Unwrap() vfs.FS { return f.FS }
+
+// faultFile is a file of an FS.
+type faultFile struct {
+	vfs.File
+	fs   *FS
+	name string
+	end  int64 // where the next Write goes
+}
+
+func (f *faultFile) Write(p []byte) (int, error) {
+	if err := f.fs.check(OpWrite, f.name); err != nil {
+		return 0, err
+	}
+	if err := f.fs.grow(f.name, f.end+int64(len(p))); err != nil {
+		return 0, err
+	}
+	n, err := f.File.Write(p)
+	f.end += int64(n)
+	return n, err
+}
+
+func (f *faultFile) WriteAt(p []byte, at int64) (int, error) {
+	if err := f.fs.check(OpWrite, f.name); err != nil {
+		return 0, err
+	}
+	if err := f.fs.grow(f.name, at+int64(len(p))); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, at)
+}
+
+func (f *faultFile) Read(p []byte) (int, error) {
+	if err := f.fs.check(OpRead, f.name); err != nil {
+		return 0, err
+	}
+	return f.File.Read(p)
+}
+
+func (f *faultFile) ReadAt(p []byte, at int64) (int, error) {
+	if err := f.fs.check(OpRead, f.name); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, at)
+}
+
+func (f *faultFile) Sync() error {
+	if err := f.fs.check(OpSync, f.name); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *faultFile) SyncData() error {
+	if err := f.fs.check(OpSync, f.name); err != nil {
+		return err
+	}
+	return f.File.SyncData()
+}
+
+func (f *faultFile) SyncTo(length int64) (bool, error) {
+	if err := f.fs.check(OpSync, f.name); err != nil {
+		return false, err
+	}
+	return f.File.SyncTo(length)
+}
