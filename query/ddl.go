@@ -20,7 +20,7 @@ type Changer interface {
 // Names in it are as written; s.Keyspace is the keyspace of unqualified ones.
 func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.Statement) (*Result, error) {
 	d := &definer{schema: p.o.View.Schema(), topology: p.o.View.Topology(), keyspace: s.Keyspace, newID: p.newTimeUUID,
-		nowMicros: func() int64 { return p.o.Clock.Now().UnixMicro() }}
+		nowMicros: p.timestamps.Next}
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
 		return p.define(ctx, d, d.createKeyspace(stmt))
@@ -139,7 +139,7 @@ func configf(format string, args ...any) error {
 // this node's id, and its time is a write timestamp, which are all different.
 func (p *Processor) newTimeUUID() schema.UUID {
 	const gregorianMicros = 12219292800 * 1000000 // 1582-10-15 to 1970-01-01
-	ticks := uint64(p.definitionMicros()+gregorianMicros) * 10
+	ticks := uint64(p.timestamps.Next()+gregorianMicros) * 10
 	self := uint64(p.o.View.Self())
 	return schema.UUID{
 		byte(ticks >> 24), byte(ticks >> 16), byte(ticks >> 8), byte(ticks),
@@ -150,14 +150,7 @@ func (p *Processor) newTimeUUID() schema.UUID {
 	}
 }
 
-func (p *Processor) definitionMicros() int64 {
-	if p.o.Timestamps != nil {
-		return p.o.Timestamps.Next()
-	}
-	return p.o.Clock.Now().UnixMicro()
-}
-
-// truncate drops all rows of a table on all replicas.
+// executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(d *definer, stmt *cql.Truncate) (*Result, error) {
 	keyspace, err := d.keyspaceOf(stmt.Table)
 	if err != nil {
@@ -174,9 +167,7 @@ func (p *Processor) executeTruncate(d *definer, stmt *cql.Truncate) (*Result, er
 	if t.Virtual {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	done := make(chan error, 1)
-	p.o.Store.Truncate(t, p.o.Timeouts.Truncate, func(err error) { done <- err })
-	if err := <-done; err != nil {
+	if err := p.truncate(t, p.o.Timeouts.Truncate); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

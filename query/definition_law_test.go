@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // definitions runs statements and gives the last result.
 func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 	t.Helper()
-	p := New(Options{View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n}})
 	var r *Result
 	for _, text := range texts {
 		stmt, err := cql.Parse(text)
@@ -105,7 +106,7 @@ func TestDefinitionsTellWhatChanged(t *testing.T) {
 func TestWhatIsNotExecutedYetSaysSo(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}")
-	p := New(Options{View: n, Changer: n, Clock: &testClock{}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}})
 	for text, what := range map[string]string{
 		"CREATE INDEX ON t (a)":    "CREATE INDEX",
 		"DROP MATERIALIZED VIEW v": "DROP MATERIALIZED VIEW",
@@ -132,7 +133,7 @@ func TestDescribeByPages(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
 		"CREATE TABLE a (a int PRIMARY KEY)", "CREATE TABLE b (a int PRIMARY KEY)", "CREATE TABLE c (a int PRIMARY KEY)")
-	p := New(Options{View: n, Changer: n, Clock: &testClock{}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}})
 	s := &Session{Keyspace: "k"}
 	params := &Params{PageSize: 2}
 	var sizes []int32
@@ -167,7 +168,7 @@ func TestDescribeClusterShowsWhoHoldsTheRanges(t *testing.T) {
 	n := newOneNode()
 	n.members("a", "a")
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}")
-	p := New(Options{View: n, Clock: &testClock{}, ClusterName: "c"})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Clock: &testClock{}, ClusterName: "c"})
 	r, err := p.describe(context.Background(), &Session{Keyspace: "k"}, &cql.Describe{Kind: cql.DescribeCluster}, &Params{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing wait
 func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
 		n := newOneNode()
-		p := New(Options{View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n},
+		p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n},
 			ClusterName: "Test Cluster"})
 		s := &Session{Version: 5}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
