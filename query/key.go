@@ -244,6 +244,9 @@ func (r *restriction) tuples(s *scope) ([][][]byte, error) {
 	}
 	for _, v := range values {
 		for i, col := range r.columns {
+			if v[i] == nil && r.multi {
+				return nil, invalidf("Invalid null value for column %s", col.Name)
+			}
 			if err := checkKeyValue(col, v[i]); err != nil {
 				return nil, err
 			}

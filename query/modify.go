@@ -37,7 +37,7 @@ func (c *compiler) checkModifiable(kind statementKind) error {
 }
 
 func (p *Processor) virtualWrite(t *schema.Table) error {
-	if t.Virtual {
+	if schema.IsVirtualSystem(t.Keyspace) {
 		return invalidf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
 	}
 	return &Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}

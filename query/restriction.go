@@ -59,15 +59,13 @@ func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1
 func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
-	case r.kind == restrictEqual || r.kind == restrictIn && !r.multi && !o.multi:
-		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
-	case r.kind == restrictIn && (o.kind == restrictEqual):
+	case r.kind == restrictEqual:
 		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
 	case r.kind == restrictIn:
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	case r.kind == restrictSlice && o.kind == restrictSlice:
 		return r.mergeSlice(o)
-	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn) && !r.multi && !o.multi:
+	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn):
 		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", r.first().Name)
 	case r.kind == restrictContains && o.kind == restrictContains:
 		r.elements = append(r.elements, o.elements...)
@@ -140,6 +138,9 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", relationText(r))
 	case cql.Like:
+		if _, err := c.columnTerm(r.Value, col); err != nil {
+			return nil, err
+		}
 		return nil, invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
 	}
 	if err := checkComparable(col, r.Operator.String()); err != nil {
@@ -203,14 +204,14 @@ func containsDuration(t *types.Type) bool {
 
 func (c *compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
 	t := col.Type
-	if !t.IsCollection() {
+	switch {
+	case r.Operator == cql.ContainsKey && t.Kind() != types.Map:
+		return nil, invalidf("Cannot use %s on non-map column %s", r.Operator, col.Name)
+	case !t.IsCollection():
 		return nil, invalidf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
 	spec := c.receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
 	if r.Operator == cql.ContainsKey {
-		if t.Kind() != types.Map {
-			return nil, invalidf("Cannot use %s on non-map column %s", r.Operator, col.Name)
-		}
 		spec = c.receiver("key("+col.Name+")", t.Elems()[0])
 	}
 	value, err := c.term(r.Value, spec)
@@ -271,6 +272,7 @@ func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 		}
 		x.in = append(x.in, &valueTerm{terms: []term{t}})
 	}
+	x.reduceIn()
 	return x, nil
 }
 
@@ -394,7 +396,15 @@ func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, err
 		}
 		x.in = append(x.in, v)
 	}
+	x.reduceIn()
 	return x, nil
+}
+
+// reduceIn makes IN with one value the same as =.
+func (r *restriction) reduceIn() {
+	if len(r.in) == 1 {
+		r.kind, r.equal, r.in = restrictEqual, r.in[0], nil
+	}
 }
 
 // eval appends the values to dst; nil is null.

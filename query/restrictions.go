@@ -71,7 +71,7 @@ func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*re
 		return nil, err
 	}
 	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
-	if o.kind == kindSelect && rs.keyRange && filtering && !o.allowFiltering && !rs.table.Virtual {
+	if o.kind == kindSelect && rs.keyRange && filtering && !o.allowFiltering && !freeToFilter(rs.table) {
 		return nil, &Invalid{Msg: allowFilteringMessage}
 	}
 	return rs, nil
@@ -82,6 +82,9 @@ func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restri
 	var err error
 	switch relation := relation.(type) {
 	case *cql.ColumnRelation:
+		if o.kind != kindSelect && (relation.Operator == cql.Contains || relation.Operator == cql.ContainsKey) {
+			return invalidf("Cannot use %s with %s", o.kind, relation.Operator)
+		}
 		r, err = c.columnRestriction(relation)
 	case *cql.InRelation:
 		r, err = c.inRestriction(relation)
@@ -219,7 +222,7 @@ func (rs *restrictions) checkPartition(o restrictionOptions) error {
 		rs.keyRange = true
 	}
 	if restricted && (len(missing) > 0 || slice) {
-		if !o.allowFiltering && !rs.table.Virtual {
+		if !o.allowFiltering && !freeToFilter(rs.table) {
 			return &Invalid{Msg: allowFilteringMessage}
 		}
 		rs.keyRange = true
@@ -260,7 +263,7 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 			position = r.last().Position + 1
 		}
 	}
-	if !filtering || o.allowFiltering || rs.table.Virtual && o.kind == kindSelect {
+	if !filtering || o.allowFiltering || freeToFilter(rs.table) && o.kind == kindSelect {
 		return nil
 	}
 	i := 0
@@ -304,12 +307,15 @@ func (rs *restrictions) checkOther(o restrictionOptions) error {
 		slices.Sort(names)
 		return invalidf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
-	if !o.allowFiltering && !rs.table.Virtual {
+	if !o.allowFiltering && !freeToFilter(rs.table) {
 		return &Invalid{Msg: allowFilteringMessage}
 	}
 	rs.filters = append(rs.filters, rs.other...)
 	return nil
 }
+
+// freeToFilter says whether filtering costs nothing worth a warning: the rows are made up anyway.
+func freeToFilter(t *schema.Table) bool { return schema.IsVirtualSystem(t.Keyspace) }
 
 // equalTo says whether WHERE leaves one value for col.
 func (rs *restrictions) equalTo(col *schema.Column) bool {

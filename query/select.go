@@ -136,12 +136,20 @@ func (p *selectPlan) checkDistinctLimit(stmt *cql.Select) error {
 
 // appendColumns appends the columns that a selector names.
 func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*schema.Column {
+	walkColumns(x, func(name string) {
+		if col := t.Column(name); col != nil {
+			dst = append(dst, col)
+		}
+	})
+	return dst
+}
+
+// walkColumns calls f for every column that a selector names.
+func walkColumns(x cql.Selector, f func(name string)) {
 	var all []cql.Selector
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
-		if col := t.Column(x.Column); col != nil {
-			dst = append(dst, col)
-		}
+		f(x.Column)
 	case *cql.FunctionSelector:
 		all = x.Args
 	case *cql.CastSelector:
@@ -167,8 +175,8 @@ func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*sch
 			all = append(all, e.Key, e.Value)
 		}
 	case *cql.UDTSelector:
-		for _, f := range x.Fields {
-			all = append(all, f.Value)
+		for _, e := range x.Fields {
+			all = append(all, e.Value)
 		}
 	case *cql.ArithmeticSelector:
 		all = []cql.Selector{x.Left, x.Right}
@@ -176,9 +184,8 @@ func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*sch
 		all = []cql.Selector{x.Value}
 	}
 	for _, s := range all {
-		dst = appendColumns(dst, t, s)
+		walkColumns(s, f)
 	}
-	return dst
 }
 
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"

@@ -406,8 +406,13 @@ func (run *selectRun) result(s *Session, params *Params, remaining uint32) (*Res
 	r := &Result{Kind: KindRows, RowCount: run.count, Rows: run.buf.b, pooled: run.buf}
 	r.setMetadata(run.plan.selection.metadata, s, params)
 	run.buf = nil
-	if run.plan.aggregates() && run.plan.where.keyRange && !run.p.isVirtual(run.plan.table) {
-		r.Warnings = append(r.Warnings, "Aggregation query used without partition key")
+	if run.plan.aggregates() {
+		switch where := run.plan.where; {
+		case where.keyRange && where.token == nil:
+			r.Warnings = append(r.Warnings, "Aggregation query used without partition key")
+		case where.keyIn():
+			r.Warnings = append(r.Warnings, "Aggregation query used on multiple partition keys (IN restriction)")
+		}
 	}
 	if n := run.scan.tombstones; n > tombstonesWarn {
 		r.Warnings = append(r.Warnings, tombstoneWarning(run, n))

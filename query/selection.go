@@ -272,7 +272,8 @@ func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, er
 	case types.List:
 		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, selectorText(x))
 	}
-	return selected{}, invalidf("Invalid %s selection: %s is not a collection", strings.ToLower(what), selectorText(x))
+	return selected{}, invalidf("Invalid %s selection: %s is of type %s is not a collection",
+		strings.ToLower(what), selectorText(x), of.typ)
 }
 
 func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {

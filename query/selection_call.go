@@ -10,6 +10,11 @@ import (
 
 // call compiles f(a, b) in a selection.
 func (b *selectorCompiler) call(name cql.QualifiedName, in []cql.Selector, want *types.Type) (selected, error) {
+	for _, x := range in {
+		if err := b.checkColumns(x); err != nil {
+			return selected{}, err
+		}
+	}
 	fn, err := b.resolve(name, in, want)
 	if err != nil {
 		return selected{}, err
@@ -32,6 +37,16 @@ func (b *selectorCompiler) call(name cql.QualifiedName, in []cql.Selector, want 
 		return b.aggregate(fn, args, text)
 	}
 	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
+}
+
+// checkColumns refuses a selector that names a column there is not, before its type is asked.
+func (b *selectorCompiler) checkColumns(x cql.Selector) (err error) {
+	walkColumns(x, func(name string) {
+		if _, e := b.c.column(name); e != nil && err == nil {
+			err = e
+		}
+	})
+	return err
 }
 
 func (b *selectorCompiler) arguments(fn *function.Function, in []cql.Selector) ([]selector, []string, error) {

@@ -46,7 +46,7 @@ func (c *compiler) listLiteral(t *cql.ListLiteral, receiver Column) (term, error
 		}
 		return c.vectorLiteral(t, receiver)
 	}
-	return nil, invalidf("Invalid list literal for %s of type %s", receiver.Name, receiver.Type)
+	return nil, invalidf("Unexpected receiver type '%s'; only list and vector are expected", receiver.Type)
 }
 
 func (c *compiler) vectorLiteral(t *cql.ListLiteral, receiver Column) (term, error) {

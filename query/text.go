@@ -107,7 +107,7 @@ func assignmentText(a cql.Assignment) string {
 	case *cql.SubtractFromColumn:
 		return a.Column + " = " + a.Column + " - " + termText(a.Value)
 	case *cql.PrependToColumn:
-		return a.Column + " = " + termText(a.Value) + " + " + a.Column
+		return a.Column + " = " + termText(a.Value) + " - " + a.Column // Cassandra prints the minus, too
 	case *cql.SetElement:
 		return a.Column + "[" + termText(a.Key) + "] = " + termText(a.Value)
 	case *cql.SetField:

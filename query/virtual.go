@@ -17,8 +17,9 @@ func (p *Processor) isVirtual(t *schema.Table) bool {
 // the consumer.
 func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, error) {
 	var partitions []*row.Partition
+	order := keyOrder(t)
 	err := p.o.Virtual.Partitions(t, func(x *row.Partition) bool {
-		if wanted(cmd, x.Key) {
+		if wanted(cmd, x.Key, order) {
 			partitions = append(partitions, x)
 		}
 		return true
@@ -26,7 +27,7 @@ func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(partitions, func(a, b *row.Partition) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(partitions, func(a, b *row.Partition) int { return order(a.Key, b.Key) })
 	w := row.NewPageWriter(nil)
 	for _, x := range partitions {
 		w.Partition(x.Key, &x.Header, nil)
@@ -44,9 +45,17 @@ func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, 
 	return w.Finish(false), nil
 }
 
-func wanted(cmd *row.ReadCommand, key row.PartitionKey) bool {
+// keyOrder is the order of a table's partitions: virtual tables of Cassandra have that of the keys.
+func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
+	if schema.IsVirtualSystem(t.Keyspace) {
+		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }
+	}
+	return row.PartitionKey.Compare
+}
+
+func wanted(cmd *row.ReadCommand, key row.PartitionKey, order func(a, b row.PartitionKey) int) bool {
 	if cmd.SinglePartition() {
 		return bytes.Equal(cmd.Key.Bytes, key.Bytes)
 	}
-	return cmd.Range.Tokens.Contains(key.Token) && (cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
+	return cmd.Range.Tokens.Contains(key.Token) && (cmd.Range.After == nil || order(key, *cmd.Range.After) > 0)
 }

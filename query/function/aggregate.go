@@ -42,7 +42,7 @@ func (l *Library) addAggregates() {
 
 func onlyArg(name string, c Call) (*types.Type, error) {
 	if len(c.Args) != 1 {
-		return nil, invalidf("Invalid number of arguments for function system.%s(any)", name)
+		return nil, invalidf("Invalid number of arguments in call to function system.%s: 1 required but %d provided", name, len(c.Args))
 	}
 	if t := c.Args[0].Type(); t != nil {
 		return t, nil
