@@ -77,10 +77,13 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			}
 			out[name] = m[name]
 		case "min_compress_ratio":
-			if f, err := strconv.ParseFloat(m[name], 64); err != nil || f != 0 && !(f >= 1) {
+			f, err := strconv.ParseFloat(m[name], 64)
+			if err != nil || f != 0 && !(f >= 1) {
 				return nil, misconfiguredf("min_compress_ratio can either be 0 or greater than or equal to 1")
 			}
-			out[name] = m[name]
+			if f != 0 { // the default is not shown
+				out[name] = FormatDouble(f)
+			}
 		default:
 			if !slices.Contains(known, name) {
 				unknown = append(unknown, name)
