@@ -66,6 +66,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, stop: make(chan struct{})}
+	e.latches.off = o.noLatch
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.openBallast()

@@ -226,9 +226,9 @@ func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int 
 
 func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	disk := faultfs.Wrap(vfs.NewMem())
-	disk.SetSpace(8 << 20)
+	disk.SetSpace(4 << 20)
 	clock := newTestClock()
-	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 256 << 10, BallastBytes: 512 << 10})
+	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 128 << 10, BallastBytes: 256 << 10})
 	defer e.Close()
 	// The watcher looks every freeSpaceEvery of the engine's clock.
 	stop, stopped := make(chan struct{}), make(chan struct{})

@@ -10,6 +10,7 @@ import (
 // latches keep a commit and an overwrite of the same partition apart. There are as many stripes as a
 // word has bits, so that the stripes of a whole commit are one number.
 type latches struct {
+	off     bool // Options.noLatch
 	stripes [64]struct {
 		sync.RWMutex
 		_ [40]byte // a cache line each
@@ -37,12 +38,18 @@ func (l *latches) rUnlock(set uint64) {
 
 // lock takes the write side of the stripes of set, in order.
 func (l *latches) lock(set uint64) {
+	if l.off {
+		return
+	}
 	for ; set != 0; set &= set - 1 {
 		l.stripes[bits.TrailingZeros64(set)].Lock()
 	}
 }
 
 func (l *latches) unlock(set uint64) {
+	if l.off {
+		return
+	}
 	for ; set != 0; set &= set - 1 {
 		l.stripes[bits.TrailingZeros64(set)].Unlock()
 	}

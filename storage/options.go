@@ -113,6 +113,9 @@ type Options struct {
 	// Inline makes an engine without goroutines of its own, for the simulation: Apply commits before
 	// it returns, the sweeper takes a step when Sweep is called.
 	Inline bool
+
+	// noLatch removes a safeguard: its test must then find the lost writes.
+	noLatch bool
 }
 
 // withDefaults is o with everything set, or an error.

@@ -1,0 +1,160 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+func TestTooManyTombstonesAreRefused(t *testing.T) {
+	e := openTest(t, Options{Sync: SyncNone})
+	defer e.Close()
+	for i := 0; i <= tombstonesFail; i += 1000 {
+		mustApply(t, e, mutate("a", func(m *row.Mutation) {
+			for j := i; j < i+1000; j++ {
+				r := row.NewRow()
+				r.Clustering = clusteringOf(j)
+				r.Deletion = row.Deletion{Timestamp: 1, LocalTime: 1_000_000}
+				m.AddRow(r)
+			}
+		}))
+		if i == 0 {
+			mustApply(t, e, putRow("a", 1, 2, "x"))
+		}
+	}
+	_, err := e.Read(nil, readKey("a"))
+	var tooMany *TooManyTombstones
+	if !errors.As(err, &tooMany) || tooMany.Tombstones != tombstonesFail+1 || tooMany.Live != 1 || tooMany.Table != testTable {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := e.Read(nil, readKey("a", row.Slice{End: clusteringOf(5000)})); err != nil {
+		t.Fatalf("a read of 5000 tombstones: %v", err)
+	}
+	if n := e.Metrics().TombstoneWarnings; n != 2 {
+		t.Fatalf("%d warnings", n)
+	}
+}
+
+// TestPagesAreBoundedAndTogetherComplete pages through a table, by rows and by bytes.
+func TestPagesAreBoundedAndTogetherComplete(t *testing.T) {
+	e := openTest(t, Options{Sync: SyncNone, PageBytes: 2000})
+	defer e.Close()
+	want := 0
+	for p := range 20 {
+		for i := range p * 3 {
+			mustApply(t, e, putRow(fmt.Sprint("key", p), i, 1, "0123456789"))
+			want++
+		}
+	}
+	for _, limit := range []uint32{0, 1, 7, 1000} {
+		got, pages := 0, 0
+		cmd := readAll()
+		cmd.Limits.Rows = limit
+		var last []byte
+		for more := true; more; pages++ {
+			page := mustRead(t, e, cmd)
+			if len(page) > 2200 {
+				t.Fatalf("a page of %d bytes", len(page))
+			}
+			n := 0
+			n, more, last = onwards(t, cmd, page, last)
+			got += n
+			if limit > 0 && n > int(limit) {
+				t.Fatalf("%d rows in a page of %d", n, limit)
+			}
+			// The rest of the last partition, then what comes after it.
+			rest := readKey(string(cmd.Range.After.Bytes), row.Slice{Start: last})
+			for again := more; again; pages++ {
+				rest.Limits.Rows = limit
+				n, again, last = onwards(t, rest, mustRead(t, e, rest), last)
+				rest.Slices[0].Start = last
+				got += n
+			}
+		}
+		if got != want {
+			t.Fatalf("limit %d: %d rows in %d pages, want %d", limit, got, pages, want)
+		}
+	}
+}
+
+// onwards counts a page's rows and sets cmd to come after its last partition; last is behind the last
+// row.
+func onwards(t *testing.T, cmd *row.ReadCommand, page, before []byte) (n int, more bool, last []byte) {
+	t.Helper()
+	var reader row.PageReader
+	var r row.Row
+	last = before
+	reader.Reset(page)
+	for reader.NextPartition() {
+		after := row.PartitionKey{Token: reader.Key.Token, Bytes: bytes.Clone(reader.Key.Bytes)}
+		cmd.Range.After = &after
+		for reader.NextRow(&r) {
+			n++
+			last = append(bytes.Clone(r.Clustering), 0)
+		}
+	}
+	if reader.Err() != nil {
+		t.Fatal(reader.Err())
+	}
+	return n, reader.More(), last
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	e := openTest(t, Options{})
+	defer e.Close()
+	long := make([]byte, keyBytesMax+1)
+	m := new(row.Mutation)
+	m.Reset(testTable, row.NewPartitionKey(long))
+	m.AddRow(row.NewRow())
+	if err := apply(e, m); !errors.Is(err, ErrInvalid) {
+		t.Errorf("write with a key of %d bytes: %v", len(long), err)
+	}
+	if _, err := e.Read([]byte("kept"), readKey(string(long))); !errors.Is(err, ErrInvalid) {
+		t.Errorf("read of a key of %d bytes: %v", len(long), err)
+	}
+	m.Reset(testTable, row.NewPartitionKey(long[:keyBytesMax]))
+	m.AddRow(row.NewRow())
+	if err := apply(e, m); err != nil {
+		t.Errorf("write with the longest key: %v", err)
+	}
+	cmd := readAll()
+	cmd.Range.Tokens.Start, cmd.Range.Tokens.End = 5, 3
+	if _, err := e.Read(nil, cmd); !errors.Is(err, ErrInvalid) {
+		t.Errorf("read of a range that wraps: %v", err)
+	}
+}
+
+// TestHotPathsHardlyAllocate bounds the allocations per operation, Pebble's included.
+func TestHotPathsHardlyAllocate(t *testing.T) {
+	e := openTest(t, Options{Sync: SyncNone, Inline: true, MemTableBytes: 64 << 20,
+		Table: func(schema.StorageID) TableInfo { return TableInfo{Exists: true} }})
+	defer e.Close()
+	m, r := new(row.Mutation), row.NewRow()
+	ms := []*row.Mutation{m}
+	key := benchKey(1)
+	done := func(error) {}
+	n := 0
+	var page []byte
+	point := &row.ReadCommand{Table: testTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(5))}}
+	slice := &row.ReadCommand{Table: testTable, Key: key, Slices: []row.Slice{{Start: clusteringOf(0), End: clusteringOf(100)}}}
+	for _, test := range []struct {
+		name string
+		max  float64
+		f    func()
+	}{
+		{"Apply", 2, func() { benchMutation(m, r, key, n, 1); n++; e.Apply(ms, true, done) }},
+		{"Read of a point", 1, func() { page, _ = e.Read(page[:0], point) }},
+		{"Read of 100 rows", 1, func() { page, _ = e.Read(page[:0], slice) }},
+	} {
+		for range 200 {
+			test.f()
+		}
+		if got := testing.AllocsPerRun(500, test.f); got > test.max {
+			t.Errorf("%s: %v allocations, at most %v wanted", test.name, got, test.max)
+		}
+	}
+}
