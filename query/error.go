@@ -52,6 +52,16 @@ func (e *Unprepared) Error() string {
 		"from the internal cache)", e.ID)
 }
 
+// FunctionFailure is a function that failed on its arguments (0x1400).
+type FunctionFailure struct {
+	Keyspace, Function string
+	Args               []string
+	Msg                string
+}
+
+// Error is the message.
+func (e *FunctionFailure) Error() string { return e.Msg }
+
 // BadRequest is a request that contradicts the protocol (0x000A).
 type BadRequest struct{ Msg string }
 

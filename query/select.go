@@ -40,6 +40,9 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		return nil, err
 	}
 	p.selection = sel
+	if p.distinct && c.restrictsRows(stmt.Where) {
+		return nil, invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
 	onlyStatic := c.onlyStatic(stmt)
 	p.where, err = c.restrictions(stmt.Where, restrictionOptions{
 		kind: kindSelect, onlyStatic: onlyStatic, allowFiltering: stmt.AllowFiltering})
@@ -97,12 +100,34 @@ func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 	return any
 }
 
-func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
-	clustering := len(p.where.clustering) > 0
-	regular := slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
-	if clustering || regular {
-		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+// restrictsRows says whether WHERE names columns that rows of a partition differ in.
+func (c *compiler) restrictsRows(where []cql.Relation) bool {
+	of := func(name string) bool {
+		col := c.table.Column(name)
+		return col != nil && (col.Kind == schema.Clustering || col.Kind == schema.Regular)
 	}
+	for _, r := range where {
+		switch r := r.(type) {
+		case *cql.ColumnRelation:
+			if of(r.Column) {
+				return true
+			}
+		case *cql.InRelation:
+			if of(r.Column) {
+				return true
+			}
+		case *cql.ElementRelation:
+			if of(r.Column) {
+				return true
+			}
+		case *cql.TupleRelation, *cql.TupleInRelation:
+			return true
+		}
+	}
+	return false
+}
+
+func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 	requested := p.table.Columns()
 	if len(stmt.Columns) > 0 {
 		requested = nil

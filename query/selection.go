@@ -54,7 +54,7 @@ func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 	if stmt.JSON {
 		j := &jsonSelector{}
 		for _, x := range list {
-			j.names = append(j.names, jsonName(x.name))
+			j.names = append(j.names, x.name)
 			j.types = append(j.types, x.typ)
 			j.of = append(j.of, x.sel)
 		}
@@ -74,14 +74,6 @@ func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 	}
 	s.metadata = newMetadata(columns)
 	return s, nil
-}
-
-// jsonName is a column's name as a JSON key: a name that needs quotes keeps them.
-func jsonName(name string) string {
-	if name == strings.ToLower(name) {
-		return name
-	}
-	return `"` + name + `"`
 }
 
 // selectorCompiler compiles selectors; aggregates are collected in s.

@@ -72,9 +72,16 @@ func (t *callTerm) eval(s *scope) (wire.Value, error) {
 
 // functionError turns an error of package function into one of this package.
 func functionError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var invalid *function.Invalid
 	if errors.As(err, &invalid) {
 		return &Invalid{Msg: invalid.Msg}
+	}
+	var failure *function.Failure
+	if errors.As(err, &failure) {
+		return &FunctionFailure{Keyspace: failure.Keyspace, Function: failure.Function, Args: failure.Args, Msg: failure.Msg}
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 
@@ -24,7 +25,9 @@ func (s *Server) wireError(err error) *frame.Error {
 	if e := s.replicaError(err); e != nil {
 		return e
 	}
-	s.log.Error("a request failed", "error", err)
+	if !errors.Is(err, context.Canceled) && s.failures.allow() { // the client has gone
+		s.log.Error("a request failed", "error", err)
+	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 }
 
@@ -41,6 +44,7 @@ func requestError(err error) *frame.Error {
 		config        *query.ConfigError
 		alreadyExists *query.AlreadyExists
 		unprepared    *query.Unprepared
+		failure       *query.FunctionFailure
 	)
 	switch {
 	case errors.Is(err, wire.ErrShort):
@@ -68,6 +72,10 @@ func requestError(err error) *frame.Error {
 	case errors.As(err, &unprepared):
 		e := coded(frame.CodeUnprepared)
 		e.ID = unprepared.ID
+		return e
+	case errors.As(err, &failure):
+		e := coded(frame.CodeFunctionFailure)
+		e.Keyspace, e.Name, e.ArgTypes = failure.Keyspace, failure.Function, failure.Args
 		return e
 	}
 	return nil
@@ -99,18 +107,18 @@ func (s *Server) replicaError(err error) *frame.Error {
 	case errors.As(err, &writeFailure):
 		e.Code, e.Consistency, e.WriteType = frame.CodeWriteFailure, writeFailure.Consistency, string(writeFailure.Type)
 		e.Received, e.Required = int32(writeFailure.Received), int32(writeFailure.BlockFor)
-		e.Failures = s.failures(writeFailure.Failures)
+		e.Failures = s.wireFailures(writeFailure.Failures)
 	case errors.As(err, &readFailure):
 		e.Code, e.Consistency, e.DataPresent = frame.CodeReadFailure, readFailure.Consistency, readFailure.DataPresent
 		e.Received, e.Required = int32(readFailure.Received), int32(readFailure.BlockFor)
-		e.Failures = s.failures(readFailure.Failures)
+		e.Failures = s.wireFailures(readFailure.Failures)
 	default:
 		return nil
 	}
 	return e
 }
 
-func (s *Server) failures(list []coordinator.NodeFailure) []frame.Failure {
+func (s *Server) wireFailures(list []coordinator.NodeFailure) []frame.Failure {
 	out := make([]frame.Failure, len(list))
 	for i, f := range list {
 		addr := netip.IPv4Unspecified() // a node that is not known any more

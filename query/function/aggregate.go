@@ -29,14 +29,8 @@ func (l *Library) addAggregates() {
 	}
 	for _, k := range numericKinds() {
 		t := native(k)
-		returns := t
-		if k == types.Counter {
-			returns = native(types.Bigint)
-		}
-		l.add(&Function{Name: "sum", Args: args(k), Returns: returns,
-			New: func() Accumulator { return newSum(t, returns, false) }})
-		l.add(&Function{Name: "avg", Args: args(k), Returns: returns,
-			New: func() Accumulator { return newSum(t, returns, true) }})
+		l.add(&Function{Name: "sum", Args: args(k), Returns: t, New: func() Accumulator { return newSum(t, t, false) }})
+		l.add(&Function{Name: "avg", Args: args(k), Returns: t, New: func() Accumulator { return newSum(t, t, true) }})
 	}
 }
 

@@ -68,7 +68,11 @@ func (f *Function) String() string {
 	for i, a := range f.Args {
 		args[i] = TypeText(a)
 	}
-	return fmt.Sprintf("system.%s : (%s) -> %s", f.Name, strings.Join(args, ", "), TypeText(f.Returns))
+	name := f.Name
+	if name[0] == '_' {
+		name = `"` + name + `"`
+	}
+	return fmt.Sprintf("system.%s : (%s) -> %s", name, strings.Join(args, ", "), TypeText(f.Returns))
 }
 
 // TypeText is a type as error messages about functions show it.

@@ -16,6 +16,14 @@ type Call struct {
 	PartitionKey []*types.Type
 }
 
+// shown is the name in messages: functions behind syntax are named with their keyspace.
+func (c *Call) shown() string {
+	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
+		return "system." + c.Name
+	}
+	return c.Name
+}
+
 // Exists says whether some native function is called name.
 func (l *Library) Exists(name string) bool {
 	_, fixed := l.fixed[name]
@@ -79,7 +87,7 @@ func pick(c Call, candidates []*Function) (*Function, error) {
 		return nil, invalidf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
 	case len(weak) == 0:
 		return nil, invalidf("Invalid call to function %s, none of its type signatures match (known type signatures: %s)",
-			c.Name, signatures(candidates))
+			c.shown(), signatures(candidates))
 	case operator && len(c.Args) == 2:
 		if c.Receiver != nil && !c.Args[0].IsMarker() && !c.Args[1].IsMarker() {
 			for _, f := range weak {
