@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -103,6 +102,7 @@ type readOp struct {
 	tally      tally
 	targets    []*readTarget // live, nearest first
 	spareSlots []*readTarget
+	first      []ask // the first round's requests
 	refused    bool
 	remote     bool // another node was asked
 	timer      env.Timer
@@ -138,112 +138,18 @@ func (op *readOp) begin() {
 		op.failLocked(err)
 		return
 	}
-	asks := op.choose()
+	op.first = op.choose(op.first[:0])
 	if op.deadline > 0 {
 		op.started = op.c.clock.Monotonic()
 	}
-	op.ask(asks)
+	op.ask(op.first)
 	op.arm()
-}
-
-// arm starts the timer when the answer is not there yet; mostly it is when only this node was asked.
-func (op *readOp) arm() {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if op.done == nil || op.deadline == 0 {
-		return
-	}
-	wait := op.deadline - op.started
-	if d, ok := op.c.speculateAfter(op.table); ok && op.nextSpare() != nil {
-		wait = min(wait, d)
-	}
-	op.refs++
-	op.timer = op.c.clock.After(max(wait, 0), op.onTimer)
-}
-
-// plan finds the live replicas, nearest first, and checks that they are enough.
-func (op *readOp) plan() error {
-	c := op.c
-	op.plans++
-	op.refused = false
-	op.targets = op.targets[:0]
-	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, c.localDC)
-	for _, node := range op.set.Natural {
-		if op.tally.group(node) >= 0 && (node == op.self || c.view.Alive(node)) {
-			op.tally.addOpen(node)
-			op.targets = append(op.targets, op.slot(node))
-		}
-	}
-	if q := op.tally.short(); q != nil {
-		c.counts.unavailable.Add(1)
-		return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
-	}
-	if len(op.targets) > 1 {
-		c.sortByProximity(op.topology, op.self, op.targets)
-	}
-	return nil
-}
-
-// slot is a target of an earlier read, or a new one, for node.
-func (op *readOp) slot(node ring.NodeID) *readTarget {
-	var t *readTarget
-	if n := len(op.spareSlots); n > 0 {
-		t, op.spareSlots = op.spareSlots[n-1], op.spareSlots[:n-1]
-	} else {
-		t = &readTarget{op: op}
-		t.onPage = func(page []byte, err error) { t.op.gotPage(t, 0, page, err) }
-		t.onDigest = func(d row.Digest, err error) { t.op.gotDigest(t, 0, d, err) }
-	}
-	t.node, t.state, t.err, t.page, t.borrowed = node, readSpare, nil, nil, false
-	return t
 }
 
 // ask is one request to be sent.
 type ask struct {
 	target *readTarget
 	digest bool
-}
-
-// choose takes the nearest replicas that satisfy the level, and one more when the table speculates
-// always. tally.open counts all that may be asked; the first asked sends its page.
-func (op *readOp) choose() []ask {
-	asks := make([]ask, 0, 4)
-	var chosen [8]int
-	counts := chosen[:]
-	if n := len(op.tally.quotas); n > len(chosen) {
-		counts = make([]int, n)
-	}
-	for _, t := range op.targets {
-		g := op.tally.group(t.node)
-		if counts[g] == op.tally.quotas[g].need {
-			continue
-		}
-		counts[g]++
-		asks = append(asks, op.mark(t, len(asks) > 0))
-	}
-	if len(asks) < len(op.targets) && op.c.speculatesAlways(op.table) {
-		asks = append(asks, op.mark(op.nextSpare(), true))
-	}
-	return asks
-}
-
-// mark turns a spare target into an asked one.
-func (op *readOp) mark(t *readTarget, digest bool) ask {
-	t.state = readOpenPage
-	if digest {
-		t.state = readOpenDigest
-	}
-	return ask{t, digest}
-}
-
-// nextSpare is the nearest replica not asked yet; nil when there is none.
-func (op *readOp) nextSpare() *readTarget {
-	for _, t := range op.targets {
-		if t.state == readSpare {
-			return t
-		}
-	}
-	return nil
 }
 
 // ask sends requests, this node's own last: it is answered on the spot.
@@ -436,25 +342,6 @@ func (op *readOp) withPage() *readTarget {
 	return nil
 }
 
-// needPage asks an answered replica again, for its page, when no page is on its way.
-func (op *readOp) needPage() (ask, bool) {
-	var again *readTarget
-	for _, t := range op.targets {
-		if t.state == readOpenPage {
-			return ask{}, false
-		}
-		if t.state == readAnswered && again == nil {
-			again = t
-		}
-	}
-	if again == nil {
-		return ask{}, false
-	}
-	op.tally.quotas[op.tally.group(again.node)].got--
-	op.tally.addOpen(again.node)
-	return op.mark(again, false), true
-}
-
 // agreed says whether all answers have one digest.
 func (op *readOp) agreed() bool {
 	var first *readTarget
@@ -510,121 +397,6 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	}
 	op.mu.Unlock()
 	op.ask(asks)
-	op.release()
-}
-
-// failedLocked takes a failure: another replica is asked, or the read fails. It frees mu and the
-// caller's reference.
-func (op *readOp) failedLocked(t *readTarget, err error) {
-	wasPage := t.state == readOpenPage
-	t.state, t.err = readFailed, err
-	var refusal *NotReplica
-	op.refused = op.refused || errors.As(err, &refusal)
-	op.tally.failed(t.node)
-	if spare := op.nextSpare(); spare != nil && op.deadline > op.c.clock.Monotonic() {
-		a := op.mark(spare, !wasPage)
-		op.mu.Unlock()
-		op.ask([]ask{a})
-		op.release()
-		return
-	}
-	if !op.tally.hopeless() {
-		if op.phase == phaseData {
-			op.gatherLocked()
-		} else {
-			op.compareLocked()
-		}
-		return
-	}
-	op.giveUpLocked()
-}
-
-// giveUpLocked fails the read, or plans it anew when a replica refused it. It frees mu and the
-// caller's reference.
-func (op *readOp) giveUpLocked() {
-	err := op.failure()
-	if op.refused && !op.whole {
-		err = &refused{err}
-	}
-	if op.refused && op.whole && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan && op.deadline > 0 {
-		op.round++
-		op.refs++
-		pause := replanPause << (op.plans - 1)
-		op.mu.Unlock()
-		op.c.counts.replans.Add(1)
-		op.c.clock.After(pause, op.replan)
-		op.release()
-		return
-	}
-	op.failLocked(err)
-}
-
-// replan reads from the beginning, with the topology of now.
-func (op *readOp) replan() {
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	op.topology = op.c.view.Topology()
-	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
-	op.targets = nil // the old ones may still get answers
-	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolver{cmd: op.cmd}
-	if err := op.plan(); err != nil {
-		op.failLocked(err)
-		return
-	}
-	asks := op.choose()
-	op.mu.Unlock()
-	op.ask(asks)
-	op.release()
-}
-
-// failure is the error that the present counts mean.
-func (op *readOp) failure() error {
-	received, blockFor := op.tally.counts()
-	var failures []NodeFailure
-	data := false
-	for _, t := range op.targets {
-		data = data || t.page != nil
-		if t.state == readFailed && !silent(t.err) {
-			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
-		}
-	}
-	if len(failures) > 0 {
-		return &ReadFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
-	}
-	op.c.counts.readTimeouts.Add(1)
-	return &ReadTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, DataPresent: data}
-}
-
-// tick is the event of the timer: first it speculates, then the time is over.
-func (op *readOp) tick() {
-	op.mu.Lock()
-	op.timer = nil
-	if op.done == nil {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	left := op.deadline - op.c.clock.Monotonic()
-	if left <= 0 {
-		op.failLocked(op.failure())
-		return
-	}
-	op.timer = op.c.clock.After(left, op.onTimer) // with the reference of the one before
-	spare := op.nextSpare()
-	if spare == nil || op.phase == phaseRepair {
-		op.mu.Unlock()
-		return
-	}
-	a := op.mark(spare, op.phase == phaseDigest && op.withPage() != nil)
-	op.refs++
-	op.mu.Unlock()
-	op.c.counts.speculated.Add(1)
-	trace(op.trace, op.self, "Speculating: asking one more replica")
-	op.ask([]ask{a})
 	op.release()
 }
 

@@ -139,28 +139,6 @@ func (op *writeOp) local() bool {
 	return op.direct
 }
 
-// target is the share of node in the current plan, made when it is not there. Caller holds mu or is
-// alone.
-func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
-	for _, t := range op.targets {
-		if t.node == node {
-			return t
-		}
-	}
-	var t *writeTarget
-	if n := len(op.spare); n > 0 {
-		t, op.spare = op.spare[n-1], op.spare[:n-1]
-	} else {
-		t = &writeTarget{op: op}
-		t.onDone = func(err error) { t.op.answer(t, t.plan, err) }
-	}
-	t.node, t.plan, t.state, t.hinted, t.err = node, plan, targetOpen, false, nil
-	t.alive = node == op.self || op.c.view.Alive(node)
-	t.mutations, t.parts = t.mutations[:0], t.parts[:0]
-	op.targets = append(op.targets, t)
-	return t
-}
-
 // apply sends to the one replica of a local write.
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
@@ -182,57 +160,6 @@ func (op *writeOp) begin() {
 	op.timer = op.c.clock.After(op.c.remaining(op.deadline), op.onTimeout)
 	op.mu.Unlock()
 	op.send()
-}
-
-// plan finds the replicas of every mutation at the present topology and checks that enough live.
-func (op *writeOp) plan() error {
-	c := op.c
-	op.plans++
-	op.refused = false
-	op.topology = c.view.Topology()
-	catalog := c.view.Schema()
-	op.targets = op.targets[:0]
-	if cap(op.parts) < len(op.mutations) {
-		op.parts = make([]writePart, len(op.mutations))
-	}
-	op.parts = op.parts[:len(op.mutations)]
-	op.unmet = len(op.parts)
-	for i, m := range op.mutations {
-		table := catalog.TableByStorage(m.Table)
-		if table == nil {
-			return &UnknownTable{Table: m.Table}
-		}
-		p := &op.parts[i]
-		p.met = false
-		p.tally.reset(op.level, table.Replication, op.topology, op.self, c.localDC)
-		set := c.replicasOf(op.topology, table, m.Key.Token)
-		for _, node := range set.Natural {
-			op.assign(i, m, node)
-		}
-		for _, node := range set.Pending {
-			p.tally.addPending(node)
-			op.assign(i, m, node)
-		}
-		if q := p.tally.short(); q != nil && !op.hintsWillDo(len(set.Natural)) {
-			c.counts.unavailable.Add(1)
-			return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
-		}
-	}
-	return nil
-}
-
-// hintsWillDo says whether hints alone satisfy the level.
-func (op *writeOp) hintsWillDo(replicas int) bool {
-	return op.level == ring.Any && op.c.hints != nil && replicas > 0
-}
-
-// assign gives node its share of mutation i.
-func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
-	t := op.target(op.plans, node)
-	t.mutations, t.parts = append(t.mutations, m), append(t.parts, i)
-	if t.alive {
-		op.parts[i].tally.addOpen(node)
-	}
 }
 
 // send asks every live replica and hints the dead. The other nodes come first, so that they work
@@ -430,37 +357,6 @@ func (op *writeOp) act(v verdict) {
 	if v.idle {
 		op.stopTimer()
 	}
-}
-
-// replanPause is how long the first new plan waits for the metadata to arrive; it doubles.
-const replanPause = 10 * time.Millisecond
-
-// replan plans and sends everything again: mutations carry their timestamps, so that applying them
-// twice is applying them once.
-func (op *writeOp) replan() {
-	op.mu.Lock()
-	if op.ended {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	op.plans--       // plan counts itself
-	op.targets = nil // the old ones may still get answers
-	err := op.plan()
-	var done func(error)
-	if err != nil {
-		done, op.done = op.done, nil
-	}
-	op.mu.Unlock()
-	switch {
-	case err == nil:
-		op.send()
-	case done != nil:
-		// Something was sent before, so that nothing was sent would be a lie.
-		op.conclude(done, &WriteTimeout{Consistency: op.level, Type: op.kind})
-		op.stopTimer()
-	}
-	op.release()
 }
 
 // timeout is the event of the deadline: the answer, when it is still owed, and hints for the silent.

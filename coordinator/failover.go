@@ -1,0 +1,130 @@
+package coordinator
+
+import "errors"
+
+// arm starts the timer when the answer is not there yet; mostly it is when only this node was asked.
+func (op *readOp) arm() {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.done == nil || op.deadline == 0 {
+		return
+	}
+	wait := op.deadline - op.started
+	if d, ok := op.c.speculateAfter(op.table); ok && op.nextSpare() != nil {
+		wait = min(wait, d)
+	}
+	op.refs++
+	op.timer = op.c.clock.After(max(wait, 0), op.onTimer)
+}
+
+// needPage asks an answered replica again, for its page, when no page is on its way.
+func (op *readOp) needPage() (ask, bool) {
+	var again *readTarget
+	for _, t := range op.targets {
+		if t.state == readOpenPage {
+			return ask{}, false
+		}
+		if t.state == readAnswered && again == nil {
+			again = t
+		}
+	}
+	if again == nil {
+		return ask{}, false
+	}
+	op.tally.quotas[op.tally.group(again.node)].got--
+	op.tally.addOpen(again.node)
+	return op.mark(again, false), true
+}
+
+// failedLocked takes a failure: another replica is asked, or the read fails. It frees mu and the
+// caller's reference.
+func (op *readOp) failedLocked(t *readTarget, err error) {
+	wasPage := t.state == readOpenPage
+	t.state, t.err = readFailed, err
+	var refusal *NotReplica
+	op.refused = op.refused || errors.As(err, &refusal)
+	op.tally.failed(t.node)
+	if spare := op.nextSpare(); spare != nil && op.deadline > op.c.clock.Monotonic() {
+		a := op.mark(spare, !wasPage)
+		op.mu.Unlock()
+		op.ask([]ask{a})
+		op.release()
+		return
+	}
+	if !op.tally.hopeless() {
+		if op.phase == phaseData {
+			op.gatherLocked()
+		} else {
+			op.compareLocked()
+		}
+		return
+	}
+	op.giveUpLocked()
+}
+
+// giveUpLocked fails the read, or plans it anew when a replica refused it. It frees mu and the
+// caller's reference.
+func (op *readOp) giveUpLocked() {
+	err := op.failure()
+	if op.refused && !op.whole {
+		err = &refused{err}
+	}
+	if op.refused && op.whole && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan && op.deadline > 0 {
+		op.round++
+		op.refs++
+		pause := replanPause << (op.plans - 1)
+		op.mu.Unlock()
+		op.c.counts.replans.Add(1)
+		op.c.clock.After(pause, op.replan)
+		op.release()
+		return
+	}
+	op.failLocked(err)
+}
+
+// failure is the error that the present counts mean.
+func (op *readOp) failure() error {
+	received, blockFor := op.tally.counts()
+	var failures []NodeFailure
+	data := false
+	for _, t := range op.targets {
+		data = data || t.page != nil
+		if t.state == readFailed && !silent(t.err) {
+			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
+		}
+	}
+	if len(failures) > 0 {
+		return &ReadFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
+	}
+	op.c.counts.readTimeouts.Add(1)
+	return &ReadTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, DataPresent: data}
+}
+
+// tick is the event of the timer: first it speculates, then the time is over.
+func (op *readOp) tick() {
+	op.mu.Lock()
+	op.timer = nil
+	if op.done == nil {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	left := op.deadline - op.c.clock.Monotonic()
+	if left <= 0 {
+		op.failLocked(op.failure())
+		return
+	}
+	op.timer = op.c.clock.After(left, op.onTimer) // with the reference of the one before
+	spare := op.nextSpare()
+	if spare == nil || op.phase == phaseRepair {
+		op.mu.Unlock()
+		return
+	}
+	a := op.mark(spare, op.phase == phaseDigest && op.withPage() != nil)
+	op.refs++
+	op.mu.Unlock()
+	op.c.counts.speculated.Add(1)
+	trace(op.trace, op.self, "Speculating: asking one more replica")
+	op.ask([]ask{a})
+	op.release()
+}

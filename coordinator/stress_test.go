@@ -1,0 +1,257 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// realClock is the time of day; these tests are about goroutines, not about time.
+type realClock struct{ start time.Time }
+
+func (c realClock) Now() time.Time                                { return time.Now() }
+func (c realClock) Monotonic() time.Duration                      { return time.Since(c.start) }
+func (c realClock) After(d time.Duration, f func()) env.Timer     { return time.AfterFunc(d, f) }
+func (v *fakeView) Self() ring.NodeID                             { return 1 }
+func (v *fakeView) Schema() *schema.Schema                        { return v.schema }
+func (v *fakeView) Topology() *ring.Topology                      { return v.topology }
+func (v *fakeView) Alive(ring.NodeID) bool                        { return true }
+func (v *fakeView) Replica(id ring.NodeID) coordinator.Replica    { return v.replicas[id] }
+func (h noHints) SetLocal([]byte, []byte, bool) error             { return nil }
+func (h noHints) DeleteLocal([]byte, bool) error                  { return nil }
+func (h noHints) ScanLocal([]byte, func(k, v []byte) error) error { return nil }
+
+// noHints is a store that keeps nothing.
+type noHints struct{}
+
+type fakeView struct {
+	schema   *schema.Schema
+	table    *schema.Table
+	topology *ring.Topology
+	replicas map[ring.NodeID]coordinator.Replica
+}
+
+func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coordinator.Replica) *fakeView {
+	v := &fakeView{replicas: map[ring.NodeID]coordinator.Replica{}}
+	v.schema, v.table = testSchema(t, clusterOptions{
+		replication: ring.Replication{Class: ring.Simple, Factor: factor},
+		table:       func(o *schema.Options) { o.SpeculativeRetry = "99p" },
+	})
+	var members []*ring.Node
+	for i := range nodes {
+		id := ring.NodeID(i + 1)
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+		v.replicas[id] = replica(id)
+	}
+	v.topology = ring.NewTopology(1, members)
+	return v
+}
+
+// wildReplica answers whenever and whatever it likes, from goroutines of its own.
+type wildReplica struct {
+	goroutines sync.WaitGroup
+	pages      [][]byte
+}
+
+func (w *wildReplica) later(timeout time.Duration, f func(err error)) {
+	n := rand.IntN(100)
+	switch {
+	case n < 20:
+		f(nil)
+		return
+	case n < 25:
+		f(&coordinator.NotReplica{Epoch: 2})
+		return
+	}
+	w.goroutines.Go(func() {
+		switch {
+		case n < 35:
+			time.Sleep(timeout)
+			f(coordinator.ErrNoReply)
+		case n < 45:
+			f(errors.New("no"))
+		default:
+			time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+			f(nil)
+		}
+	})
+}
+
+func (w *wildReplica) Apply(_ []*row.Mutation, timeout time.Duration, done func(error)) {
+	w.later(timeout, done)
+}
+
+func (w *wildReplica) Read(_ *row.ReadCommand, timeout time.Duration, done func([]byte, error)) {
+	page := append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)
+	w.later(timeout, func(err error) {
+		done(page, err)
+		clear(page) // it was valid until now
+	})
+}
+
+func (w *wildReplica) Digest(_ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	d := row.DigestOf(w.pages[rand.IntN(len(w.pages))])
+	w.later(timeout, func(err error) { done(d, err) })
+}
+
+func (w *wildReplica) Truncate(_ schema.StorageID, timeout time.Duration, done func(error)) {
+	w.later(timeout, done)
+}
+
+// TestEveryRequestIsAnsweredOnce has many goroutines use one coordinator whose replicas are wild: each
+// request must be answered once, with a page that can be read.
+func TestEveryRequestIsAnsweredOnce(t *testing.T) {
+	wild := &wildReplica{}
+	view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return wild })
+	key := row.NewPartitionKey([]byte("k"))
+	for i := range 3 {
+		w := row.NewPageWriter(nil)
+		w.Partition(key, row.NewRow(), nil)
+		for c := range 3 {
+			r := row.NewRow()
+			r.Clustering = []byte{'a' + byte(c)}
+			r.Cells = append(r.Cells, row.Cell{Timestamp: int64(i), Value: []byte("v")})
+			w.Row(r)
+		}
+		w.EndPartition()
+		wild.pages = append(wild.pages, w.Finish(i == 0))
+	}
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
+	var asked, answered, broken atomic.Int64
+	var all sync.WaitGroup
+	request := func(r *rand.Rand) {
+		levels := []ring.Consistency{ring.One, ring.Two, ring.Quorum, ring.All, ring.Any}
+		level := levels[r.IntN(len(levels))]
+		cmd := &row.ReadCommand{Table: view.table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 5}}
+		once := new(atomic.Int64)
+		end := func() {
+			answered.Add(1)
+			if once.Add(1) != 1 {
+				broken.Add(1)
+			}
+			all.Done()
+		}
+		all.Add(1)
+		asked.Add(1)
+		switch r.IntN(3) {
+		case 0:
+			ms := make([]*row.Mutation, 1+r.IntN(3))
+			for i := range ms {
+				ms[i] = &row.Mutation{}
+				ms[i].Reset(view.table.StorageID, row.NewPartitionKey(fmt.Append(nil, i)))
+			}
+			c.Write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond},
+				func(error) { end() })
+			return
+		case 1:
+			cmd.Key = row.PartitionKey{}
+			cmd.Range.Tokens = ring.FullRange()
+		}
+		c.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 20 * time.Millisecond}, func(page []byte, err error) {
+			if err == nil {
+				if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
+					broken.Add(1)
+				}
+			}
+			end()
+		})
+	}
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 0))
+			for range 400 {
+				request(r)
+			}
+		})
+	}
+	clients.Wait()
+	all.Wait()
+	time.Sleep(100 * time.Millisecond) // a second answer would come now
+	wild.goroutines.Wait()
+	if broken.Load() > 0 || asked.Load() != answered.Load() {
+		t.Errorf("%d requests, %d answers, %d broken", asked.Load(), answered.Load(), broken.Load())
+	}
+	if n := coordinator.InFlight(c); n != (coordinator.InFlightCounts{}) {
+		t.Errorf("all is answered, but still counted: %+v", n)
+	}
+}
+
+// quickReplica answers at once.
+type quickReplica struct{ page []byte }
+
+func (q *quickReplica) Apply(_ []*row.Mutation, _ time.Duration, done func(error)) { done(nil) }
+func (q *quickReplica) Read(_ *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
+	done(q.page, nil)
+}
+func (q *quickReplica) Digest(_ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
+	done(row.DigestOf(q.page), nil)
+}
+func (q *quickReplica) Truncate(_ schema.StorageID, _ time.Duration, done func(error)) { done(nil) }
+
+// quickCluster is a coordinator of replicas that answer at once.
+func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
+	quick := &quickReplica{page: emptyPage()}
+	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
+	m := &row.Mutation{}
+	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
+	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: time.Second}
+	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 100}}
+	return c, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
+}
+
+// TestAllocations holds the hot paths to what they need.
+func TestAllocations(t *testing.T) {
+	wrote := func(error) {}
+	read := func([]byte, error) {}
+	for _, x := range []struct {
+		name        string
+		nodes       int
+		write, read float64
+	}{
+		{"one node", 1, 0, 0},
+		{"quorum of four", 4, 1, 1}, // the timer
+	} {
+		c, w, r := quickCluster(t, x.nodes)
+		if n := testing.AllocsPerRun(1000, func() { c.Write(w, wrote) }); n > x.write {
+			t.Errorf("%s: a write allocates %v times, at most %v are needed", x.name, n, x.write)
+		}
+		if n := testing.AllocsPerRun(1000, func() { c.Read(r, read) }); n > x.read {
+			t.Errorf("%s: a read allocates %v times, at most %v are needed", x.name, n, x.read)
+		}
+	}
+}
+
+func BenchmarkCoordinator(b *testing.B) {
+	for _, nodes := range []int{1, 4} {
+		c, w, r := quickCluster(b, nodes)
+		b.Run(fmt.Sprintf("write/%d", nodes), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Write(w, func(error) {})
+			}
+		})
+		b.Run(fmt.Sprintf("read/%d", nodes), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Read(r, func([]byte, error) {})
+			}
+		})
+	}
+}
+
+func emptyPage() []byte {
+	w := row.NewPageWriter(nil)
+	return w.Finish(false)
+}
