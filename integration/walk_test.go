@@ -56,9 +56,11 @@ func TestCqlsh(t *testing.T) {
 	run(`USE uprofile; CREATE TABLE user (user text, id int, message text, PRIMARY KEY (user, id));
 		CREATE TABLE person (firstname text, lastname text, id int, PRIMARY KEY ((firstname, lastname), id));
 		CREATE TABLE event (id uuid PRIMARY KEY, what text)`)
+	inserts := "USE uprofile; "
 	for _, values := range []string{"'theo', 1, 'hello'", "'theo', 2, 'second'", "'anna', 3, 'third'", "'anna', 1, 'first'", "'jonas', 5, 'hi'", "'Ümit', 1, 'merhaba'"} {
-		run("INSERT INTO uprofile.user (user, id, message) VALUES (" + values + ")")
+		inserts += "INSERT INTO user (user, id, message) VALUES (" + values + "); "
 	}
+	run(strings.TrimSuffix(inserts, "; "))
 	out := run("SELECT token(user), user, id FROM uprofile.user")
 	last := -1
 	for _, row := range recordedTokens(t) {
@@ -71,9 +73,7 @@ func TestCqlsh(t *testing.T) {
 	if out := run("TRACING ON; SELECT * FROM uprofile.user WHERE user = 'theo'"); !strings.Contains(out, "Request complete") {
 		t.Errorf("no trace:\n%s", out)
 	}
-	for _, s := range []string{"DESCRIBE KEYSPACES", "DESCRIBE TABLES", "DESCRIBE CLUSTER", "DESCRIBE SCHEMA", "DESCRIBE TABLE uprofile.user", "SHOW VERSION", "SHOW HOST"} {
-		run(s)
-	}
+	run("DESCRIBE KEYSPACES; DESCRIBE TABLES; DESCRIBE CLUSTER; DESCRIBE SCHEMA; DESCRIBE TABLE uprofile.user; SHOW VERSION; SHOW HOST")
 	run("DROP KEYSPACE uprofile")
 }
 
