@@ -213,21 +213,13 @@ func (e *Engine) commitBatch(g *group) error {
 }
 
 // publish makes the group's batch visible, under the latches of its partitions.
-//
-// Pebble panics when its log takes no more, with its locks held. The engine has then failed and is
-// never used again, so it is enough that the panic goes no further.
 func (e *Engine) publish(g *group) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
 	e.latches.rLock(g.stripes)
 	defer e.latches.rUnlock(g.stripes)
-	defer func() {
-		if p := recover(); p != nil {
-			e.fail(fmt.Errorf("commit: %v", p))
-			err = e.failedErr()
-		}
-	}()
+	defer e.commitPanic(&err)
 	e.watched.note(g.tokens)
 	if g.sync {
 		err = e.db.ApplyNoSyncWait(g.batch, pebble.Sync)
@@ -274,21 +266,18 @@ func (e *Engine) armPeriodic() {
 
 // syncLog brings what was committed without waiting to the disk.
 func (e *Engine) syncLog() {
-	if e.failedErr() != nil {
+	err := e.failedErr()
+	if err != nil {
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			e.fail(fmt.Errorf("commit: %v", p))
-		}
-	}()
-	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+	defer e.commitPanic(&err)
+	if err = e.db.LogData(nil, pebble.Sync); err != nil {
 		e.fail(fmt.Errorf("fsync of the log: %w", err))
 	}
 }
 
 // Truncate removes all data of a table that was applied before.
-func (e *Engine) Truncate(id schema.StorageID) error {
+func (e *Engine) Truncate(id schema.StorageID) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
@@ -298,6 +287,7 @@ func (e *Engine) Truncate(id schema.StorageID) error {
 	e.sweeper.restart()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
+	defer e.commitPanic(&err)
 	if err := e.db.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), pebble.Sync); err != nil {
 		return e.failure(err)
 	}

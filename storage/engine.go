@@ -45,6 +45,8 @@ type Engine struct {
 	sweeper sweeper
 
 	failed     atomic.Pointer[error]
+	wedged     atomic.Bool // Pebble's locks are held for ever
+	opened     atomic.Bool
 	stalls     atomic.Int64
 	counters   counters
 	quarantine struct {
@@ -79,6 +81,7 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, e.failure(err))
 	}
+	e.opened.Store(true)
 	if err := e.loadHeaderFlags(); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
@@ -127,8 +130,8 @@ func (e *Engine) start() {
 	}
 }
 
-// Close commits what was applied and closes the database. An engine that failed is only let go of:
-// its locks may be held for ever.
+// Close commits what was applied and closes the database. One that failed in the midst of its work is
+// only let go of: its locks are held for ever.
 func (e *Engine) Close() error {
 	close(e.stop)
 	e.queue.Lock()
@@ -138,14 +141,15 @@ func (e *Engine) Close() error {
 	}
 	e.queue.wake.Broadcast()
 	e.queue.Unlock()
+	if e.wedged.Load() {
+		return e.failedErr()
+	}
 	e.owned.Wait()
-	if err := e.failedErr(); err != nil {
-		return err
+	err := e.db.Close()
+	if failed := e.failedErr(); failed != nil {
+		return failed
 	}
-	if err := e.db.Close(); err != nil {
-		return e.failure(err)
-	}
-	return e.failedErr()
+	return e.failure(err)
 }
 
 // Flush writes the memtables to disk. Do not call it on a timer: it makes the next ones small.

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pebbleLog is Pebble's logger. Its Fatalf returns, where Pebble's own ends the process: the node
-// decides how it stops, and until then nothing is acknowledged (Engine.failed).
+// pebbleLog is Pebble's logger. Pebble's own ends the process at Fatalf; here the node decides how it
+// stops, and until then nothing is acknowledged (Engine.failed).
 type pebbleLog struct{ e *Engine }
 
 func (l pebbleLog) Infof(format string, args ...any) {
@@ -21,8 +21,17 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 	l.e.opts.Logger.Error("pebble: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
+// Fatalf does not return to Pebble's background work, which would go on with state that is no longer
+// that of the disk: it holds the goroutine, and Pebble's locks, for ever. To a commit it returns, as
+// to Open: they look at Engine.failed.
 func (l pebbleLog) Fatalf(format string, args ...any) {
+	if !l.e.opened.Load() || strings.HasPrefix(format, "pebble: fatal commit error") {
+		l.e.fail(fmt.Errorf(format, args...))
+		return
+	}
+	l.e.wedged.Store(true)
 	l.e.fail(fmt.Errorf(format, args...))
+	select {}
 }
 
 // fail stops the engine for good: the first call tells the node.
@@ -33,6 +42,17 @@ func (e *Engine) fail(err error) {
 	}
 	e.opts.Logger.Error("storage failed, the node must stop", "error", err)
 	e.opts.OnFatal(err)
+}
+
+// commitPanic is deferred around every commit. Pebble panics when its log takes no more, with its
+// locks held. The engine has then failed and is never used again, so it is enough that the panic goes
+// no further.
+func (e *Engine) commitPanic(err *error) {
+	if p := recover(); p != nil {
+		e.wedged.Store(true)
+		e.fail(fmt.Errorf("commit: %v", p))
+		*err = e.failedErr()
+	}
 }
 
 // failedErr is why the engine stopped, or nil.

@@ -113,11 +113,13 @@ func TestFailedManifestStopsTheEngine(t *testing.T) {
 		}
 		return nil
 	})
-	go func() { _ = e.db.Flush() }() // it may never end
+	go func() { _ = e.db.Flush() }() // it never ends
 	within(t, 10*time.Second, "a failed MANIFEST", func() { <-fatal })
 	if err := apply(e, putRow("a", 2, 1, "lost")); !errors.Is(err, ErrStopped) {
 		t.Fatalf("write after a failed MANIFEST: %v", err)
 	}
+	disk.Fail(nil)
+	within(t, 10*time.Second, "closing after a failed MANIFEST", func() { _ = e.Close() })
 	after := openTest(t, Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})})
 	defer after.Close()
 	if got := rows(t, mustRead(t, after, readKey("a"))); len(got) == 0 || got[0] != "a/1=kept" {
@@ -125,9 +127,11 @@ func TestFailedManifestStopsTheEngine(t *testing.T) {
 	}
 }
 
+const flips = 40
+
 func TestCorruptFileIsAnErrorThatNamesIt(t *testing.T) {
 	caught := 0
-	for flip := range 60 {
+	for flip := range flips {
 		mem := vfs.NewMem()
 		e := openTest(t, Options{FS: mem})
 		for i := range 300 {
@@ -143,8 +147,8 @@ func TestCorruptFileIsAnErrorThatNamesIt(t *testing.T) {
 		name := flipBit(t, mem, flip)
 		caught += checkCorrupt(t, mem, name, want)
 	}
-	if caught < 30 {
-		t.Fatalf("only %d of 60 flipped bits were noticed", caught)
+	if caught < flips/2 {
+		t.Fatalf("only %d of %d flipped bits were noticed", caught, flips)
 	}
 }
 
@@ -168,7 +172,7 @@ func flipBit(t *testing.T, mem *vfs.MemFS, flip int) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := info.Size() * int64(flip) / 60
+		at := info.Size() * int64(flip) / flips
 		b := make([]byte, 1)
 		if _, err := f.ReadAt(b, at); err != nil {
 			t.Fatal(err)
@@ -247,7 +251,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	acknowledged := 0
 	within(t, 60*time.Second, "a write to a disk that fills", func() {
 		for i := range 100_000 {
-			err := apply(e, putRow("a", i, 1, strings.Repeat(fmt.Sprint(i), 200)))
+			err := apply(e, putRow("a", i, 1, strings.Repeat(fmt.Sprint(i), 2000)))
 			if errors.Is(err, ErrDiskFull) {
 				return
 			}

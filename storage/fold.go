@@ -91,12 +91,7 @@ func (e *Engine) fold(key []byte) error {
 // overwrite commits Sets and Deletes without waiting for the disk: what they replace is in the log
 // before them. The latch of their partition is held.
 func (e *Engine) overwrite(fill func(*pebble.Batch) error) (err error) {
-	defer func() { // see publish
-		if p := recover(); p != nil {
-			e.fail(errors.New("commit: the log takes no more"))
-			err = e.failedErr()
-		}
-	}()
+	defer e.commitPanic(&err)
 	batch := e.db.NewBatch()
 	if err := fill(batch); err != nil {
 		return errors.Join(err, batch.Close())

@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -40,12 +39,7 @@ func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (
 	if e.disk.full.Load() {
 		return ErrDiskFull
 	}
-	defer func() { // see publish
-		if p := recover(); p != nil {
-			e.fail(fmt.Errorf("commit: %v", p))
-			err = e.failedErr()
-		}
-	}()
+	defer e.commitPanic(&err)
 	options := pebble.NoSync
 	if sync && e.opts.Sync != SyncNone {
 		options = pebble.Sync

@@ -30,6 +30,9 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		r.iter = nil
 	}
 	if err == nil {
+		err = e.failedErr()
+	}
+	if err == nil {
 		page = r.w.Finish(r.full)
 	}
 	if r.tombstones > tombstonesWarn {
