@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"cqld/cql/types"
@@ -80,17 +81,20 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 		e.Types = append(e.Types, k.types[name].MarshalClass())
 	}
 	for _, name := range k.TableNames() {
-		t := k.tables[name]
-		et := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
-		for _, c := range t.all {
-			et.Columns = append(et.Columns, encodeColumn(c))
-		}
-		for i := range t.Dropped {
-			d := encodeColumn(&t.Dropped[i].Column)
-			d.Micros = t.Dropped[i].Micros
-			et.Dropped = append(et.Dropped, d)
-		}
-		e.Tables = append(e.Tables, et)
+		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
+	}
+	return e
+}
+
+func encodeTable(t *Table) encodedTable {
+	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
+	for _, c := range t.all {
+		e.Columns = append(e.Columns, encodeColumn(c))
+	}
+	for i := range t.Dropped {
+		d := encodeColumn(&t.Dropped[i].Column)
+		d.Micros = t.Dropped[i].Micros
+		e.Dropped = append(e.Dropped, d)
 	}
 	return e
 }
@@ -247,7 +251,20 @@ func (t *Table) place(c *Column) error {
 	return nil
 }
 
-// contentVersion hashes what all nodes must agree on.
+// contentVersion hashes what all nodes must agree on: what Encode encodes.
 func contentVersion(s *Schema) UUID {
-	return nameUUID(slices.Concat([]byte("cqld schema "), Encode(s)))
+	content := fmt.Appendf(nil, "cqld schema %d %d", formatVersion, s.nextStorage)
+	for _, name := range s.KeyspaceNames() {
+		if IsLocalSystem(name) || IsVirtualSystem(name) {
+			continue
+		}
+		k := *s.keyspaces[name]
+		tables := k.tables
+		k.tables = nil
+		content = append(content, marshal(encodeKeyspace(&k))...)
+		for _, table := range slices.Sorted(maps.Keys(tables)) {
+			content = append(content, tables[table].digest[:]...)
+		}
+	}
+	return nameUUID(content)
 }

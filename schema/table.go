@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"crypto/md5"
 	"slices"
 	"strings"
 
@@ -78,7 +79,8 @@ type Table struct {
 
 	all    []*Column
 	byName map[string]*Column
-	byID   []*Column // index is the id; nil where dropped
+	byID   []*Column      // index is the id; nil where dropped
+	digest [md5.Size]byte // of the encoded table; a schema's version is made of these
 }
 
 // Seal sorts the columns and builds the table's indexes; it returns t. Every Table in a Schema has
@@ -94,6 +96,7 @@ func (t *Table) Seal() *Table {
 		t.byName[c.Name] = c
 		t.byID[c.ID] = c
 	}
+	t.digest = md5.Sum(marshal(encodeTable(t)))
 	return t
 }
 
