@@ -60,6 +60,7 @@ type conn struct {
 	framed   bool     // v5 segments from here on
 	exchange Exchange // authentication going on
 	counted  bool     // holds a token of server.handshakes
+	waiting  bool     // a read deadline is set for the rest of a large request
 	large    partial  // an envelope spread over several segments
 	inflated []byte   // memory for decompressed segments
 	reply    []byte   // memory for the reader's own replies
@@ -84,7 +85,13 @@ func newConn(s *Server, nc net.Conn) *conn {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
-	c.in = input{conn: nc, buffers: s.buffers}
+	c.in = input{conn: nc, buffers: s.buffers, account: func(delta int64) {
+		if delta > 0 {
+			c.charge(delta)
+		} else {
+			c.release(-delta)
+		}
+	}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -124,8 +131,8 @@ func (c *conn) read() (err error) {
 			err = c.readEnvelope()
 		}
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) && stage(c.stage.Load()) != stageReady && !c.stopping.Load() {
-		c.server.log.Info("client did not complete the handshake in time", "client", c.client.String())
+	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
+		c.server.log.Info("client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
 	}
 	return err
 }
@@ -142,7 +149,7 @@ func (c *conn) stop() {
 // fail ends the connection at once: what is not sent yet will not be.
 func (c *conn) fail(err error) {
 	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
-		c.server.log.Info("client connection failed", "client", c.client.String(), "error", err)
+		c.server.log.Debug("client connection failed", "client", c.client.String(), "error", err)
 	}
 	c.breakOutput()
 	c.cancel()
@@ -179,6 +186,32 @@ func (c *conn) handshakeDone() {
 	if c.counted {
 		c.counted = false
 		<-c.server.handshakes
+	}
+}
+
+// expectMore gives the client ReceiveTimeout to send more of a large request.
+// Before READY the deadline of the handshake stays.
+func (c *conn) expectMore() {
+	if stage(c.stage.Load()) == stageReady {
+		c.waiting = true
+		c.setReadDeadline(time.Now().Add(c.server.limits.ReceiveTimeout))
+	}
+}
+
+// expectNothing ends what expectMore began: a client may be quiet for ever.
+func (c *conn) expectNothing() {
+	if c.waiting {
+		c.waiting = false
+		c.setReadDeadline(time.Time{})
+	}
+}
+
+// setReadDeadline sets the deadline of the reader, unless it is to stop.
+func (c *conn) setReadDeadline(t time.Time) {
+	// An error means that the socket is closed; the next Read says so.
+	c.net.SetReadDeadline(t)
+	if c.stopping.Load() {
+		c.stop() // its deadline may just have been removed
 	}
 }
 
@@ -286,6 +319,10 @@ func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
 	charge = requestOverhead + int64(step)
 	if !c.reserve(charge) {
 		return nil, 0, c.skipOverloaded(n)
+	}
+	if n > readBufferSmall && n > c.in.buffered() {
+		c.expectMore()
+		defer c.expectNothing()
 	}
 	body = make([]byte, step)
 	err = c.in.readFull(body)

@@ -37,6 +37,10 @@ type input struct {
 	start, end int
 	filled     bool // the last Read filled the buffer: more is waiting
 	lastRead   int  // bytes of the last Read
+
+	// account charges the memory of buffers beyond readBufferLarge, and with
+	// a negative argument gives it back.
+	account func(delta int64)
 }
 
 // next returns the next n bytes, which are valid until the following call.
@@ -86,11 +90,11 @@ func (in *input) resize(n int) {
 	switch {
 	case in.buf == nil:
 		in.buf = make([]byte, readBufferSmall)
-	case in.filled && len(in.buf) < readBufferLarge:
-		in.buf = in.buffers.get()
+	case len(in.buf) > readBufferLarge && n <= readBufferLarge,
+		len(in.buf) < readBufferLarge && in.filled:
+		in.replace(in.buffers.get())
 	case len(in.buf) > readBufferSmall && in.lastRead < readBufferSmall/2 && n <= readBufferSmall:
-		in.buffers.put(in.buf)
-		in.buf = make([]byte, readBufferSmall)
+		in.replace(make([]byte, readBufferSmall))
 	}
 	in.filled = false
 }
@@ -108,10 +112,24 @@ func (in *input) makeRoom(n int) {
 	in.end = copy(to, in.buf[in.start:in.end])
 	in.start = 0
 	if len(to) != len(in.buf) {
-		in.buffers.put(in.buf)
-		in.buf = to
+		in.replace(to)
 	}
 }
+
+// replace gives the buffer back and goes on with another.
+func (in *input) replace(to []byte) {
+	if len(in.buf) > readBufferLarge {
+		in.account(-int64(len(in.buf)))
+	}
+	if len(to) > readBufferLarge {
+		in.account(int64(len(to)))
+	}
+	in.buffers.put(in.buf)
+	in.buf = to
+}
+
+// buffered is the number of bytes that can be had without waiting.
+func (in *input) buffered() int { return in.end - in.start }
 
 // readFull fills dst.
 func (in *input) readFull(dst []byte) error {
@@ -141,6 +159,6 @@ func (in *input) skip(n int) error {
 
 // close gives the buffer back.
 func (in *input) close() {
-	in.buffers.put(in.buf)
-	in.buf, in.start, in.end = nil, 0, 0
+	in.replace(nil)
+	in.start, in.end = 0, 0
 }

@@ -25,6 +25,9 @@ type Limits struct {
 	QueueMax int // queueMax
 	// HandshakeTimeout is how long a client may take until it is READY.
 	HandshakeTimeout time.Duration // handshakeTimeout
+	// ReceiveTimeout is how long a client may take to send more of a request
+	// that takes memory already.
+	ReceiveTimeout time.Duration // receiveTimeout
 	// WriteTimeout is how long one write to a client may take; a client that
 	// does not read for that long is disconnected.
 	WriteTimeout time.Duration // writeTimeout
@@ -64,6 +67,7 @@ const (
 	// under 1 KiB.
 	handshakeFrameMax = 16 << 10
 	handshakeTimeout  = 5 * time.Second
+	receiveTimeout    = 30 * time.Second
 	writeTimeout      = 30 * time.Second
 
 	// What a request costs beside its body: job, decoded values, reply header.
@@ -80,7 +84,9 @@ const (
 	workersIdleMax = 256
 
 	// Read buffers. A small one holds a few requests of a quiet connection; a
-	// connection that fills it gets a large one until it is quiet again.
+	// connection that fills it gets a large one until it is quiet again. A
+	// segment may need up to 160 KiB: those are charged to the budgets, and
+	// what is left of the segment must arrive within ReceiveTimeout.
 	readBufferSmall = 1 << 10
 	readBufferLarge = 32 << 10
 
@@ -102,6 +108,7 @@ func (l Limits) withDefaults() Limits {
 	setInt(&l.WorkersMax, workersMax)
 	setInt(&l.QueueMax, queueMax)
 	setDuration(&l.HandshakeTimeout, handshakeTimeout)
+	setDuration(&l.ReceiveTimeout, receiveTimeout)
 	setDuration(&l.WriteTimeout, writeTimeout)
 	return l
 }

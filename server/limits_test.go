@@ -220,6 +220,45 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
+// A client that begins a large request and stops sending must not hold
+// memory for long.
+func TestUnfinishedRequestsTimeOut(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{ReceiveTimeout: 60 * time.Millisecond}})
+	large := envelope(5, frame.OpQuery, 1, 0, queryBody(5, strings.Repeat("x", 400_000)))
+	segments := frame.AppendSegments(nil, large, nil)
+	for name, c := range map[string]struct {
+		v    frame.Version
+		part []byte
+	}{
+		"v4 body":                 {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 2<<20))[:1<<20]},
+		"v4 header":               {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 60<<10))[:9]},
+		"v5 segment header":       {5, segments[:6]},
+		"v5 one of four segments": {5, segments[:frame.SegmentHeaderSize(false)+frame.SegmentPayloadMax+frame.SegmentTrailerSize]},
+	} {
+		stuck, steady := connect(t, addr, c.v), connect(t, addr, c.v)
+		stuck.writeRaw(c.part)
+		eventually(t, name+" takes memory", func() bool { return s.InFlightBytes() > 0 })
+		if _, _, err := stuck.tryRead(); err == nil || isTimeout(err) {
+			t.Errorf("%s: not closed: %v", name, err)
+		}
+		eventually(t, name+" holds nothing any more", func() bool { return s.InFlightBytes() == 0 })
+		time.Sleep(70 * time.Millisecond)
+		steady.works() // a quiet client is not a stuck one
+		if c.v == 5 {
+			steady.writeRaw(segments)
+			steady.read()
+			time.Sleep(70 * time.Millisecond)
+			steady.works()
+			eventually(t, "large buffers are given back", func() bool { return s.InFlightBytes() == 0 })
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Timeout()
+}
+
 func TestConnectionBounds(t *testing.T) {
 	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2}})
 	first := connect(t, addr, 4)

@@ -34,6 +34,12 @@ func (c *conn) readSegment() error {
 	if err != nil {
 		return c.corrupt("unrecoverable CRC mismatch detected in frame header")
 	}
+	if stage(c.stage.Load()) != stageReady && max(sh.PayloadLength, sh.UncompressedLength) > handshakeFrameMax {
+		return c.corrupt("frame is too big before authentication")
+	}
+	if sh.PayloadLength > readBufferLarge || c.large.charge > 0 {
+		c.expectMore()
+	}
 	raw, err = c.in.next(sh.PayloadLength + frame.SegmentTrailerSize)
 	if err != nil {
 		return err
@@ -56,6 +62,11 @@ func (c *conn) readSegment() error {
 	}
 	if cap(c.inflated) > readBufferLarge {
 		c.inflated = nil // a quiet connection keeps no large memory
+	}
+	if c.large.charge == 0 {
+		c.expectNothing()
+	} else {
+		c.expectMore()
 	}
 	return err
 }

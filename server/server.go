@@ -59,6 +59,8 @@ type Server struct {
 	supported  []frame.SupportedOption
 	handshakes chan struct{} // a token for each connection that is not READY
 	closing    atomic.Bool
+	refusals   oncePerSecond  // of the logs about refused connections
+	failures   oncePerSecond  // of the logs about failed requests
 	goroutines sync.WaitGroup // Serve loops and connections
 
 	mu struct {
@@ -146,7 +148,9 @@ func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, nc)
 	if err := s.register(c); err != nil {
 		<-s.handshakes
-		s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
+		if s.refusals.allow() {
+			s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
+		}
 		nc.Close()
 		return
 	}
@@ -251,3 +255,11 @@ func (s *Server) stopAccepting() {
 
 // InFlightBytes is what requests and unsent replies take at this moment.
 func (s *Server) InFlightBytes() int64 { return s.budget.used.Load() }
+
+// oncePerSecond keeps clients from filling the log.
+type oncePerSecond struct{ last atomic.Int64 } // of allow's true answers, seconds
+
+func (o *oncePerSecond) allow() bool {
+	now := time.Now().Unix()
+	return o.last.Swap(now) != now
+}

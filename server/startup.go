@@ -126,10 +126,10 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int
 		c.beginFraming()
 		return nil
 	}
-	err = c.ready()
+	c.ready()
 	c.answer(h, frame.OpReady, charge, nil)
 	c.beginFraming()
-	return err
+	return nil
 }
 
 // beginFraming switches a v5 connection to segments behind what was sent.
@@ -144,14 +144,10 @@ func (c *conn) beginFraming() {
 }
 
 // ready ends the handshake and its limits.
-func (c *conn) ready() error {
+func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
 	c.handshakeDone()
-	err := c.net.SetReadDeadline(time.Time{})
-	if c.stopping.Load() {
-		c.stop() // its deadline may just have been removed
-	}
-	return err
+	c.setReadDeadline(time.Time{})
 }
 
 // authenticate takes one token of the client's.
@@ -173,9 +169,9 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 	session.User = user
 	c.session.Store(&session)
 	c.exchange = nil
-	err = c.ready()
+	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
-	return err
+	return nil
 }
 
 // answer sends a message of the handshake; body may be nil.
