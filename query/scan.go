@@ -49,6 +49,7 @@ type scan struct {
 	// batch is how many rows a command asks for; perPartition is the replicas' own limit.
 	batch        uint32
 	perPartition uint32
+	share        uint32 // PER PARTITION LIMIT, whoever counts; 0: none
 	now          int64
 
 	consistency ring.Consistency
@@ -70,6 +71,7 @@ func (s *scan) run(c consumer) error {
 	if s.at.key.Bytes != nil && !s.at.done {
 		stop, err := s.runPartition(c, s.at.key)
 		if stop || err != nil {
+			s.more = stop // there may be further partitions
 			return err
 		}
 	}
@@ -90,6 +92,7 @@ func (s *scan) run(c consumer) error {
 		}
 		if !s.at.done {
 			if stop, err := s.runPartition(c, s.at.key); stop || err != nil {
+				s.more = stop
 				return err
 			}
 		}
@@ -129,11 +132,11 @@ func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err er
 		if resumed {
 			cmd.Slices = cutSlices(s.slices, s.at.clustering, s.reversed)
 			cmd.StaticCounts = false
+			if s.share > 0 && s.at.given >= s.share {
+				s.at.done = true
+				return false, nil
+			}
 			if s.perPartition > 0 {
-				if s.at.given >= s.perPartition {
-					s.at.done = true
-					return false, nil
-				}
 				cmd.Limits.PerPartition = s.perPartition - s.at.given
 			}
 			if len(cmd.Slices) == 0 {

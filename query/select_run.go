@@ -230,6 +230,7 @@ func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
 // limits decides how many rows a command asks for.
 func (run *selectRun) limits(pageSize int32) {
 	s := &run.scan
+	s.share = run.perPartition
 	switch {
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		s.perPartition = run.perPartition
