@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -62,6 +64,7 @@ type GRPC struct {
 	listener    net.Listener
 	handlers    [256]Handler
 	work        sync.WaitGroup // every goroutine of the transport
+	setting     sync.Mutex     // one SetPeers at a time
 
 	mu struct {
 		sync.RWMutex
@@ -111,6 +114,7 @@ func (t *GRPC) Open() error {
 		grpc.ForceServerCodecV2(t.codec), grpc.MaxRecvMsgSize(t.limits.FrameBytes), grpc.MaxSendMsgSize(t.limits.FrameBytes),
 		grpc.InitialWindowSize(4 << 20), grpc.InitialConnWindowSize(8 << 20),
 		grpc.ReadBufferSize(64 << 10), grpc.WriteBufferSize(64 << 10),
+		grpc.WaitForHandlers(true), // after Close no handler touches what its owner closes next
 	}
 	if t.opts.TLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(t.opts.TLS)))
@@ -150,30 +154,32 @@ func (t *GRPC) expireLoop() {
 		case <-t.stop:
 			return
 		case now := <-tick.C:
-			t.mu.RLock()
-			for _, p := range t.mu.peers {
+			for _, p := range t.present() { // replies ask again: the lock is not held meanwhile
 				p.expire(now)
 			}
-			t.mu.RUnlock()
 		}
 	}
 }
 
-// SetPeers makes the transport keep streams to exactly these nodes, once it is open.
+func (t *GRPC) present() []*peer {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.mu.peers))
+}
+
+// SetPeers makes the transport keep streams to exactly these nodes, once it is open. It waits for
+// streams that end, so it is not to be called by a Reply. A node with a new address is told to be
+// down before it is up again.
 func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
-	var gone []*peer
-	t.mu.Lock()
-	if t.mu.closed {
-		t.mu.Unlock()
-		return
+	t.setting.Lock()
+	defer t.setting.Unlock()
+	for _, p := range t.dropPeers(addrs) {
+		p.close()
 	}
-	for id, p := range t.mu.peers {
-		if a, ok := addrs[id]; !ok || a != p.addr {
-			if t.mu.open {
-				gone = append(gone, p)
-			}
-			delete(t.mu.peers, id)
-		}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		return
 	}
 	for id, a := range addrs {
 		if t.mu.peers[id] == nil && id != t.mu.self {
@@ -184,10 +190,21 @@ func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 			}
 		}
 	}
-	t.mu.Unlock()
-	for _, p := range gone {
-		p.close()
+}
+
+// dropPeers forgets the peers that are not, or not there, in addrs and returns those that run.
+func (t *GRPC) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, p := range t.mu.peers {
+		if a, ok := addrs[id]; !ok || a != p.addr {
+			if t.mu.open {
+				gone = append(gone, p)
+			}
+			delete(t.mu.peers, id)
+		}
 	}
+	return gone
 }
 
 func (t *GRPC) peer(id ring.NodeID) *peer {
@@ -215,7 +232,7 @@ func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.D
 
 // RequestAddr asks whoever listens at addr, for a node that is not a member yet. It waits.
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
-	s, conn, cancel, err := t.open(ctx, addr)
+	s, conn, cancel, err := t.open(ctx, addr, 0)
 	if err != nil {
 		return nil, fmt.Errorf("messaging: reach %s: %w", addr, err)
 	}
@@ -287,8 +304,10 @@ func (t *GRPC) dialOptions() []grpc.DialOption {
 // outgoing adds the handshake to a stream's context.
 func (t *GRPC) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, headerCluster, t.opts.Cluster,
-		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, strconv.FormatUint(uint64(t.self()), 10))
+		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, t.selfHeader())
 }
+
+func (t *GRPC) selfHeader() string { return strconv.FormatUint(uint64(t.self()), 10) }
 
 // handshake checks who opened a stream.
 func (t *GRPC) handshake(ctx context.Context) (ring.NodeID, error) {
@@ -318,7 +337,7 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	if err := s.SendHeader(metadata.Pairs(headerCluster, t.opts.Cluster)); err != nil {
+	if err := s.SendHeader(metadata.Pairs(headerCluster, t.opts.Cluster, headerNode, t.selfHeader())); err != nil {
 		return err
 	}
 	l := newLink(t)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,7 +132,7 @@ func (p *peer) run() {
 
 // connect opens the stream and works on it until it breaks.
 func (p *peer) connect() (connected bool, err error) {
-	s, conn, cancel, err := p.t.open(p.ctx, p.addr)
+	s, conn, cancel, err := p.t.open(p.ctx, p.addr, p.id)
 	if err != nil {
 		return false, err
 	}
@@ -204,8 +206,9 @@ func appendFailure(dst []byte, err error) []byte {
 	return append(append(dst, 0), err.Error()...)
 }
 
-// open dials addr and opens the stream; the caller closes the connection and cancels.
-func (t *GRPC) open(ctx context.Context, addr netip.AddrPort) (grpc.ClientStream, *grpc.ClientConn, context.CancelFunc, error) {
+// open dials addr, where node id is expected unless it is zero, and opens the stream; the caller
+// closes the connection and cancels.
+func (t *GRPC) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (grpc.ClientStream, *grpc.ClientConn, context.CancelFunc, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr.String(), t.dialOptions()...)
 	if err != nil {
 		return nil, nil, nil, err
@@ -221,7 +224,7 @@ func (t *GRPC) open(ctx context.Context, addr netip.AddrPort) (grpc.ClientStream
 	})
 	s, err := conn.NewStream(ctx, &streamDesc, streamMethod)
 	if err == nil {
-		err = accepted(s)
+		err = accepted(s, id)
 	}
 	opened()
 	if err != nil {
@@ -232,13 +235,19 @@ func (t *GRPC) open(ctx context.Context, addr netip.AddrPort) (grpc.ClientStream
 	return s, conn, cancel, nil
 }
 
-// accepted waits for the server's answer to the handshake: its header, or a status instead.
-func accepted(s grpc.ClientStream) error {
+// accepted waits for the server's answer to the handshake: its header, or a status instead. A node
+// that answers at another's address must not get its messages; one that does not know its id yet is
+// about to be told.
+func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	md, err := s.Header()
 	if err != nil {
 		return err
 	}
 	if len(md.Get(headerCluster)) > 0 {
+		got := strings.Join(md.Get(headerNode), "")
+		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
+			return fmt.Errorf("messaging: node %s answers where node %d should", got, want)
+		}
 		return nil
 	}
 	if err := s.RecvMsg(new(frame)); err != nil {

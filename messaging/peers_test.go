@@ -1,0 +1,153 @@
+package messaging
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cqld/ring"
+)
+
+// within fails the test when f takes longer than it ever should.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it hangs")
+	}
+}
+
+// A reply may ask again while the peers change: the transport holds no lock around replies.
+func TestALateReplyMayAskAgainWhilePeersChange(t *testing.T) {
+	a, b := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	peers := map[ring.NodeID]netip.AddrPort{1: a.Addr(), 2: b.Addr()}
+	within(t, func() {
+		done := make(chan error, 1)
+		a.Request(2, VerbMutation, nil, 30*time.Millisecond, func(_ []byte, err error) {
+			var changing sync.WaitGroup
+			changing.Go(func() { a.SetPeers(peers) })
+			time.Sleep(50 * time.Millisecond) // long enough for SetPeers to wait for its lock
+			a.Request(2, VerbHeartbeat, nil, time.Second, func(_ []byte, err error) { done <- err })
+			changing.Wait()
+		})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// When a node comes back at another address, the last that is heard of its stream is that it is up.
+func TestAPeerMovesToAnotherAddress(t *testing.T) {
+	var mu sync.Mutex
+	var heard []bool
+	a := NewGRPC(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(),
+		Connected: func(_ ring.NodeID, up bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, up)
+		}})
+	a.SetSelf(1)
+	if err := a.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	homes := []*GRPC{openNode(t, 2, "c", nil), openNode(t, 2, "c", nil)}
+	for i := range 10 {
+		a.SetPeers(map[ring.NodeID]netip.AddrPort{2: homes[i%2].Addr()})
+		waitFor(t, func() bool { return ask(a, VerbHeartbeat, "") == nil })
+		mu.Lock()
+		for k, up := range heard {
+			if up != (k%2 == 0) {
+				t.Fatalf("move %d: heard %v", i, heard)
+			}
+		}
+		if len(heard) != 2*i+1 {
+			t.Fatalf("move %d: heard %v", i, heard)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestTheWrongNodeAtAnAddressGetsNothing(t *testing.T) {
+	a, other := openNode(t, 1, "c", nil), openNode(t, 3, "c", nil)
+	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: other.Addr()})
+	time.Sleep(100 * time.Millisecond)
+	if err := ask(a, VerbHeartbeat, ""); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, _, err := a.open(context.Background(), other.Addr(), 2); err == nil || !strings.Contains(err.Error(), "node 3 answers where node 2 should") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A queue that is full refuses at once; what is refused was not sent.
+func TestAFullQueueRefuses(t *testing.T) {
+	l := newLink(&GRPC{codec: frameCodec{&bufferPool{}}, limits: Limits{QueuedBytes: 1000}})
+	if err := l.send(envelope{kind: request, payload: make([]byte, 600)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.send(envelope{kind: request, payload: make([]byte, 600)}); !errors.Is(err, errQueueFull) {
+		t.Errorf("got %v", err)
+	}
+	l.close()
+	if err := l.send(envelope{kind: request}); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTooManyPendingRequestsAreRefused(t *testing.T) {
+	a, _ := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	a.limits.Pending = 8
+	var errs []error
+	var mu sync.Mutex
+	for range 20 {
+		a.Request(2, VerbMutation, nil, time.Minute, func(_ []byte, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(errs) != 12 || !errors.Is(errs[0], ErrOverloaded) {
+		t.Errorf("%d refused: %v", len(errs), errs)
+	}
+}
+
+// Close returns when the handlers have: their owner may close what they use.
+func TestCloseWaitsForHandlers(t *testing.T) {
+	entered, ended := make(chan struct{}), make(chan struct{})
+	a, b := pair(t, func(b *GRPC) {
+		b.Handle(VerbRead, func(_ ring.NodeID, _ []byte, respond Respond) {
+			close(entered)
+			time.Sleep(100 * time.Millisecond)
+			close(ended)
+			respond(nil, nil)
+		})
+	})
+	a.Request(2, VerbRead, nil, time.Second, func([]byte, error) {})
+	<-entered
+	within(t, b.Close)
+	select {
+	case <-ended:
+	default:
+		t.Error("closed while a handler was running")
+	}
+}
+
+func FuzzEnvelopes(f *testing.F) {
+	f.Add(appendEnvelope(nil, envelope{kind: request, verb: VerbRead, id: 7, payload: []byte("hello")}))
+	f.Add([]byte{0, 0, 0, 1, 2})
+	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
+	f.Fuzz(func(t *testing.T, b []byte) { decodeTwice(t, b) })
+}
