@@ -32,9 +32,62 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 			return nil, err
 		}
 	}
+	if err := checkExtent(c.Type); err != nil {
+		return nil, err
+	}
 	next := k.clone()
 	next.types[name] = c.Type
 	return s.with(next), nil
+}
+
+// Bounds of a type with all it is made of written out, as its class name has it: what a user-defined
+// type means is repeated wherever it is used, so a few small types could make a name of any length.
+const (
+	typeDepthMax = 60 // below what types.ParseClass reads
+	typePartsMax = 10000
+)
+
+// checkExtent refuses types that are too deep or too large when written out.
+func checkExtent(t *types.Type) error {
+	parts := 0
+	var walk func(t *types.Type, depth int) bool
+	walk = func(t *types.Type, depth int) bool {
+		if t.Frozen() {
+			depth++ // its class stands in another class
+		}
+		parts++
+		if depth > typeDepthMax || parts > typePartsMax {
+			return false
+		}
+		for _, e := range t.Elems() {
+			if !walk(e, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	if !walk(t, 1) {
+		return invalidf("Type %s is too deep or too large: no more than %d levels and %d parts are possible",
+			t, typeDepthMax/2, typePartsMax)
+	}
+	return nil
+}
+
+// checkExtents checks all types of k after one of them has changed.
+func (k *Keyspace) checkExtents() error {
+	for _, name := range k.TypeNames() {
+		if err := checkExtent(k.types[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range k.TableNames() {
+		for _, c := range k.tables[name].all {
+			if err := checkExtent(c.Type); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkFieldType says whether a field of a user-defined type of k may have this type. The types it
@@ -71,7 +124,7 @@ func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	for _, name := range k.TypeNames() {
 		t = replaceType(t, k.types[name])
 	}
-	return t, nil
+	return t, checkExtent(t)
 }
 
 func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
@@ -93,7 +146,14 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	if err != nil || changed == nil {
 		return s, err
 	}
-	return s.with(k.withType(changed)), nil
+	if err := checkExtent(changed); err != nil {
+		return nil, err
+	}
+	next := k.withType(changed)
+	if err := next.checkExtents(); err != nil {
+		return nil, err
+	}
+	return s.with(next), nil
 }
 
 // addField gives the type with the new field; nil when there is nothing to do.

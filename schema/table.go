@@ -96,7 +96,9 @@ func (t *Table) Seal() *Table {
 		t.byName[c.Name] = c
 		t.byID[c.ID] = c
 	}
-	t.digest = md5.Sum(marshal(encodeTable(t)))
+	if !t.Virtual { // those are not encoded
+		t.digest = md5.Sum(marshal(encodeTable(t)))
+	}
 	return t
 }
 
