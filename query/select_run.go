@@ -121,7 +121,9 @@ func (run *selectRun) put() {
 		p.rowBuffers.Put(run.buf)
 	}
 	view, reader := run.scan.view, run.scan.reader
-	view.table, view.key, view.header, view.row = nil, row.PartitionKey{}, row.Row{}, row.Row{}
+	view.table, view.key, view.header = nil, row.PartitionKey{}, row.Row{}
+	view.row.Clustering = nil
+	view.row.Reset()
 	clear(view.keyValues)
 	*run = selectRun{filters: run.filters[:0], values: run.values[:0], x: selectionContext{aggs: run.x.aggs[:0]}}
 	reader.Reset(nil)
