@@ -99,7 +99,7 @@ func dial(tb testing.TB, addr string, v frame.Version) *client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(60 * time.Second))
 	return &client{tb: tb, net: nc, version: v, compressor: frame.NewCompressor()}
 }
 
@@ -281,9 +281,9 @@ func (c *client) closed() {
 // eventually waits for condition.
 func eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within 10 s: %s", what)
+			tb.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
