@@ -130,6 +130,9 @@ func TestBadInputIsRefused(t *testing.T) {
 
 // TestHotPathsHardlyAllocate bounds the allocations per operation, Pebble's included.
 func TestHotPathsHardlyAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool drops at random under the race detector")
+	}
 	e := openTest(t, Options{Sync: SyncNone, Inline: true, MemTableBytes: 64 << 20,
 		Table: func(schema.StorageID) TableInfo { return TableInfo{Exists: true} }})
 	defer e.Close()
