@@ -335,3 +335,20 @@ func TestTypesStayReadable(t *testing.T) {
 		t.Error("a column's type may be of any depth")
 	}
 }
+
+func TestReplicatedSystemKeyspacesCanBeAltered(t *testing.T) {
+	r := ring.Replication{Class: ring.Simple, Factor: 4}
+	s := mustApply(t, Initial(), &AlterKeyspace{Keyspace: "system_auth", Replication: &r})
+	again, err := Decode(Encode(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Schema{s, again} {
+		if !s.Keyspace("system_auth").Replication.Equal(r) || !s.Table("system_auth", "roles").Replication.Equal(r) {
+			t.Errorf("system_auth: %+v", s.Keyspace("system_auth").Replication)
+		}
+		if s.TableByStorage(s.Table("system_auth", "roles").StorageID) != s.Table("system_auth", "roles") {
+			t.Error("the table under its storage id is another")
+		}
+	}
+}
