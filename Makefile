@@ -35,7 +35,7 @@ vet:
 
 .PHONY: test
 test: tools fmt-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
-	tools/check-generated
+	tools/antlr.sh --check
 	$(GO) test $(PACKAGES)
 	$(GO) test -short -race $(RACE)
 	$(MAKE) integration
