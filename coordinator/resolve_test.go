@@ -16,7 +16,11 @@ import (
 // and compares with the merge of everything that the replicas hold. Small pages and limits make most
 // reads short.
 func TestReadAtAllIsTheMerge(t *testing.T) {
-	for seed := range uint64(90) {
+	seeds := uint64(90)
+	if testing.Short() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			o := clusterOptions{datacenters: []string{"dc1", "dc1", "dc1"}, owners: 3,

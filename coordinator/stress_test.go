@@ -213,6 +213,9 @@ func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinat
 
 // TestAllocations holds the hot paths to what they need.
 func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool keeps nothing under the race detector")
+	}
 	wrote := func(error) {}
 	read := func([]byte, error) {}
 	for _, x := range []struct {

@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+)
+
+func sampleMutation(key string) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(1024, row.NewPartitionKey([]byte(key)))
+	r := row.NewRow()
+	r.Clustering = []byte("c")
+	r.Liveness.Timestamp = 7
+	r.Cells = append(r.Cells, row.Cell{Column: 3, Timestamp: 7, Value: []byte("v")})
+	m.AddRow(r)
+	m.AddRangeTombstone(row.RangeTombstone{Start: []byte("a"), End: []byte("b"), Deletion: row.Deletion{Timestamp: 5, LocalTime: 6}})
+	return m
+}
+
+func TestMutationsRoundTrip(t *testing.T) {
+	for n := range 4 {
+		var ms []*row.Mutation
+		for i := range n {
+			ms = append(ms, sampleMutation(fmt.Sprint("key", i)))
+		}
+		payload := appendMutations(nil, 9, ms)
+		got, err := decodeMutations(payload, nil)
+		if err != nil || len(got) != n {
+			t.Fatalf("%d mutations: %d, %v", n, len(got), err)
+		}
+		if again := appendMutations(nil, 9, got); !bytes.Equal(again, payload) {
+			t.Errorf("%d mutations: %x, again %x", n, payload, again)
+		}
+		for cut := range payload {
+			if _, err := decodeMutations(payload[:cut], nil); err == nil {
+				t.Errorf("%d of %d bytes are no request", cut, len(payload))
+			}
+		}
+	}
+}
+
+func sampleCommand() *row.ReadCommand {
+	return &row.ReadCommand{
+		Table: 1024, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{{Start: []byte("a"), End: []byte("b")}, {Start: []byte("x")}},
+		Reversed: true, StaticCounts: true, Limits: row.Limits{Rows: 5, PerPartition: 2}, Now: 123,
+	}
+}
+
+func TestReadsRoundTrip(t *testing.T) {
+	after := row.NewPartitionKey([]byte("z"))
+	ranged := sampleCommand()
+	ranged.Key, ranged.Range = row.PartitionKey{}, row.KeyRange{Tokens: ring.FullRange(), After: &after}
+	for _, cmd := range []*row.ReadCommand{sampleCommand(), ranged} {
+		payload := appendRead(nil, 9, cmd)
+		var got row.ReadCommand
+		if err := decodeRead(payload, &got); err != nil {
+			t.Fatal(err)
+		}
+		if again := appendRead(nil, 9, &got); !bytes.Equal(again, payload) {
+			t.Errorf("%+v, again %+v", cmd, got)
+		}
+	}
+	if id, err := decodeTruncate(appendTruncate(nil, 9, 77)); id != 77 || err != nil {
+		t.Errorf("truncate: %d, %v", id, err)
+	}
+}
+
+// TestErrorsKeepTheirMeaning sends every kind of failure over the wire and back.
+func TestErrorsKeepTheirMeaning(t *testing.T) {
+	var refusal *coordinator.NotReplica
+	if err := fromRemote(toRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) || refusal.Epoch != 12 {
+		t.Errorf("refusal: %v", err)
+	}
+	var overloaded *coordinator.Overloaded
+	if err := fromRemote(toRemote(&coordinator.Overloaded{What: "x"})); !errors.As(err, &overloaded) || !errors.Is(err, coordinator.ErrNotSent) {
+		t.Errorf("overload: %v", err)
+	}
+	if err := fromRemote(toRemote(&notApplied{errors.New("full")})); !errors.Is(err, coordinator.ErrNotSent) || err.Error() != "full" {
+		t.Errorf("not applied: %v", err)
+	}
+	for reason := coordinator.FailureUnknown; reason <= coordinator.FailureReadTooManyIndexes; reason++ {
+		var failure *coordinator.ReplicaFailure
+		err := fromRemote(toRemote(&coordinator.ReplicaFailure{Reason: reason, Message: "m"}))
+		if !errors.As(err, &failure) || failure.Reason != reason || failure.Message != "m" || errors.Is(err, coordinator.ErrNotSent) {
+			t.Errorf("reason %d: %v", reason, err)
+		}
+	}
+	for _, x := range []struct {
+		err  error
+		want error
+	}{
+		{messaging.ErrUnreachable, coordinator.ErrNotSent},
+		{messaging.ErrOverloaded, coordinator.ErrNotSent},
+		{&messaging.RemoteError{Code: messaging.CodeOverloaded}, coordinator.ErrNotSent},
+		{messaging.ErrTimeout, coordinator.ErrNoReply},
+	} {
+		if got := fromRemote(x.err); !errors.Is(got, x.want) {
+			t.Errorf("%v became %v, want %v", x.err, got, x.want)
+		}
+	}
+	if errors.Is(fromRemote(messaging.ErrTimeout), coordinator.ErrNotSent) {
+		t.Error("a timeout may have been applied")
+	}
+	if fromRemote(nil) != nil || toRemote(nil) != nil {
+		t.Error("nil is no failure")
+	}
+}
+
+func FuzzDecodeMutations(f *testing.F) {
+	f.Add(appendMutations(nil, 1, []*row.Mutation{sampleMutation("k")}))
+	f.Add(appendMutations(nil, 1<<40, []*row.Mutation{sampleMutation("k"), sampleMutation("")}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		got, err := decodeMutations(payload, nil)
+		if err != nil {
+			return
+		}
+		again, err := decodeMutations(appendMutations(nil, 0, got), nil)
+		if err != nil || len(again) != len(got) {
+			t.Errorf("%d mutations became %d: %v", len(got), len(again), err)
+		}
+	})
+}
+
+func FuzzDecodeRead(f *testing.F) {
+	f.Add(appendRead(nil, 1, sampleCommand()))
+	f.Add([]byte{0, 0})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var cmd, again row.ReadCommand
+		if decodeRead(payload, &cmd) != nil {
+			return
+		}
+		if err := decodeRead(appendRead(nil, 0, &cmd), &again); err != nil {
+			t.Errorf("%+v cannot be read again: %v", cmd, err)
+		}
+	})
+}
