@@ -215,14 +215,19 @@ func (rs *restrictions) slices(s *scope) ([]row.Slice, error) {
 		prefixes = next
 		position = r.last().Position + 1
 	}
-	if position == 0 {
+	complete := position == len(rs.table.Clustering)
+	if position == 0 && !complete {
 		return []row.Slice{row.AllRows()}, nil
 	}
 	slices.SortFunc(prefixes, bytes.Compare)
 	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
 	out := make([]row.Slice, len(prefixes))
 	for i, p := range prefixes {
-		out[i] = row.SliceOf(p)
+		if complete {
+			out[i] = row.ExactRow(p)
+		} else {
+			out[i] = row.SliceOf(p)
+		}
 	}
 	return out, nil
 }

@@ -300,10 +300,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
 		Now: w.now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
 	if clustering != nil {
-		cmd.Slices = []row.Slice{row.SliceOf(slices.Clone(clustering))}
-		if len(clustering) == 0 {
-			cmd.Slices = []row.Slice{row.AllRows()}
-		}
+		cmd.Slices = []row.Slice{row.ExactRow(clustering)}
 	} else {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}

@@ -125,9 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
-		if o.BallastBytes == 0 {
-			o.BallastBytes = ballastBytesDefault
-		}
+	}
+	if o.BallastBytes == 0 && o.FS == vfs.Default {
+		o.BallastBytes = ballastBytesDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
