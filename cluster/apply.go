@@ -47,8 +47,8 @@ func applyFound(m *Metadata, c *foundCommand) error {
 }
 
 func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
-	if n := m.NodeByHost(c.Node.Host); n != nil {
-		return nil // asked again: it is a member
+	if m.NodeByHost(c.Node.Host) != nil { // asked again: it is a member, perhaps at another address
+		return applyUpdate(m, &updateCommand{c.Node}, index)
 	}
 	for _, n := range m.Topology.Nodes() {
 		if n.Internode == c.Node.Internode {
@@ -87,6 +87,9 @@ func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 	}
 	if old.DiskID != c.Node.Disk {
 		return &Refused{fmt.Sprintf("node %s came back with another disk: it must be replaced, which is not supported yet", old.Host)}
+	}
+	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
+		return nil
 	}
 	var nodes []*ring.Node
 	for _, n := range m.Topology.Nodes() {

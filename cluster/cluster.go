@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,7 @@ type Cluster struct {
 	detector *detector
 	meta     atomic.Pointer[Metadata]
 	events   chan func()
+	stopped  chan struct{} // closed when Run returns
 
 	// Only the loop touches these.
 	driver    *driver
@@ -89,7 +91,7 @@ const eventsMax = 4096
 
 // Open reads what this node knows; Run and Join make it take part.
 func Open(opts Options) (*Cluster, error) {
-	c := &Cluster{opts: opts, events: make(chan func(), eventsMax),
+	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
 		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
 	base := emptyMetadata()
 	if opts.Base != nil {
@@ -108,6 +110,7 @@ func Open(opts Options) (*Cluster, error) {
 	c.detector = newDetector(opts.Clock, c.aliveChanged)
 	net := opts.Network
 	net.Handle(messaging.VerbRaft, func(_ ring.NodeID, p []byte, _ messaging.Respond) {
+		p = slices.Clone(p) // it outlives the call
 		c.post(func() {
 			if c.driver != nil {
 				c.driver.step(p)
@@ -181,6 +184,7 @@ func (c *Cluster) StreamChanged(id ring.NodeID, up bool) { c.detector.connected(
 // Run is the loop that owns Raft. It returns when ctx ends, or with the error that makes this node
 // stop.
 func (c *Cluster) Run(ctx context.Context) error {
+	defer close(c.stopped)
 	c.armTick(ctx)
 	for {
 		select {
@@ -254,6 +258,9 @@ func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {
 }
 
 func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, respond messaging.Respond) {
+	if from == 0 {
+		return // no member yet
+	}
 	c.detector.heartbeat(from)
 	c.handleApplied(from, p, respond)
 }

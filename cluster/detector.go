@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,8 @@ type detector struct {
 	self   atomic.Uint64
 	alive  atomic.Pointer[map[ring.NodeID]bool] // never changed in place
 	change func(id ring.NodeID, up bool)
+
+	telling sync.Mutex // one evaluation at a time, so that changes are told in their order
 
 	mu    sync.Mutex
 	peers map[ring.NodeID]*peerHealth
@@ -95,12 +99,14 @@ func (d *detector) forget(id ring.NodeID) {
 	d.evaluate()
 }
 
-// evaluate forms the opinions anew and reports those that changed.
+// evaluate forms the opinions anew and reports those that changed, also of peers it forgot.
 func (d *detector) evaluate() {
 	type opinion struct {
 		id ring.NodeID
 		up bool
 	}
+	d.telling.Lock()
+	defer d.telling.Unlock()
 	var changed []opinion
 	now := d.clock.Monotonic()
 	d.mu.Lock()
@@ -113,6 +119,12 @@ func (d *detector) evaluate() {
 			changed = append(changed, opinion{id, up})
 		}
 	}
+	for id, up := range old {
+		if d.peers[id] == nil && up {
+			changed = append(changed, opinion{id, false})
+		}
+	}
+	slices.SortFunc(changed, func(a, b opinion) int { return cmp.Compare(a.id, b.id) })
 	if len(changed) > 0 || len(next) != len(old) {
 		d.alive.Store(&next)
 	}

@@ -22,6 +22,9 @@ type joinReply struct {
 // refusedCode is the code of a messaging.RemoteError that carries a Refused.
 const refusedCode = 1
 
+// numTokensMax is how many tokens a node may ask for, as its options say, too.
+const numTokensMax = 1024
+
 // Pauses of a node that waits to be admitted, and how long a seed may take to answer.
 const (
 	joinPause   = 50 * time.Millisecond
@@ -90,7 +93,7 @@ func (c *Cluster) become(ctx context.Context, id ring.NodeID, peers map[ring.Nod
 		return err
 	}
 	started := make(chan error, 1)
-	c.post(func() {
+	posted := c.post(func() {
 		c.opts.Network.SetSelf(id)
 		c.detector.self.Store(uint64(id))
 		c.opts.Network.SetPeers(peers)
@@ -100,18 +103,23 @@ func (c *Cluster) become(ctx context.Context, id ring.NodeID, peers map[ring.Nod
 		}
 		started <- err
 	})
+	if !posted {
+		return errQueueFull
+	}
 	select {
 	case err := <-started:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.stopped:
+		return errStopped
 	}
 }
 
 // establish makes the founder the leader of its cluster of one, and the cluster's first member.
 func (c *Cluster) establish(ctx context.Context) error {
 	secret := make(chan []byte, 1)
-	c.post(func() {
+	posted := c.post(func() {
 		// The first entries make this node a voter; they must be applied before it can be elected.
 		if err := c.driver.process(); err == nil {
 			_ = c.driver.node.Campaign() // refused only when it is elected already
@@ -119,7 +127,17 @@ func (c *Cluster) establish(ctx context.Context) error {
 		a, b := c.randomUUID(), c.randomUUID()
 		secret <- slices.Concat(a[:], b[:])
 	})
-	cmd := &command{Found: &foundCommand{Cluster: c.opts.Name, Secret: <-secret}}
+	if !posted {
+		return errQueueFull
+	}
+	cmd := &command{Found: &foundCommand{Cluster: c.opts.Name}}
+	select {
+	case cmd.Found.Secret = <-secret:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.stopped:
+		return errStopped
+	}
 	var refused *Refused
 	if err := c.proposeNew(ctx, cmd); err != nil && !errors.As(err, &refused) { // refused: founded before a crash
 		return err
@@ -148,8 +166,17 @@ func (c *Cluster) handleJoin(_ ring.NodeID, p []byte, respond messaging.Respond)
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed request to join"})
 		return
 	}
+	if spec.NumTokens < 1 || spec.NumTokens > numTokensMax {
+		respond(nil, &messaging.RemoteError{Code: refusedCode,
+			Message: fmt.Sprintf("num_tokens: %d is not between 1 and %d", spec.NumTokens, numTokensMax)})
+		return
+	}
 	if c.Self() == 0 || c.Metadata().Topology.Node(c.Self()) == nil {
 		respond(nil, errors.New("this node is no member yet"))
+		return
+	}
+	if n := c.Metadata().NodeByHost(spec.Host); n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
+		c.welcome(spec.Host, respond) // it crashed before it heard: nothing is left to agree on
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -164,8 +191,13 @@ func (c *Cluster) handleJoin(_ ring.NodeID, p []byte, respond messaging.Respond)
 		respond(nil, err)
 		return
 	}
+	c.welcome(spec.Host, respond)
+}
+
+// welcome tells a member who it is.
+func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 	m := c.Metadata()
-	b, err := json.Marshal(joinReply{Node: m.NodeByHost(spec.Host).ID, Peers: m.peers()})
+	b, err := json.Marshal(joinReply{Node: m.NodeByHost(host).ID, Peers: m.peers()})
 	respond(b, err)
 }
 

@@ -32,6 +32,7 @@ const metadataFormat = 1
 type metadataJSON struct {
 	Format   int
 	Epoch    uint64
+	Topology uint64 // its epoch: plans and admissions compare it
 	Schema   []byte
 	Secret   []byte
 	NextNode ring.NodeID
@@ -57,8 +58,8 @@ func emptyMetadata() *Metadata {
 
 // encode is the form of a Raft snapshot.
 func (m *Metadata) encode() ([]byte, error) {
-	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Schema: schema.Encode(m.Schema), Secret: m.Secret,
-		NextNode: m.nextNode, Recent: m.recent}
+	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
+		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -82,7 +83,7 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
 			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk})
 	}
-	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewTopology(j.Epoch, nodes), Secret: j.Secret,
+	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewTopology(j.Topology, nodes), Secret: j.Secret,
 		nextNode: j.NextNode, recent: j.Recent}, nil
 }
 

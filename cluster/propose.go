@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"cqld/schema"
 )
@@ -17,7 +18,15 @@ type proposal struct {
 	index uint64 // where it was applied; zero before
 	sent  uint64 // tick at which it was proposed last
 	done  chan error
+	// abandoned is set when nobody waits any more: it is not to be proposed again.
+	abandoned atomic.Bool
 }
+
+// ErrUnknownOutcome says that a change was decided while this node was behind: it may have been
+// refused.
+var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node did not see how: look whether it is there")
+
+var errStopped = errors.New("cluster: this node is stopping")
 
 // retryTicks is how long a proposal waits before it is proposed again: Raft drops proposals while
 // there is no leader.
@@ -40,6 +49,8 @@ func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
 		return c.propose(ctx, cmd)
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.stopped:
+		return errStopped
 	}
 }
 
@@ -58,8 +69,10 @@ func (c *Cluster) propose(ctx context.Context, cmd *command) error {
 	select {
 	case err := <-p.done:
 		return err
+	case <-c.stopped:
+		return errStopped
 	case <-ctx.Done():
-		c.post(func() { delete(c.proposals, p.id) })
+		p.abandoned.Store(true)
 		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
 	}
 }
@@ -81,7 +94,10 @@ func (c *Cluster) send(p *proposal) {
 
 func (c *Cluster) retryProposals() {
 	for _, p := range c.sortedProposals() {
-		if p.index == 0 && c.ticks-p.sent >= retryTicks {
+		switch {
+		case p.abandoned.Load():
+			delete(c.proposals, p.id)
+		case p.index == 0 && c.ticks-p.sent >= retryTicks:
 			c.send(p)
 		}
 	}
@@ -111,10 +127,10 @@ func (c *Cluster) resolve(id CommandID, index uint64, result error) {
 	p.index = index
 }
 
-// resolveRecent settles proposals that a snapshot shows as applied.
+// resolveRecent settles proposals that a snapshot shows as decided; it does not say how.
 func (c *Cluster) resolveRecent(m *Metadata) {
 	for _, id := range m.recent {
-		c.resolve(id, m.Epoch, nil)
+		c.resolve(id, m.Epoch, ErrUnknownOutcome)
 	}
 }
 

@@ -37,6 +37,8 @@ type driver struct {
 	conf     *pb.ConfState
 	applied  uint64
 	snapshot uint64 // index of the last snapshot
+	// reconfigured is the tick at which this node last proposed a change of Raft's membership.
+	reconfigured uint64
 }
 
 // startRaft makes the driver of member self from what the log holds.
@@ -85,6 +87,10 @@ func (d *driver) step(payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
 		d.c.opts.Logger.Warn("malformed raft message", "err", err)
+		return
+	}
+	if m.GetTo() != uint64(d.self) {
+		d.c.opts.Logger.Warn("raft message for another node", "to", m.GetTo())
 		return
 	}
 	if err := d.node.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) {
@@ -153,13 +159,13 @@ func (d *driver) apply(e *pb.Entry) error {
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.conf = d.node.ApplyConfChange(cc)
+		d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
 	case pb.EntryConfChangeV2:
 		cc := new(pb.ConfChangeV2)
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.conf = d.node.ApplyConfChange(cc)
+		d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
 	default:
 		if len(e.GetData()) == 0 {
 			return nil // a new leader's first entry
@@ -175,47 +181,80 @@ func (d *driver) apply(e *pb.Entry) error {
 	return nil
 }
 
-// voters are the members that should vote: an odd number of the oldest.
-func voters(t *ring.Topology) (ids []uint64) {
-	nodes := t.Nodes()
-	n := min(len(nodes), votersMax)
-	if n%2 == 0 {
-		n--
+// voters are the members that should vote: those that do, and the oldest others that are ready to,
+// an odd number in all. Nobody is made to vote before it has the log: a majority that has to wait for
+// a node that was admitted and never came would decide nothing, not even who is a member.
+func voters(members []*ring.Node, voting []uint64, ready func(id uint64) bool) []uint64 {
+	most := votersWanted(len(members))
+	ids := slices.Clone(voting)
+	for _, n := range members {
+		if id := uint64(n.ID); len(ids) < most && !slices.Contains(ids, id) && ready(id) {
+			ids = append(ids, id)
+		}
 	}
-	for i := 0; i < n; i++ {
-		ids = append(ids, uint64(nodes[i].ID))
+	if len(ids)%2 == 0 && len(ids) > len(voting) {
+		ids = ids[:len(ids)-1]
 	}
 	return ids
 }
 
-// reconfigure makes Raft's membership follow the metadata's, when this node leads.
+// votersWanted is the greatest odd number of members that may vote.
+func votersWanted(members int) int {
+	n := min(members, votersMax)
+	return n - 1 + n%2
+}
+
+// readyLag is how many entries a learner may lack and still be made a voter.
+const readyLag = 16
+
+// reconfigure makes Raft's membership follow the metadata's, when this node leads: members learn
+// first, and vote when they are ready.
 func (d *driver) reconfigure() {
-	status := d.node.BasicStatus()
-	if status.RaftState != raft.StateLeader || d.conf == nil || len(d.conf.GetVotersOutgoing()) > 0 {
-		return
+	if d.node.BasicStatus().RaftState != raft.StateLeader || d.conf == nil || len(d.conf.GetVotersOutgoing()) > 0 ||
+		d.reconfigured != 0 && d.c.ticks-d.reconfigured < retryTicks {
+		return // Raft would log a change that comes before the last one is applied as an empty entry
 	}
-	t := d.c.Metadata().Topology
-	wanted := voters(t)
-	var changes []*pb.ConfChangeSingle
-	for _, n := range t.Nodes() {
-		id := uint64(n.ID)
-		typ := pb.ConfChangeAddLearnerNode
-		if slices.Contains(wanted, id) {
-			if slices.Contains(d.conf.GetVoters(), id) {
-				continue
-			}
-			typ = pb.ConfChangeAddNode
-		} else if slices.Contains(d.conf.GetLearners(), id) {
-			continue
-		}
-		changes = append(changes, &pb.ConfChangeSingle{Type: &typ, NodeId: &id})
+	members := d.c.Metadata().Topology.Nodes()
+	changes := d.newLearners(members)
+	if len(changes) == 0 {
+		changes = d.newVoters(members)
 	}
 	if len(changes) == 0 {
 		return
 	}
+	d.reconfigured = max(1, d.c.ticks)
 	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
 		d.c.opts.Logger.Debug("membership change not proposed", "err", err)
 	}
+}
+
+func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
+	for _, n := range members {
+		if id := uint64(n.ID); !slices.Contains(d.conf.GetVoters(), id) && !slices.Contains(d.conf.GetLearners(), id) {
+			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
+		}
+	}
+	return changes
+}
+
+func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
+	voting := d.conf.GetVoters()
+	if len(voting) >= votersWanted(len(members)) {
+		return nil
+	}
+	progress := d.node.Status().Progress
+	ready := func(id uint64) bool {
+		p, ok := progress[id]
+		return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= d.applied
+	}
+	for _, id := range voters(members, voting, ready)[len(voting):] {
+		changes = append(changes, confChange(pb.ConfChangeAddNode, id))
+	}
+	return changes
+}
+
+func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
+	return &pb.ConfChangeSingle{Type: &typ, NodeId: &id}
 }
 
 func (d *driver) compact() error {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -119,7 +120,8 @@ func (l *raftLog) save(rd *raft.Ready) error {
 		}
 	}
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
-		if err := l.stageSnapshot(b, rd.Snapshot, rd.Snapshot.GetMetadata().GetIndex()); err != nil {
+		// All entries go, also later ones: they were never committed, and do not follow the snapshot.
+		if err := l.stageSnapshot(b, rd.Snapshot, math.MaxUint64-1); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+)
+
+// handClock stands still until it is moved.
+type handClock struct{ now time.Duration }
+
+func (c *handClock) Now() time.Time                        { return time.Unix(0, int64(c.now)) }
+func (c *handClock) Monotonic() time.Duration              { return c.now }
+func (c *handClock) After(time.Duration, func()) env.Timer { panic("the detector sets no timers") }
+func (c *handClock) pass(d time.Duration, each func())     { c.passBy(d, heartbeatEvery, each) }
+func (c *handClock) passBy(d, step time.Duration, do func()) {
+	for end := c.now + d; c.now < end; {
+		c.now += step
+		do()
+	}
+}
+
+type tale struct {
+	id ring.NodeID
+	up bool
+}
+
+func newTestDetector() (*detector, *handClock, *[]tale) {
+	clock, told := &handClock{}, &[]tale{}
+	d := newDetector(clock, func(id ring.NodeID, up bool) { *told = append(*told, tale{id, up}) })
+	d.self.Store(1)
+	return d, clock, told
+}
+
+func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
+	d, _, told := newTestDetector()
+	if !d.Alive(1) {
+		t.Error("a node doubts itself")
+	}
+	d.heartbeat(2) // its stream to us came first
+	if d.Alive(2) {
+		t.Error("up without a stream to it")
+	}
+	d.connected(2, true)
+	if !d.Alive(2) || !slices.Equal(*told, []tale{{2, true}}) {
+		t.Errorf("alive %v, told %v", d.Alive(2), *told)
+	}
+	d.connected(3, true)
+	if d.Alive(3) {
+		t.Error("up without a heartbeat")
+	}
+}
+
+// A peer that falls silent while its stream stays is down within 2 s, and up when it is heard again.
+func TestSilenceIsNoticed(t *testing.T) {
+	d, clock, told := newTestDetector()
+	d.connected(2, true)
+	clock.pass(10*time.Second, func() { d.heartbeat(2) })
+	since := clock.now
+	clock.passBy(3*time.Second, tickEvery, func() {
+		d.evaluate()
+		if silence := clock.now - since; d.Alive(2) != (silence < 1850*time.Millisecond) {
+			t.Fatalf("after %v of silence: alive %v", silence, d.Alive(2))
+		}
+	})
+	d.heartbeat(2)
+	if want := []tale{{2, true}, {2, false}, {2, true}}; !slices.Equal(*told, want) {
+		t.Errorf("told %v, want %v", *told, want)
+	}
+}
+
+// Lost and late heartbeats, as of a busy machine, do not make a peer down.
+func TestLateHeartbeatsAreBorne(t *testing.T) {
+	d, clock, told := newTestDetector()
+	d.connected(2, true)
+	beat := 0
+	clock.pass(time.Minute, func() {
+		if beat++; beat%10 < 3 || beat%100 == 50 { // 700 ms of silence in each second
+			d.heartbeat(2)
+		}
+		d.evaluate()
+	})
+	if !slices.Equal(*told, []tale{{2, true}}) {
+		t.Errorf("told %v", *told)
+	}
+}
+
+// A stream that flaps: each loss is noticed at once, and a stale heartbeat does not count for the
+// new stream.
+func TestFlappingIsToldInOrder(t *testing.T) {
+	d, clock, told := newTestDetector()
+	for range 5 {
+		d.connected(2, true)
+		if d.Alive(2) {
+			t.Fatal("up on what was heard before")
+		}
+		clock.now += heartbeatEvery
+		d.heartbeat(2)
+		if !d.Alive(2) {
+			t.Fatal("heard, and still down")
+		}
+		d.connected(2, false)
+		if d.Alive(2) {
+			t.Fatal("up without a stream")
+		}
+	}
+	for i, x := range *told {
+		if x != (tale{2, i%2 == 0}) {
+			t.Errorf("told %v", *told)
+		}
+	}
+	if len(*told) != 10 {
+		t.Errorf("told %v", *told)
+	}
+}
+
+func TestAForgottenPeerIsDown(t *testing.T) {
+	d, _, told := newTestDetector()
+	d.connected(2, true)
+	d.heartbeat(2)
+	d.forget(2)
+	if d.Alive(2) || !slices.Equal(*told, []tale{{2, true}, {2, false}}) {
+		t.Errorf("alive %v, told %v", d.Alive(2), *told)
+	}
+}

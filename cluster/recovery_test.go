@@ -1,0 +1,341 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// conf is Raft's membership as node n knows it.
+func (n *testNode) conf() (voters, learners int) {
+	got := make(chan struct{})
+	n.post(func() {
+		if n.driver != nil && n.driver.conf != nil {
+			voters, learners = len(n.driver.conf.GetVoters()), len(n.driver.conf.GetLearners())
+		}
+		close(got)
+	})
+	<-got
+	return voters, learners
+}
+
+// Voters are the oldest one, three or five members; the others learn.
+func TestVotersGrowInOddNumbers(t *testing.T) {
+	first := newTestNode(t, 1).mustOpen()
+	nodes := []*testNode{first}
+	for size := 2; size <= 5; size++ {
+		nodes = append(nodes, newTestNode(t, size, first.addr).mustOpen())
+		wanted := []int{0, 1, 1, 3, 3, 5}[size]
+		eventually(t, func() bool {
+			for _, n := range nodes {
+				if v, l := n.conf(); v != wanted || v+l != size {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	// Five voters survive the loss of two.
+	nodes[0].stop()
+	nodes[1].stop()
+	eventually(t, func() bool { return !nodes[4].Alive(1) && !nodes[4].Alive(2) })
+	if err := createKeyspace(nodes[4], "without_two"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Those that vote go on; who is not ready is passed over; the number stays odd.
+func TestVoters(t *testing.T) {
+	var members []*ring.Node
+	for i := range 7 {
+		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal})
+	}
+	for _, c := range []struct {
+		members       int
+		voting, ready []uint64
+		want          []uint64
+	}{
+		{1, []uint64{1}, nil, []uint64{1}},
+		{2, []uint64{1}, []uint64{2}, []uint64{1}},
+		{3, []uint64{1}, []uint64{2}, []uint64{1}},
+		{3, []uint64{1}, []uint64{2, 3}, []uint64{1, 2, 3}},
+		{4, []uint64{1}, []uint64{3, 4}, []uint64{1, 3, 4}},
+		{4, []uint64{1, 2, 3}, []uint64{4}, []uint64{1, 2, 3}},
+		{5, []uint64{1, 2, 3}, []uint64{4}, []uint64{1, 2, 3}},
+		{5, []uint64{1, 3, 4}, []uint64{2, 5}, []uint64{1, 3, 4, 2, 5}},
+		{7, []uint64{1}, []uint64{2, 3, 4, 5, 6, 7}, []uint64{1, 2, 3, 4, 5}},
+		{7, []uint64{1, 2, 3, 4, 5}, []uint64{6, 7}, []uint64{1, 2, 3, 4, 5}},
+	} {
+		got := voters(members[:c.members], c.voting, func(id uint64) bool { return slices.Contains(c.ready, id) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d members, %v vote, %v are ready: %v, want %v", c.members, c.voting, c.ready, got, c.want)
+		}
+	}
+}
+
+// Membership is changed by one entry each, not by as many as there are events meanwhile.
+func TestTheLogStaysShort(t *testing.T) {
+	nodes := startRing(t, 3)
+	time.Sleep(300 * time.Millisecond)
+	eventually(t, func() bool { return nodes[2].log.memoryLastIndex() == nodes[0].log.memoryLastIndex() })
+	if last := nodes[0].log.memoryLastIndex(); last > 16 {
+		t.Errorf("three nodes that joined made %d entries", last)
+	}
+}
+
+// The whole ring stops and comes back: it finds a leader, and what was agreed on is there.
+func TestAllNodesRestartAtOnce(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[2], "kept"); err != nil {
+		t.Fatal(err)
+	}
+	before := nodes[0].Metadata().Topology
+	for _, n := range nodes {
+		n.stop()
+	}
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = n.open() })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		m := n.Metadata()
+		if m.Schema.Keyspace("kept") == nil || m.Topology.Epoch() != before.Epoch() || !slices.Equal(m.Topology.Tokens(), before.Tokens()) {
+			t.Errorf("node %d came back with another state", n.Self())
+		}
+	}
+	eventually(t, func() bool { return nodes[3].Alive(1) && nodes[3].Alive(2) && nodes[3].Alive(3) })
+	if err := createKeyspace(nodes[3], "after"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A majority of the voters is gone: a change does not hang but says that it may still happen, and it
+// is not proposed for ever.
+func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
+	nodes := startRing(t, 3)
+	nodes[0].stop()
+	nodes[1].stop()
+	eventually(t, func() bool { return !nodes[2].Alive(1) && !nodes[2].Alive(2) })
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := nodes[2].proposeNew(ctx, &command{Found: &foundCommand{}})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "may still be") {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	eventually(t, func() bool {
+		left := make(chan int, 1)
+		nodes[2].post(func() { left <- len(nodes[2].proposals) })
+		return <-left == 0
+	})
+}
+
+// A node that stops answers whoever waits for it.
+func TestStoppingEndsProposals(t *testing.T) {
+	nodes := startRing(t, 2)
+	nodes[0].stop() // the only voter
+	done := make(chan error, 1)
+	go func() { done <- nodes[1].proposeNew(context.Background(), &command{Found: &foundCommand{}}) }()
+	time.Sleep(50 * time.Millisecond)
+	nodes[1].stop()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("agreed on by nobody")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it hangs")
+	}
+}
+
+// A node that was admitted and crashed before it saw anything of the log joins again: as the same
+// member, at whatever address it has now.
+func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
+	first := newTestNode(t, 1).mustOpen()
+	for _, knows := range []bool{true, false} { // the second finds the first one stopped
+		t.Run(fmt.Sprintf("with its identity written %v", knows), func(t *testing.T) {
+			n := newTestNode(t, 7, first.addr)
+			size := len(first.Metadata().Topology.Nodes())
+			crashAfterAdmission(t, n, first, knows)
+			n.addr = netip.MustParseAddrPort("127.0.0.1:0")
+			if knows {
+				n.addr = n.Cluster.opts.Self.Internode // its peers dial the address they were told
+			}
+			n.t = t
+			n.mustOpen()
+			m := first.Metadata()
+			if got := m.Topology.Nodes(); len(got) != size+1 {
+				t.Fatalf("%d members", len(got))
+			}
+			if member := m.NodeByHost(n.HostID()); member == nil || member.ID != n.Self() || member.Internode != n.addr {
+				t.Errorf("member %+v, node %d at %s", member, n.Self(), n.addr)
+			}
+			eventually(t, func() bool { return n.Alive(1) && first.Alive(n.Self()) })
+			n.stop()
+		})
+	}
+}
+
+// crashAfterAdmission has n admitted, and perhaps lets it write that down, and nothing else.
+func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
+	t.Helper()
+	n.net = messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits()})
+	if err := n.net.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer n.net.Close()
+	spec := NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.net.Addr(), Native: n.net.Addr(), NumTokens: 16}
+	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: n.net, Clock: wallClock{time.Now()},
+		Rand: &countingRand{}, Logger: slog.New(slog.DiscardHandler), Self: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Cluster = c
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := seed.admit(ctx, c.opts.Self); err != nil {
+		t.Fatal(err)
+	}
+	if knows {
+		m := seed.Metadata()
+		c.identity.Node, c.identity.Peers = m.NodeByHost(c.identity.Host).ID, m.peers()
+		if err := c.saveIdentity(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// countingRand gives numbers that differ.
+type countingRand struct{ n uint64 }
+
+func (r *countingRand) Uint64() uint64 {
+	r.n++
+	return uint64(time.Now().UnixNano()) * (2*r.n + 1)
+}
+
+func TestASpecWithTooManyTokensIsRefused(t *testing.T) {
+	first := newTestNode(t, 1).mustOpen()
+	for _, tokens := range []int{0, -1, numTokensMax + 1} {
+		var got error
+		first.handleJoin(0, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens), func(_ []byte, err error) { got = err })
+		if got == nil || !strings.Contains(got.Error(), "num_tokens") {
+			t.Errorf("%d tokens: %v", tokens, got)
+		}
+	}
+}
+
+// All that admissions and plans compare survives a snapshot.
+func TestMetadataSurvivesItsEncoding(t *testing.T) {
+	m := emptyMetadata()
+	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{-3, 4},
+		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"), DiskID: [16]byte{1}}})
+	m.Epoch, m.nextNode, m.Secret, m.recent = 9, 2, []byte("s"), []CommandID{{1}, {2}}
+	got := recode(t, recode(t, m)) // decoding may add system tables once
+	if got.Epoch != 9 || got.Topology.Epoch() != 5 || got.nextNode != 2 || string(got.Secret) != "s" || !slices.Equal(got.recent, m.recent) {
+		t.Errorf("%+v became %+v", m, got)
+	}
+	if !reflect.DeepEqual(got.Topology.Nodes(), m.Topology.Nodes()) {
+		t.Errorf("%+v became %+v", m.Topology.Nodes()[0], got.Topology.Nodes()[0])
+	}
+	if v := recode(t, got).Schema.Version(); v != got.Schema.Version() {
+		t.Errorf("schema version %v became %v", got.Schema.Version(), v)
+	}
+}
+
+func recode(t *testing.T, m *Metadata) *Metadata {
+	t.Helper()
+	b, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = decodeMetadata(b); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Entries that a snapshot overtakes are gone also from the disk, the later ones too: they were never
+// committed.
+func TestASnapshotReplacesTheLog(t *testing.T) {
+	fs := vfs.NewMem()
+	logger := pebbleLogger{slog.New(slog.DiscardHandler), func(err error) { t.Error(err) }}
+	l, err := openRaftLog("raft", fs, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stale []*pb.Entry
+	for i := uint64(1); i <= 9; i++ {
+		term, index := uint64(1), i
+		stale = append(stale, &pb.Entry{Term: &term, Index: &index})
+	}
+	if err := l.save(&raft.Ready{Entries: stale}); err != nil {
+		t.Fatal(err)
+	}
+	term, index := uint64(3), uint64(6)
+	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{Term: &term, Index: &index, ConfState: &pb.ConfState{Voters: []uint64{1}}}}
+	if err := l.save(&raft.Ready{Snapshot: snap}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = openRaftLog("raft", fs, logger); err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if last := l.memoryLastIndex(); last != 6 {
+		t.Errorf("the log ends at %d, the snapshot at 6", last)
+	}
+}
+
+// A command that comes twice is applied once, and one that was refused leaves nothing behind.
+func TestARepeatedCommandIsAppliedOnce(t *testing.T) {
+	m := emptyMetadata()
+	found := &command{ID: CommandID{1}, Found: &foundCommand{Secret: []byte("a")}}
+	m, err := apply(m, found, 3)
+	if err != nil || m.Epoch != 3 {
+		t.Fatal(err, m.Epoch)
+	}
+	if again, err := apply(m, found, 4); err != nil || again != m {
+		t.Errorf("applied twice: %v", err)
+	}
+	other, err := apply(m, &command{ID: CommandID{2}, Found: &foundCommand{Secret: []byte("b")}}, 5)
+	var refused *Refused
+	if !errors.As(err, &refused) || string(other.Secret) != "a" || other.Epoch != 3 || !other.seen(CommandID{2}) {
+		t.Errorf("%v: %+v", err, other)
+	}
+	for i := range recentMax + 10 {
+		if m, err = apply(m, &command{ID: CommandID{9, byte(i), byte(i >> 8)}}, uint64(10+i)); err == nil {
+			t.Fatal("an empty command was applied")
+		}
+	}
+	if len(m.recent) != recentMax {
+		t.Errorf("%d commands are remembered", len(m.recent))
+	}
+}
