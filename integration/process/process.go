@@ -63,6 +63,9 @@ func (s *Server) Start() error {
 	defer log.Close()
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if s.stop == nil {
+		bound(cmd)
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("process: start %s: %w", s.argv[0], err)
 	}
