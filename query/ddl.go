@@ -3,9 +3,10 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/query/definition"
 	"cqld/schema"
 )
 
@@ -17,100 +18,41 @@ type Changer interface {
 }
 
 // executeDefinition executes a statement that defines something: keyspaces, tables, types, roles….
-// Names in it are as written; s.Keyspace is the keyspace of unqualified ones.
+// Names in it are as written; s.Keyspace is the keyspace of unqualified ones. A definition that has
+// nothing to do (IF [NOT] EXISTS, or options as they were) is answered without asking other nodes.
 func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.Statement) (*Result, error) {
-	d := &definer{schema: p.o.View.Schema(), topology: p.o.View.Topology(), keyspace: s.Keyspace, newID: p.newTimeUUID,
-		nowMicros: p.timestamps.Next}
-	switch stmt := stmt.(type) {
-	case *cql.CreateKeyspace:
-		return p.define(ctx, d, d.createKeyspace(stmt))
-	case *cql.AlterKeyspace:
-		return p.define(ctx, d, d.alterKeyspace(stmt))
-	case *cql.DropKeyspace:
-		return p.define(ctx, d, d.dropKeyspace(stmt))
-	case *cql.CreateTable:
-		return p.define(ctx, d, d.createTable(stmt))
-	case *cql.AlterTable:
-		return p.define(ctx, d, d.alterTable(stmt))
-	case *cql.DropTable:
-		return p.define(ctx, d, d.dropTable(stmt))
-	case *cql.CreateType:
-		return p.define(ctx, d, d.createType(stmt))
-	case *cql.AlterType:
-		return p.define(ctx, d, d.alterType(stmt))
-	case *cql.DropType:
-		return p.define(ctx, d, d.dropType(stmt))
-	case *cql.Truncate:
-		return p.executeTruncate(d, stmt)
+	now := p.o.View.Schema()
+	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
+		NowMicros: p.timestamps.Next}
+	if truncate, ok := stmt.(*cql.Truncate); ok {
+		return p.executeTruncate(d, truncate)
 	}
-	return nil, NotSupported(statementName(stmt))
-}
-
-// statementName names a statement that is not executed yet.
-func statementName(stmt cql.Statement) string {
-	switch stmt.(type) {
-	case *cql.CreateIndex:
-		return "CREATE INDEX"
-	case *cql.DropIndex:
-		return "DROP INDEX"
-	case *cql.CreateMaterializedView:
-		return "CREATE MATERIALIZED VIEW"
-	case *cql.AlterMaterializedView:
-		return "ALTER MATERIALIZED VIEW"
-	case *cql.DropMaterializedView:
-		return "DROP MATERIALIZED VIEW"
-	case *cql.CreateFunction:
-		return "CREATE FUNCTION"
-	case *cql.DropFunction:
-		return "DROP FUNCTION"
-	case *cql.CreateAggregate:
-		return "CREATE AGGREGATE"
-	case *cql.DropAggregate:
-		return "DROP AGGREGATE"
-	case *cql.CreateTrigger:
-		return "CREATE TRIGGER"
-	case *cql.DropTrigger:
-		return "DROP TRIGGER"
-	}
-	return roleStatementName(stmt)
-}
-
-// definition is what a statement means: a change, what to tell the client when it was made, and
-// warnings; or an error.
-type definition struct {
-	change   schema.Change
-	event    SchemaChange
-	warnings []string
-	err      error
-}
-
-func refuse(err error) definition { return definition{err: err} }
-
-// define proposes a definition. One that has nothing to do (IF [NOT] EXISTS, or options as they
-// were) is answered without asking the other nodes.
-func (p *Processor) define(ctx context.Context, d *definer, def definition) (*Result, error) {
-	if def.err != nil {
-		return nil, schemaError(def.err)
-	}
-	next, err := schema.Apply(d.schema, def.change)
+	def, err := d.Define(stmt)
 	if err != nil {
-		return nil, schemaError(err)
+		return nil, definitionError(err)
 	}
-	if next == d.schema {
-		return &Result{Kind: KindVoid, Warnings: def.warnings}, nil
+	next, err := schema.Apply(now, def.Change)
+	if err != nil {
+		return nil, definitionError(err)
 	}
-	if err := p.o.Changer.ProposeSchema(ctx, def.change); err != nil {
-		return nil, schemaError(err)
+	if next == now {
+		return &Result{Kind: KindVoid, Warnings: def.Warnings}, nil
 	}
-	event := def.event
-	return &Result{Kind: KindSchemaChange, SchemaChange: &event, Warnings: def.warnings}, nil
+	if err := p.o.Changer.ProposeSchema(ctx, def.Change); err != nil {
+		return nil, definitionError(err)
+	}
+	e := def.Event
+	return &Result{Kind: KindSchemaChange, Warnings: def.Warnings,
+		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
 }
 
-// schemaError turns schema's errors into those of query; others stay as they are.
-func schemaError(err error) error {
+// definitionError turns the errors of schema and definition into those of query; others stay as
+// they are.
+func definitionError(err error) error {
 	var exists *schema.Exists
 	var notFound *schema.NotFound
 	var invalid *schema.Invalid
+	var unauthorized *definition.Unauthorized
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
 		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
@@ -122,17 +64,19 @@ func schemaError(err error) error {
 		return &ConfigError{Msg: invalid.Msg}
 	case errors.As(err, &invalid):
 		return &Invalid{Msg: invalid.Msg}
+	case errors.As(err, &unauthorized):
+		return &Unauthorized{Msg: unauthorized.Msg}
 	}
 	return err
 }
 
-// syntaxf is an error in a property: Cassandra calls it one of syntax, although it parses.
-func syntaxf(format string, args ...any) error {
-	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
-}
-
-func configf(format string, args ...any) error {
-	return &ConfigError{Msg: fmt.Sprintf(format, args...)}
+// resolveType is the type that e means in k (which may be nil) called keyspace.
+func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+	t, err := definition.ResolveType(k, keyspace, e)
+	if err != nil {
+		return nil, definitionError(err)
+	}
+	return t, nil
 }
 
 // newTimeUUID makes a version 1 UUID that no other node and no other call makes: its node part is
@@ -151,12 +95,12 @@ func (p *Processor) newTimeUUID() schema.UUID {
 }
 
 // executeTruncate drops all rows of a table on all replicas.
-func (p *Processor) executeTruncate(d *definer, stmt *cql.Truncate) (*Result, error) {
-	keyspace, err := d.keyspaceOf(stmt.Table)
+func (p *Processor) executeTruncate(d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
-		return nil, err
+		return nil, definitionError(err)
 	}
-	k := d.schema.Keyspace(keyspace)
+	k := d.Schema.Keyspace(keyspace)
 	if k == nil {
 		return nil, invalidf("keyspace %s does not exist", keyspace)
 	}

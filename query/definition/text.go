@@ -1,4 +1,4 @@
-package query
+package definition
 
 import (
 	"encoding/hex"

@@ -1,4 +1,4 @@
-package query
+package definition
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-func (d *definer) createTable(stmt *cql.CreateTable) definition {
-	keyspace, err := d.keyspaceOf(stmt.Table)
+func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return refuse(err)
 	}
@@ -27,8 +27,8 @@ func (d *definer) createTable(stmt *cql.CreateTable) definition {
 		return refuse(err)
 	}
 	c := &schema.CreateTable{Keyspace: keyspace, Table: b.name, IfNotExists: stmt.IfNotExists, Options: options}
-	def := definition{change: c, event: SchemaChange{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: b.name}}
-	if d.schema.Keyspace(keyspace) == nil || d.schema.Table(keyspace, b.name) != nil {
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: b.name}}
+	if d.Schema.Keyspace(keyspace) == nil || d.Schema.Table(keyspace, b.name) != nil {
 		return def // Apply will say so, before anything about the columns
 	}
 	if c.ID, err = b.id(); err != nil {
@@ -45,7 +45,7 @@ func (d *definer) createTable(stmt *cql.CreateTable) definition {
 
 // tableBuilder turns the columns of a CREATE TABLE into those of the change.
 type tableBuilder struct {
-	d        *definer
+	d        *Definer
 	stmt     *cql.CreateTable
 	keyspace string
 	name     string
@@ -64,7 +64,7 @@ func (b *tableBuilder) checkForm() error {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
 		if c.Mask != nil {
-			return NotSupported("MASKED WITH")
+			return notSupported("MASKED WITH")
 		}
 	}
 	if len(keys) > 1 {
@@ -82,7 +82,7 @@ func (b *tableBuilder) checkForm() error {
 		if len(b.stmt.Columns) == len(b.key.Partition)+len(b.key.Clustering) {
 			return invalidf("No definition found that is not part of the PRIMARY KEY")
 		}
-		return NotSupported("COMPACT STORAGE")
+		return notSupported("COMPACT STORAGE")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 		return schema.UUID{}, err
 	}
 	if !ok {
-		return b.d.newID(), nil
+		return b.d.NewID(), nil
 	}
 	id, err := schema.ParseUUID(text)
 	if err != nil {
@@ -215,15 +215,15 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
-func (d *definer) alterTable(stmt *cql.AlterTable) definition {
-	keyspace, err := d.keyspaceOf(stmt.Table)
+func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return refuse(err)
 	}
 	name := stmt.Table.Name
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists}
-	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
-	t := d.schema.Table(keyspace, name)
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	t := d.Schema.Table(keyspace, name)
 	if set, ok := stmt.Action.(*cql.SetTableOptions); ok {
 		if err := d.alterOptions(c, t, set); err != nil {
 			return refuse(err)
@@ -247,7 +247,7 @@ func (d *definer) alterTable(stmt *cql.AlterTable) definition {
 	case *cql.AlterColumnType:
 		err = invalidf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:
-		err = NotSupported("MASKED WITH")
+		err = notSupported("MASKED WITH")
 	case *cql.DropCompactStorage:
 		err = invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
 	}
@@ -257,7 +257,7 @@ func (d *definer) alterTable(stmt *cql.AlterTable) definition {
 	return def
 }
 
-func (d *definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
+func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
 	for i := range a.Columns {
 		col := &a.Columns[i]
@@ -265,7 +265,7 @@ func (d *definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 			continue
 		}
 		if col.Mask != nil {
-			return NotSupported("MASKED WITH")
+			return notSupported("MASKED WITH")
 		}
 		typ, err := d.typeOf(c.Keyspace, &col.Type)
 		if err != nil {
@@ -283,8 +283,8 @@ func (d *definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 	return nil
 }
 
-func (d *definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
-	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.nowMicros()
+func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
+	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.NowMicros()
 	if a.Timestamp == nil {
 		return nil
 	}
@@ -298,7 +298,7 @@ func (d *definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 
 // alterOptions takes the options from WITH; t is nil when there is no such table, and then the
 // values are checked all the same.
-func (d *definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
+func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
@@ -311,8 +311,8 @@ func (d *definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	return err
 }
 
-func (d *definer) dropTable(stmt *cql.DropTable) definition {
-	keyspace, err := d.keyspaceOf(stmt.Table)
+func (d *Definer) dropTable(stmt *cql.DropTable) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return refuse(err)
 	}
@@ -320,6 +320,6 @@ func (d *definer) dropTable(stmt *cql.DropTable) definition {
 	if err := mayChange(keyspace, "DROP", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
 	}
-	return definition{change: &schema.DropTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists},
-		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	return Definition{Change: &schema.DropTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists},
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
 }

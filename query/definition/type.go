@@ -1,4 +1,4 @@
-package query
+package definition
 
 import (
 	"slices"
@@ -10,12 +10,12 @@ import (
 
 // typeOf finds out what a type as written means in a keyspace. The user-defined types are those of
 // that keyspace, whether or not the type says so.
-func (d *definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
-	return resolveType(d.schema.Keyspace(keyspace), keyspace, e)
+func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
 
-// resolveType is the type that e means in k (which may be nil) called keyspace.
-func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+// ResolveType is the type that e means in k (which may be nil) called keyspace.
+func ResolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	r := typeResolver{keyspace: keyspace, k: k}
 	return r.resolve(e, false)
 }
@@ -157,8 +157,8 @@ func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	return t, nil
 }
 
-func (d *definer) createType(stmt *cql.CreateType) definition {
-	keyspace, err := d.keyspaceOf(stmt.Type)
+func (d *Definer) createType(stmt *cql.CreateType) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
 		return refuse(err)
 	}
@@ -166,11 +166,11 @@ func (d *definer) createType(stmt *cql.CreateType) definition {
 		return refuse(err)
 	}
 	name := stmt.Type.Name
-	k := d.schema.Keyspace(keyspace)
+	k := d.Schema.Keyspace(keyspace)
 	if k == nil {
 		return refuse(&schema.NotFound{Keyspace: keyspace})
 	}
-	def := definition{event: SchemaChange{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace, Name: name}}
+	def := Definition{Event: schema.Event{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace, Name: name}}
 	var fields []string
 	var elems []*types.Type
 	for i := range stmt.Fields {
@@ -187,12 +187,12 @@ func (d *definer) createType(stmt *cql.CreateType) definition {
 	if k.Type(name) != nil {
 		fields = nil
 	}
-	def.change = &schema.CreateType{IfNotExists: stmt.IfNotExists, Type: types.NewUDT(keyspace, name, fields, elems, false)}
+	def.Change = &schema.CreateType{IfNotExists: stmt.IfNotExists, Type: types.NewUDT(keyspace, name, fields, elems, false)}
 	return def
 }
 
-func (d *definer) alterType(stmt *cql.AlterType) definition {
-	keyspace, err := d.keyspaceOf(stmt.Type)
+func (d *Definer) alterType(stmt *cql.AlterType) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
 		return refuse(err)
 	}
@@ -200,8 +200,8 @@ func (d *definer) alterType(stmt *cql.AlterType) definition {
 		return refuse(err)
 	}
 	c := &schema.AlterType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
-	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
-	k := d.schema.Keyspace(keyspace)
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+	k := d.Schema.Keyspace(keyspace)
 	if k == nil || k.Type(c.Name) == nil {
 		return def
 	}
@@ -226,14 +226,14 @@ func (d *definer) alterType(stmt *cql.AlterType) definition {
 	return def
 }
 
-func (d *definer) dropType(stmt *cql.DropType) definition {
-	keyspace, err := d.keyspaceOf(stmt.Type)
+func (d *Definer) dropType(stmt *cql.DropType) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
 		return refuse(err)
 	}
 	if err := mayChange(keyspace, "DROP", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
-	return definition{change: &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists},
-		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+	return Definition{Change: &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists},
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
 }

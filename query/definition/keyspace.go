@@ -1,4 +1,4 @@
-package query
+package definition
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 // (design §5).
 const defaultFactor = 4
 
-func (d *definer) createKeyspace(stmt *cql.CreateKeyspace) definition {
+func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
 		return refuse(err)
@@ -35,8 +35,8 @@ func (d *definer) createKeyspace(stmt *cql.CreateKeyspace) definition {
 		return refuse(invalidf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
 	}
 	c := &schema.CreateKeyspace{Keyspace: stmt.Keyspace, IfNotExists: stmt.IfNotExists}
-	def := definition{change: c, event: SchemaChange{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
-	if d.schema.Keyspace(stmt.Keyspace) != nil { // Apply will say so, before anything about the replication
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply will say so, before anything about the replication
 		c.Replication = ring.Replication{Class: ring.Simple}
 		return def
 	}
@@ -50,11 +50,11 @@ func (d *definer) createKeyspace(stmt *cql.CreateKeyspace) definition {
 	if err != nil {
 		return refuse(err)
 	}
-	def.warnings = d.factorWarnings(stmt.Keyspace, c.Replication)
+	def.Warnings = d.factorWarnings(stmt.Keyspace, c.Replication)
 	return def
 }
 
-func (d *definer) alterKeyspace(stmt *cql.AlterKeyspace) definition {
+func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
 		return refuse(err)
@@ -74,8 +74,8 @@ func (d *definer) alterKeyspace(stmt *cql.AlterKeyspace) definition {
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(mayChange(stmt.Keyspace, "", ""))
 	}
-	def := definition{change: c, event: SchemaChange{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
-	old := d.schema.Keyspace(stmt.Keyspace)
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	old := d.Schema.Keyspace(stmt.Keyspace)
 	if old == nil || !given || len(options) == 0 {
 		return def
 	}
@@ -84,25 +84,25 @@ func (d *definer) alterKeyspace(stmt *cql.AlterKeyspace) definition {
 		return refuse(err)
 	}
 	c.Replication = &r
-	def.warnings = d.factorWarnings(stmt.Keyspace, r)
+	def.Warnings = d.factorWarnings(stmt.Keyspace, r)
 	if old.Replication.Total() < r.Total() {
-		def.warnings = append(def.warnings,
+		def.Warnings = append(def.Warnings,
 			"When increasing replication factor you need to run a full (-full) repair to distribute the data.")
 	}
 	return def
 }
 
-func (d *definer) dropKeyspace(stmt *cql.DropKeyspace) definition {
+func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 	if err := mayChange(stmt.Keyspace, "DROP", "keyspace "+stmt.Keyspace); err != nil {
 		return refuse(err)
 	}
-	return definition{change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists},
-		event: SchemaChange{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	return Definition{Change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists},
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
 }
 
 // replication reads the option of that name; previous is that of the keyspace that is altered.
 // Without a class it is SimpleStrategy, without a factor the default one.
-func (d *definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+func (d *Definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
 	class, ok := options["class"]
 	if !ok && len(options) > 0 {
 		return ring.Replication{}, configf("Missing replication strategy class")
@@ -126,7 +126,7 @@ func (d *definer) replication(keyspace string, options map[string]string, previo
 	return ring.Replication{}, configf("Unable to find replication strategy class '%s'", class)
 }
 
-func (d *definer) simpleReplication(keyspace string, options map[string]string) (ring.Replication, error) {
+func (d *Definer) simpleReplication(keyspace string, options map[string]string) (ring.Replication, error) {
 	factor := min(defaultFactor, max(1, d.nodesIn("")))
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
@@ -143,7 +143,7 @@ func (d *definer) simpleReplication(keyspace string, options map[string]string) 
 // networkReplication expands replication_factor over all data centers. Where a keyspace is altered,
 // a data center that it has already keeps its factor unless it is named, as in Cassandra: a shorthand
 // must not take replicas away by surprise.
-func (d *definer) networkReplication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+func (d *Definer) networkReplication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
 	named := maps.Clone(options)
 	delete(named, "replication_factor")
@@ -157,7 +157,7 @@ func (d *definer) networkReplication(keyspace string, options map[string]string,
 			}
 		}
 	}
-	known := d.topology.Datacenters()
+	known := d.Topology.Datacenters()
 	if given || len(named) == 0 {
 		for _, dc := range known {
 			if _, ok := named[dc]; ok {
@@ -190,7 +190,7 @@ func (d *definer) networkReplication(keyspace string, options map[string]string,
 
 func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
-		return 0, NotSupported("Transient replication")
+		return 0, notSupported("Transient replication")
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	switch {
@@ -203,9 +203,9 @@ func parseFactor(text string) (int, error) {
 }
 
 // nodesIn counts the members of a data center that own tokens; of all of them for "".
-func (d *definer) nodesIn(datacenter string) int {
+func (d *Definer) nodesIn(datacenter string) int {
 	n := 0
-	for _, node := range d.topology.Nodes() {
+	for _, node := range d.Topology.Nodes() {
 		if node.State != ring.Joining && (datacenter == "" || node.Datacenter == datacenter) {
 			n++
 		}
@@ -213,7 +213,7 @@ func (d *definer) nodesIn(datacenter string) int {
 	return n
 }
 
-func (d *definer) factorWarnings(keyspace string, r ring.Replication) []string {
+func (d *Definer) factorWarnings(keyspace string, r ring.Replication) []string {
 	var warnings []string
 	warn := func(factor, nodes int, where string) {
 		if factor > nodes {

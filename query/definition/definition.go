@@ -1,0 +1,104 @@
+package definition
+
+import (
+	"fmt"
+
+	"cqld/cql"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Definer turns definitions into schema changes. It looks at one snapshot; schema.Apply checks
+// again when the change is made.
+type Definer struct {
+	Schema    *schema.Schema
+	Topology  *ring.Topology
+	Keyspace  string             // of unqualified names; empty: none is in use
+	NewID     func() schema.UUID // for tables
+	NowMicros func() int64       // for what is dropped
+}
+
+// Definition is what a statement means: a change, what to tell the client when it was made, and
+// warnings.
+type Definition struct {
+	Change   schema.Change
+	Event    schema.Event
+	Warnings []string
+	err      error
+}
+
+func refuse(err error) Definition { return Definition{err: err} }
+
+// Define says what a statement means. The errors are schema's, *Unauthorized and *cql.SyntaxError;
+// a statement that is no definition, or one that is not executed yet, is *schema.Invalid.
+func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
+	def := d.define(stmt)
+	return def, def.err
+}
+
+func (d *Definer) define(stmt cql.Statement) Definition {
+	switch stmt := stmt.(type) {
+	case *cql.CreateKeyspace:
+		return d.createKeyspace(stmt)
+	case *cql.AlterKeyspace:
+		return d.alterKeyspace(stmt)
+	case *cql.DropKeyspace:
+		return d.dropKeyspace(stmt)
+	case *cql.CreateTable:
+		return d.createTable(stmt)
+	case *cql.AlterTable:
+		return d.alterTable(stmt)
+	case *cql.DropTable:
+		return d.dropTable(stmt)
+	case *cql.CreateType:
+		return d.createType(stmt)
+	case *cql.AlterType:
+		return d.alterType(stmt)
+	case *cql.DropType:
+		return d.dropType(stmt)
+	}
+	return refuse(notSupported(statementName(stmt)))
+}
+
+// KeyspaceOf is the keyspace that a name is in.
+func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
+	if n.Keyspace != "" {
+		return n.Keyspace, nil
+	}
+	if d.Keyspace == "" {
+		return "", invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+	}
+	return d.Keyspace, nil
+}
+
+// mayChange refuses what the system needs as it is. permission and resource are for the message.
+func mayChange(keyspace, permission, resource string) error {
+	switch {
+	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
+		return &Unauthorized{Msg: keyspace + " keyspace is not user-modifiable."}
+	case schema.IsReplicatedSystem(keyspace):
+		return &Unauthorized{Msg: "Cannot " + permission + " <" + resource + ">"}
+	}
+	return nil
+}
+
+// Unauthorized says that nobody may change this.
+type Unauthorized struct{ Msg string }
+
+// Error is the message, in Cassandra's words.
+func (e *Unauthorized) Error() string { return e.Msg }
+
+func invalidf(format string, args ...any) error {
+	return &schema.Invalid{Msg: fmt.Sprintf(format, args...)}
+}
+
+func configf(format string, args ...any) error {
+	return &schema.Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
+}
+
+// syntaxf is an error in a property: Cassandra calls it one of syntax, although it parses.
+func syntaxf(format string, args ...any) error {
+	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
+}
+
+func notSupported(what string) error { return invalidf("%s is not supported yet", what) }

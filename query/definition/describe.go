@@ -1,0 +1,267 @@
+package definition
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Describer describes what one snapshot holds.
+type Describer struct {
+	Schema    *schema.Schema
+	Topology  *ring.Topology
+	Cluster   string // its name
+	Keyspace  string // in use; empty: none
+	Internals bool   // WITH INTERNALS
+
+	columns []Column
+	rows    [][][]byte
+}
+
+// Column is a column of what DESCRIBE answers with.
+type Column struct {
+	Name string
+	Type *types.Type
+}
+
+// Describe answers a statement with columns, and rows of values in wire form.
+func (d *Describer) Describe(stmt *cql.Describe) ([]Column, [][][]byte, error) {
+	d.columns, d.rows = nil, nil
+	err := d.describe(stmt)
+	return d.columns, d.rows, err
+}
+
+// describe fills in the columns and rows.
+func (d *Describer) describe(stmt *cql.Describe) error {
+	switch stmt.Kind {
+	case cql.DescribeCluster:
+		return d.describeCluster()
+	case cql.DescribeKeyspaces, cql.DescribeTables, cql.DescribeTypes, cql.DescribeFunctions, cql.DescribeAggregates:
+		d.textColumns("keyspace_name", "type", "name")
+		return d.list(stmt.Kind)
+	}
+	d.textColumns("keyspace_name", "type", "name", "create_statement")
+	if stmt.Kind == cql.DescribeSchema {
+		for _, name := range ignoringCase(d.Schema.KeyspaceNames()) {
+			if stmt.Full || !schema.IsSystem(name) {
+				d.addKeyspace(d.Schema.Keyspace(name), false)
+			}
+		}
+		return nil
+	}
+	return d.element(stmt)
+}
+
+func (d *Describer) textColumns(names ...string) {
+	for _, name := range names {
+		d.columns = append(d.columns, Column{name, types.Native(types.Text)})
+	}
+}
+
+func (d *Describer) addRow(values ...string) {
+	row := make([][]byte, len(values))
+	for i, v := range values {
+		row[i] = []byte(v)
+	}
+	d.rows = append(d.rows, row)
+}
+
+// list names the keyspaces; or the tables or types of the keyspace in use, or else of all.
+func (d *Describer) list(kind cql.DescribeKind) error {
+	keyspaces := ignoringCase(d.Schema.KeyspaceNames())
+	if kind == cql.DescribeKeyspaces {
+		for _, name := range keyspaces {
+			d.addRow(types.QuoteName(name), "keyspace", types.QuoteName(name))
+		}
+		return nil
+	}
+	if d.Keyspace != "" {
+		keyspaces = []string{d.Keyspace}
+	}
+	for _, keyspace := range keyspaces {
+		k := d.Schema.Keyspace(keyspace)
+		if k == nil {
+			return notInKeyspaces(keyspace)
+		}
+		switch kind {
+		case cql.DescribeTables:
+			for _, name := range ignoringCase(k.TableNames()) {
+				d.addRow(types.QuoteName(keyspace), "table", types.QuoteName(name))
+			}
+		case cql.DescribeTypes:
+			for _, name := range ignoringCase(k.TypeNames()) {
+				d.addRow(types.QuoteName(keyspace), "type", types.QuoteName(name))
+			}
+		}
+	}
+	return nil
+}
+
+// ignoringCase sorts names as Cassandra lists them.
+func ignoringCase(names []string) []string {
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	return names
+}
+
+func notInKeyspaces(name string) error { return invalidf("'%s' not found in keyspaces", name) }
+
+// element describes what one name stands for.
+func (d *Describer) element(stmt *cql.Describe) error {
+	name := stmt.Name
+	if stmt.Kind == cql.DescribeKeyspace {
+		if name.Name == "" {
+			name.Name = d.Keyspace
+		}
+		if name.Name == "" {
+			return noKeyspace()
+		}
+		k := d.Schema.Keyspace(name.Name)
+		if k == nil {
+			return notInKeyspaces(name.Name)
+		}
+		d.addKeyspace(k, stmt.Only)
+		return nil
+	}
+	if stmt.Kind == cql.DescribeGeneric && name.Keyspace == "" {
+		if k := d.Schema.Keyspace(name.Name); k != nil {
+			d.addKeyspace(k, false)
+			return nil
+		}
+		if d.Keyspace == "" {
+			return notInKeyspaces(name.Name)
+		}
+	}
+	keyspace := name.Keyspace
+	if keyspace == "" {
+		keyspace = d.Keyspace
+	}
+	if keyspace == "" {
+		return noKeyspace()
+	}
+	k := d.Schema.Keyspace(keyspace)
+	if k == nil {
+		return notInKeyspaces(keyspace)
+	}
+	return d.elementOf(k, stmt.Kind, name.Name)
+}
+
+func noKeyspace() error { return invalidf("No keyspace specified and no current keyspace") }
+
+// elementOf describes an element of a keyspace.
+func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
+	switch kind {
+	case cql.DescribeTable, cql.DescribeGeneric:
+		if t := k.Table(name); t != nil {
+			d.addTable(k, t)
+			return nil
+		}
+		if kind == cql.DescribeTable {
+			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
+		}
+		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
+	case cql.DescribeType:
+		if t := k.Type(name); t != nil {
+			d.addType(k, t)
+			return nil
+		}
+		return invalidf("User defined type '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeIndex:
+		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeMaterializedView:
+		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeFunction:
+		return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeAggregate:
+		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
+	}
+	return notSupported("This DESCRIBE")
+}
+
+// addKeyspace adds a keyspace, and what is in it unless only it is wanted.
+func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
+	d.addRow(types.QuoteName(k.Name), "keyspace", types.QuoteName(k.Name), keyspaceText(k))
+	if only {
+		return
+	}
+	for _, t := range typesInOrder(k) {
+		d.addType(k, t)
+	}
+	for _, name := range ignoringCase(k.TableNames()) {
+		d.addTable(k, k.Table(name))
+	}
+}
+
+func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
+	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(t))
+}
+
+func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
+	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
+}
+
+// typesInOrder are the types of k, each after those it is made of.
+func typesInOrder(k *schema.Keyspace) []*types.Type {
+	var ordered []*types.Type
+	placed := map[string]bool{}
+	var place func(t *types.Type)
+	place = func(t *types.Type) {
+		if t.Kind() == types.UDT && placed[t.UDTName()] {
+			return
+		}
+		for _, e := range t.Elems() {
+			place(e)
+		}
+		if t.Kind() == types.UDT {
+			placed[t.UDTName()] = true
+			ordered = append(ordered, k.Type(t.UDTName()))
+		}
+	}
+	for _, name := range ignoringCase(k.TypeNames()) {
+		place(k.Type(name))
+	}
+	return ordered
+}
+
+// describeCluster describes the ring, and with a user's keyspace in use who holds its ranges.
+func (d *Describer) describeCluster() error {
+	d.textColumns("cluster", "partitioner", "snitch")
+	d.addRow(d.Cluster, "Murmur3Partitioner", "DynamicEndpointSnitch")
+	k := d.Schema.Keyspace(d.Keyspace)
+	if k == nil || schema.IsSystem(d.Keyspace) {
+		return nil
+	}
+	text := types.Native(types.Text)
+	d.columns = append(d.columns, Column{"range_ownership", types.NewMap(text, types.NewList(text, true), true)})
+	d.rows[0] = append(d.rows[0], d.ownership(k))
+	return nil
+}
+
+// ownership is a map from the token that ends a range to the addresses of its replicas.
+func (d *Describer) ownership(k *schema.Keyspace) []byte {
+	placement := d.Topology.Placement(k.Replication)
+	type entry struct {
+		token string
+		value []byte
+	}
+	var entries []entry
+	for _, token := range d.Topology.Tokens() {
+		replicas := placement.Replicas(token).Natural
+		list := wire.AppendInt32(nil, int32(len(replicas)))
+		for _, id := range replicas {
+			list = wire.AppendBytes(list, []byte("/"+d.Topology.Node(id).Internode.String()))
+		}
+		entries = append(entries, entry{token.String(), list})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.token, b.token) })
+	out := wire.AppendInt32(nil, int32(len(entries)))
+	for _, e := range entries {
+		out = wire.AppendBytes(out, []byte(e.token))
+		out = wire.AppendBytes(out, e.value)
+	}
+	return out
+}
