@@ -114,10 +114,10 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 			return selected{}, err
 		}
 		if (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
-			return selected{}, invalidf("Cannot assign value %s to %s of type %s", selectorText(x.Value), selectorText(x), t)
+			return selected{}, invalidf("Cannot assign value %s to %s of type %s", selectorText(x), selectorText(x), t)
 		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, selectorText(x)}, err
+		return selected{v.sel, t, "(" + hintText(t) + ")" + selectorText(x.Value)}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -128,6 +128,14 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 		return b.slice(x)
 	}
 	return b.literal(x, want)
+}
+
+// hintText is a type as the name of a result column with a type hint shows it.
+func hintText(t *types.Type) string {
+	if t.Kind() == types.UDT {
+		return t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
+	}
+	return t.String()
 }
 
 func cannotInfer(x cql.Selector) error {

@@ -129,7 +129,7 @@ func (t *partsTerm) eval(s *scope) (wire.Value, error) {
 			return wire.Value{}, invalidf("Invalid unset value for tuple field number %d", i)
 		case t.kind == partsFields:
 		case t.kind == partsVector:
-			return wire.Value{}, invalidf("Invalid null value for vector element")
+			return wire.Value{}, invalidf("null is not supported inside vectors")
 		case v.Kind == wire.ValueUnset:
 			return wire.Value{}, invalidf("unset value is not supported inside collections")
 		default:

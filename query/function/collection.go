@@ -148,5 +148,6 @@ func similarity(name string, a, b []float64) (float64, error) {
 	if squareA == 0 || squareB == 0 {
 		return 0, invalidf("Function system.similarity_cosine doesn't support all-zero vectors.")
 	}
-	return (1 + dot/math.Sqrt(squareA*squareB)) / 2, nil
+	cosine := float32(dot / math.Sqrt(squareA*squareB))
+	return float64((1 + cosine) / 2), nil
 }

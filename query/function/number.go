@@ -95,8 +95,8 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 		y, _ := bType.Float64(b)
 		return computeFloat(op, to, x, y), nil
 	case types.Decimal:
-		x, ok := aType.Decimal(a)
-		y, ok2 := bType.Decimal(b)
+		x, ok := operand(aType, a)
+		y, ok2 := operand(bType, b)
 		if !ok || !ok2 {
 			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's words
 		}
@@ -109,6 +109,20 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	x, _ := aType.Int64(a)
 	y, _ := bType.Int64(b)
 	return computeInt(op, to, x, y)
+}
+
+// operand is a number as an operand of decimal arithmetic. Small integers go through a double, as
+// in Cassandra, and so have one digit behind the point.
+func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
+	if t.IsInteger() && t.Kind() != types.Varint {
+		x, ok := t.Float64(v)
+		if !ok {
+			return nil, false
+		}
+		double := native(types.Double)
+		return double.Decimal(double.AppendFloat64(nil, x))
+	}
+	return t.Decimal(v)
 }
 
 func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
@@ -217,7 +231,7 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		_, err = c.Mul(v, x, y)
 	case opDivide:
 		if y.IsZero() {
-			return nil, errors.New("/ by zero")
+			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
 		}
 		return divideDecimal(c, x, y)
 	case opModulo:
@@ -388,7 +402,7 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	if !ok || tooLarge(d) {
 		return nil, invalidf("%s of a number out of range", name)
 	}
-	c := &apd.Context{Precision: 34, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
+	c := &apd.Context{Precision: 32, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfEven}
 	r := new(apd.Decimal)
 	var err error

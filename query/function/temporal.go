@@ -128,8 +128,9 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
 		return nil, invalidf("Negative durations are not supported by the floor function")
 	}
-	if d == (types.DurationValue{}) {
-		return nil, invalidf("The duration must be strictly positive")
+	if from.Kind() == types.Date && d.Nanos%nanosPerDay != 0 {
+		return nil, invalidf("The floor on date values cannot be computed for the %s duration as precision is below 1 day",
+			native(types.Duration).AppendText(nil, a[1]))
 	}
 	ms := millisOf(from, a[0])
 	if start > ms {
@@ -141,6 +142,9 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 			return fromMillis(to, ms), nil
 		}
 		return fromMillis(to, start+(ms-start)/step*step), nil
+	}
+	if start == ms {
+		return fromMillis(to, ms), nil
 	}
 	n := (ms - start) / (int64(d.Months)*31*millisPerDay + int64(d.Days)*millisPerDay + d.Nanos/1e6 + 1)
 	at := start
