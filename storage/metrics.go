@@ -24,16 +24,20 @@ type Metrics struct {
 	Stalls            int64 // times Pebble made writers wait
 	Corruptions       int64
 	DiskFull          bool
-	Pebble            *pebble.Metrics
+	Pebble            *pebble.Metrics // nil once the engine has failed
 }
 
 // Metrics are the figures at this moment.
 func (e *Engine) Metrics() Metrics {
 	c := &e.counters
-	return Metrics{
+	m := Metrics{
 		Reads: c.reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
 		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
-		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(), Pebble: e.db.Metrics(),
+		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
 	}
+	if e.failedErr() == nil { // else its locks may be held for ever
+		m.Pebble = e.db.Metrics()
+	}
+	return m
 }
