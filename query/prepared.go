@@ -65,7 +65,6 @@ func (c *planCache) put(k cacheKey, pl *plan) *cached {
 	}
 	e := &cached{key: k, size: planBytes + 4*len(pl.text)}
 	e.plan.Store(pl)
-	e.used.Store(true)
 	if m := pl.metadata(); m != nil {
 		e.preparedID = m.ID
 	}
