@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -9,6 +10,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
 )
@@ -20,14 +22,33 @@ type Options struct {
 	Clients int
 	Keys    int
 	Faults  time.Duration // how long the nemesis is at work
-	Sync    storage.SyncMode
-	Unsafe  coordinator.Unsafe
-	Limits  coordinator.Limits
+
+	// What is drawn from the seed, so that rare ways are taken often somewhere.
+	PageBytes        int
+	SpeculativeRetry string
+
+	Sync   storage.SyncMode
+	Unsafe coordinator.Unsafe
+	Limits coordinator.Limits
 }
 
 // DefaultOptions are those of a run that must not fail: four nodes, eight clients.
 func DefaultOptions(seed uint64) Options {
-	return Options{Seed: seed, Nodes: 4, Clients: 8, Keys: 6, Faults: 8 * time.Second, Sync: storage.SyncBatch}
+	o := Options{Seed: seed, Nodes: 4, Clients: 8, Keys: 6, Faults: 8 * time.Second, Sync: storage.SyncBatch}
+	r := NewStream(seed, "options")
+	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
+	o.SpeculativeRetry = policies[r.Intn(len(policies))]
+	if r.Chance(300) {
+		o.PageBytes = 100 + r.Intn(400)
+	}
+	if r.Chance(300) {
+		o.Limits.HintBufferBytes = 200
+		o.Limits.HintBytesPerSecond = 100_000
+	}
+	if r.Chance(300) {
+		o.Limits.RoundRowsMax = 1
+	}
+	return o
 }
 
 // Cluster is one simulated cluster, and what was seen of it.
@@ -43,6 +64,7 @@ type Cluster struct {
 	faults   int
 	healed   bool
 	work     *registers
+	sets     *sets
 }
 
 // NewCluster makes the cluster and starts its nodes.
@@ -67,34 +89,38 @@ func NewCluster(o Options) *Cluster {
 	for _, n := range c.nodes {
 		n.start()
 	}
-	c.work = newRegisters(c)
+	c.work, c.sets = newRegisters(c), newSets(c)
 	return c
 }
 
 func (c *Cluster) makeSchema() {
-	text := types.Native(types.Text)
 	c.schema = schema.Empty()
-	for _, change := range []schema.Change{
-		&schema.CreateKeyspace{
-			Keyspace: "sim", Replication: ring.Replication{Class: ring.Simple, Factor: len(c.nodes)}, DurableWrites: true,
-		},
-		&schema.CreateTable{
-			Keyspace: "sim", Table: "registers", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+	c.change(&schema.CreateKeyspace{
+		Keyspace: "sim", Replication: ring.Replication{Class: ring.Simple, Factor: len(c.nodes)}, DurableWrites: true,
+	})
+	options := schema.DefaultOptions()
+	options.SpeculativeRetry = c.options.SpeculativeRetry
+	text := types.Native(types.Text)
+	for i, name := range []string{"registers", "sets"} {
+		c.change(&schema.CreateTable{
+			Keyspace: "sim", Table: name, ID: schema.UUID{byte(i + 1)}, Options: options,
 			Columns: []schema.ColumnSpec{
 				{Name: "k", Kind: schema.PartitionKey, Type: text},
 				{Name: "c", Kind: schema.Clustering, Type: text},
 				{Name: "v", Kind: schema.Regular, Type: text},
 			},
-		},
-	} {
-		next, err := schema.Apply(c.schema, change)
-		if err != nil {
-			c.fail("schema: %v", err)
-			return
-		}
-		c.schema = next
+		})
 	}
 	c.table = c.schema.Table("sim", "registers")
+}
+
+func (c *Cluster) change(change schema.Change) {
+	next, err := schema.Apply(c.schema, change)
+	if err != nil {
+		c.fail("schema: %v", err)
+		return
+	}
+	c.schema = next
 }
 
 // fail notes a broken promise.
@@ -110,6 +136,8 @@ type Result struct {
 	Operations int // of clients
 	Acked      int // of them writes that were acknowledged
 	Faults     int
+	Rows       int               // of the sets
+	Scans      int               // reads of sets that were compared
 	Stats      coordinator.Stats // of the nodes as they ended
 }
 
@@ -118,16 +146,18 @@ func Run(o Options) Result {
 	c := NewCluster(o)
 	never := func() bool { return false }
 	c.work.start()
+	c.sets.start()
 	c.torment()
 	c.kernel.RunUntil(o.Faults, never)
 	c.heal()
-	c.kernel.RunUntil(o.Faults+time.Minute, c.work.idle)
+	c.kernel.RunUntil(o.Faults+time.Minute, func() bool { return c.work.idle() && c.sets.idle() })
 	c.settle()
 	c.work.readBack()
+	c.sets.readBack()
 	c.work.check()
 	r := Result{
 		Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count,
-		Operations: len(c.work.history), Acked: c.work.acked, Faults: c.faults,
+		Operations: len(c.work.history), Acked: c.work.acked, Faults: c.faults, Rows: len(c.sets.elements), Scans: c.sets.reads,
 	}
 	for _, n := range c.nodes {
 		if n.life == nil {
@@ -138,6 +168,7 @@ func Run(o Options) Result {
 		r.Stats.HintsStored += s.HintsStored
 		r.Stats.HintsReplayed += s.HintsReplayed
 		r.Stats.Speculated += s.Speculated
+		r.Stats.ShortReads += s.ShortReads
 		n.crash()
 	}
 	return r
@@ -169,5 +200,23 @@ func (c *Cluster) settle() {
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return pending() == 0 })
 	if n := pending(); n > 0 {
 		c.fail("%d records of hints are still there a minute after all was healed", n)
+	}
+}
+
+// converged checks that all replicas answer a command with the same bytes.
+func (c *Cluster) converged(cmd *row.ReadCommand, what string) {
+	var pages []string
+	for _, n := range c.nodes {
+		if n.life == nil {
+			continue
+		}
+		page, err := n.life.engine.Read(nil, cmd)
+		if err != nil {
+			c.fail("node %d cannot read %s: %v", n.id, what, err)
+		}
+		pages = append(pages, string(page))
+	}
+	if len(slices.Compact(pages)) != 1 {
+		c.fail("%s: the replicas have not converged", what)
 	}
 }

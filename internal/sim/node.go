@@ -93,7 +93,7 @@ func (n *Node) start() {
 	var err error
 	l.engine, err = storage.Open(storage.Options{
 		Dir: "data", FS: n.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
-		MemTableBytes: 256 << 10, CacheBytes: 1 << 20,
+		MemTableBytes: 256 << 10, CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
 	})
 	if err != nil {
 		c.fail("node %d does not start: %v", n.id, err)

@@ -38,11 +38,14 @@ func TestSim(t *testing.T) {
 		total.Stats.HintsStored += r.Stats.HintsStored
 		total.Stats.HintsReplayed += r.Stats.HintsReplayed
 		total.Stats.Speculated += r.Stats.Speculated
+		total.Stats.ShortReads += r.Stats.ShortReads
+		total.Rows += r.Rows
+		total.Scans += r.Scans
 	}
-	t.Logf("%d seeds: %d events, %d operations, %d acknowledged writes, %d faults, %+v",
-		*seeds, total.Events, total.Operations, total.Acked, total.Faults, total.Stats)
-	if total.Acked < 10**seeds {
-		t.Errorf("only %d writes were acknowledged: the workload tests nothing", total.Acked)
+	t.Logf("%d seeds: %d events, %d operations, %d acknowledged writes, %d rows, %d reads of them, %d faults, %+v",
+		*seeds, total.Events, total.Operations, total.Acked, total.Rows, total.Scans, total.Faults, total.Stats)
+	if total.Acked < 10**seeds || total.Scans < 10**seeds {
+		t.Errorf("%d writes were acknowledged, %d reads of sets compared: the workloads test nothing", total.Acked, total.Scans)
 	}
 }
 
@@ -65,6 +68,11 @@ func TestSimNeedsReadRepair(t *testing.T) {
 // TestSimNeedsFsync shows that it finds writes acknowledged before they are on disk.
 func TestSimNeedsFsync(t *testing.T) {
 	mustFail(t, func(o *Options) { o.Sync = storage.SyncNone }, "linearizable", "acknowledged")
+}
+
+// TestSimNeedsShortReadProtection shows that it finds rows that come back, or are missing.
+func TestSimNeedsShortReadProtection(t *testing.T) {
+	mustFail(t, func(o *Options) { o.Unsafe.NoShortRead = true }, "should not be there", "is missing")
 }
 
 // mustFail runs seeds without a safeguard until one fails in one of the ways.
