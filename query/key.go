@@ -75,6 +75,12 @@ func (rs *restrictions) partitionKeys(s *scope) ([]row.PartitionKey, error) {
 			return nil, nil
 		}
 	}
+	product := 1
+	for _, c := range choices {
+		if product *= len(c); product > keysMax {
+			return nil, tooManyKeys()
+		}
+	}
 	var keys []row.PartitionKey
 	values := make([][]byte, len(choices))
 	var build func(i int) error
@@ -106,6 +112,10 @@ func (rs *restrictions) partitionKeys(s *scope) ([]row.PartitionKey, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
+}
+
+func tooManyKeys() error {
+	return invalidf("The IN restrictions select more than %d keys", keysMax)
 }
 
 // keyChoices are the values of one key column, sorted, each once.
@@ -201,6 +211,9 @@ func (rs *restrictions) slices(s *scope) ([]row.Slice, error) {
 		values, err := r.tuples(s)
 		if err != nil {
 			return nil, err
+		}
+		if len(prefixes)*len(values) > keysMax {
+			return nil, tooManyKeys()
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
 		for _, p := range prefixes {

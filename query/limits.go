@@ -17,6 +17,17 @@ const (
 	markersMax      = 65535
 
 	tombstonesWarn = 1000
+
+	// pageInternal is how many rows are asked for at a time when not every one becomes a row of the
+	// result; batchMax bounds what one command asks for.
+	pageInternal = 5000
+	batchMax     = 10000
+
+	// pageBytesMax ends a page before its rows are all there: a message can be 256 MiB.
+	pageBytesMax = 64 << 20
+
+	// keysMax bounds the keys or rows that IN lists multiply to: each takes some 100 bytes.
+	keysMax = 1 << 17
 )
 
 func defaultLimits(l Limits) Limits {

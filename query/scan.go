@@ -168,7 +168,7 @@ func cutSlices(in []row.Slice, c []byte, reversed bool) []row.Slice {
 	for _, s := range in {
 		if reversed {
 			if s.End == nil || bytes.Compare(s.End, c) > 0 {
-				s.End = c
+				s.End = bytes.Clone(c) // the command outlives the position
 			}
 		} else if after := row.After(c); bytes.Compare(s.Start, after) < 0 {
 			s.Start = after

@@ -10,10 +10,6 @@ import (
 	"cqld/row"
 )
 
-// pageInternal is how many rows are asked for at a time when not every one becomes a row of the
-// result.
-const pageInternal = 5000
-
 // selectRun is one execution of a SELECT. It is reused.
 type selectRun struct {
 	p       *Processor
@@ -27,7 +23,7 @@ type selectRun struct {
 
 	pageLimit    uint32 // rows or groups of this page
 	perPartition uint32 // 0: no limit
-	err          error
+	paged        bool
 
 	// GROUP BY and aggregates
 	group       *rowView
@@ -62,6 +58,7 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 	}
 	remaining := limit
 	paged := params.PageSize > 0
+	run.paged = paged
 	if plan.order != nil && paged && (limit == 0 || limit > uint32(params.PageSize)) {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
@@ -236,10 +233,7 @@ func (run *selectRun) limits(pageSize int32) {
 	switch {
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		s.perPartition = run.perPartition
-		s.batch = run.pageLimit
-		if s.batch > math.MaxInt32 {
-			s.batch = pageInternal
-		}
+		s.batch = min(run.pageLimit, batchMax)
 	case run.plan.distinct:
 		s.perPartition = 1
 		s.batch = pageInternal
@@ -268,6 +262,12 @@ func (run *selectRun) consume(v *rowView) (verdict, error) {
 		return 0, err
 	}
 	if uint32(run.count) >= run.pageLimit {
+		return stopAfter, nil
+	}
+	if len(run.buf.b) >= pageBytesMax {
+		if !run.paged {
+			return 0, invalidf("The result is larger than %d bytes; fetch it by pages", pageBytesMax)
+		}
 		return stopAfter, nil
 	}
 	return run.afterRow(), nil
