@@ -70,11 +70,11 @@ func (e *Unavailable) Error() string {
 // Is makes it an ErrNotSent.
 func (e *Unavailable) Is(target error) bool { return target == ErrNotSent }
 
-// Overloaded says that a bound was hit; nothing was sent.
+// Overloaded says that a bound was hit; nothing was applied.
 type Overloaded struct{ What string }
 
 // Error names the bound.
-func (e *Overloaded) Error() string { return "Too many requests in flight: " + e.What }
+func (e *Overloaded) Error() string { return "Request refused: " + e.What }
 
 // Is makes it an ErrNotSent.
 func (e *Overloaded) Is(target error) bool { return target == ErrNotSent }

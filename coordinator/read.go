@@ -22,7 +22,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
 		c.reading.Add(-1)
 		c.counts.overloaded.Add(1)
-		done(nil, &Overloaded{What: "reads"})
+		done(nil, &Overloaded{What: "too many reads in flight"})
 		return
 	}
 	if !req.Command.SinglePartition() {

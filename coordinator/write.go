@@ -109,13 +109,13 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
 		c.writing.Add(-1)
 		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "writes"}
+		return &Overloaded{What: "too many writes in flight"}
 	}
 	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
 		c.writing.Add(-1)
 		c.writeBytes.Add(-size)
 		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "bytes of writes"}
+		return &Overloaded{What: "too many bytes of writes in flight"}
 	}
 	op.refs = 1
 	op.mutations = append(op.mutations[:0], req.Mutations...)
@@ -447,6 +447,11 @@ func (op *writeOp) conclude(done func(error), err error) {
 func (op *writeOp) directResult(t *writeTarget, err error) error {
 	if err == nil {
 		return nil
+	}
+	var overloaded *Overloaded
+	if errors.As(err, &overloaded) {
+		op.c.counts.overloaded.Add(1)
+		return overloaded
 	}
 	if silent(err) {
 		op.c.counts.writeTimeouts.Add(1)

@@ -161,9 +161,9 @@ func fromStorage(err error) error {
 	var unknown *storage.UnknownTable
 	switch {
 	case errors.Is(err, storage.ErrOverloaded):
-		return &coordinator.Overloaded{What: "bytes that wait for the disk"}
+		return &coordinator.Overloaded{What: "too many bytes wait for the disk"}
 	case errors.Is(err, storage.ErrDiskFull):
-		return &notApplied{err}
+		return &coordinator.Overloaded{What: "the disk is nearly full, writes are refused until there is space"}
 	case errors.As(err, &tombstones):
 		return &coordinator.ReplicaFailure{Reason: coordinator.FailureTooManyTombstones, Message: err.Error()}
 	case errors.As(err, &unknown):
