@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -21,6 +22,13 @@ type cached struct {
 	// preparedID is the result metadata's id when the statement was prepared: clients of v4 know
 	// those columns and no others.
 	preparedID []byte
+	changed    bool // it was prepared before, with other columns in its result
+}
+
+// knows tells whether who prepared the statement knows the columns that the plan gives.
+func (e *cached) knows(pl *plan) bool {
+	m := pl.metadata()
+	return m == nil || string(m.ID) == string(e.preparedID)
 }
 
 // planCache keeps plans by key within a number of bytes. What was not used since the hand last
@@ -59,14 +67,20 @@ func (c *planCache) get(k cacheKey) *cached {
 func (c *planCache) put(k cacheKey, pl *plan) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.mu.byKey[k]; e != nil {
-		e.plan.Store(pl)
-		return e
+	before := c.mu.byKey[k]
+	if before != nil && before.knows(pl) {
+		before.plan.Store(pl)
+		return before
 	}
-	e := &cached{key: k, size: planBytes + 4*len(pl.text)}
+	e := &cached{key: k, size: planBytes + 4*len(pl.text), changed: before != nil}
 	e.plan.Store(pl)
 	if m := pl.metadata(); m != nil {
 		e.preparedID = m.ID
+	}
+	if before != nil {
+		c.mu.byKey[k] = e
+		c.mu.ring[slices.Index(c.mu.ring, before)] = e
+		return e
 	}
 	for c.mu.bytes+e.size > c.bytesMax && len(c.mu.ring) > 0 {
 		c.evictLocked()

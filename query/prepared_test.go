@@ -65,14 +65,17 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 	}
 }
 
-// TestAlterChangesTheMetadata: after an ALTER a client of v5 is told the new columns, one of v4 gets
-// them although it asked to skip them, and who knows them is spared them.
+// TestAlterChangesTheMetadata: after an ALTER a client of v5 is told the new columns, one of v4 has to prepare
+// again and gets them although it asks to skip them, and who knows them is spared them.
 func TestAlterChangesTheMetadata(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t (k, v) VALUES (1, 2)")
 	info := prepare(t, p, s, "SELECT * FROM t WHERE k = ?")
-	execute := func(version int, metadata []byte) *Result {
-		r, err := p.Execute(context.Background(), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{Consistency: ring.One,
+	tryExecute := func(version int, metadata []byte) (*Result, error) {
+		return p.Execute(context.Background(), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{Consistency: ring.One,
 			SkipMetadata: true, ResultMetadataID: metadata, Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
+	}
+	execute := func(version int, metadata []byte) *Result {
+		r, err := tryExecute(version, metadata)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +92,15 @@ func TestAlterChangesTheMetadata(t *testing.T) {
 	if r := execute(5, r.Metadata.ID); !r.NoMetadata {
 		t.Error("a client that knows the new columns is told them")
 	}
+	var unprepared *Unprepared
+	if _, err := tryExecute(4, nil); !errors.As(err, &unprepared) {
+		t.Errorf("a client of v4 reads new rows by old columns: %v", err)
+	}
+	if again := prepare(t, p, s, "SELECT * FROM t WHERE k = ?"); !bytes.Equal(again.ID, info.ID) || len(again.Result.Columns) != 3 {
+		t.Errorf("prepared again: %x, %v", again.ID, again.Result.Columns)
+	}
 	if r := execute(4, nil); r.NoMetadata {
-		t.Error("a client of v4 reads new rows by old columns")
+		t.Error("another client of v4 reads new rows by old columns")
 	}
 	mustQuery(t, p, s, "DROP TABLE t")
 	_, err := p.Execute(context.Background(), s, info.ID, &Params{Consistency: ring.One, Values: make([]wire.Value, 1)})

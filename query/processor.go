@@ -174,9 +174,14 @@ func (p *Processor) executePlan(ctx context.Context, s *Session, e *cached, pl *
 	if len(params.Values) != len(pl.markers) {
 		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(params.Values))
 	}
+	if s.Version < 5 && params.SkipMetadata && !e.knows(pl) {
+		// The client knows the columns of before an ALTER, and some drivers read rows by what they know
+		// whatever comes with them: as in Cassandra the statement has to be prepared again.
+		return nil, &Unprepared{ID: append([]byte(nil), e.key.id[:]...)}
+	}
 	r, err := p.run(ctx, s, pl, params, t)
-	if err == nil && r.NoMetadata && s.Version < 5 && string(e.preparedID) != string(r.Metadata.ID) {
-		r.NoMetadata = false // the client knows columns of before an ALTER
+	if err == nil && s.Version < 5 && e.changed {
+		r.NoMetadata = false // other clients may know older columns still
 	}
 	return r, err
 }
