@@ -74,7 +74,7 @@ func DefaultOptions() Options {
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
-		CacheBytes:          64 << 20,
+		CacheBytes:          DefaultCacheBytes(1),
 		MemTableBytes:       64 << 20,
 
 		ReadTimeout:     5 * time.Second,

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"cqld/node"
 )
 
 type localCommand struct {
@@ -118,14 +120,14 @@ func (c *localCommand) prepareData(members []member) error {
 		if err := os.MkdirAll(m.dir, 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0])), 0o644); err != nil {
+		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0], len(members))), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m member) yaml(seed member) string {
+func (m member) yaml(seed member, nodes int) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
 	fmt.Fprintf(&b, "cluster_name: local\n")
@@ -133,6 +135,7 @@ func (m member) yaml(seed member) string {
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\n", m.address, m.port)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, "data"))
+	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", node.DefaultCacheBytes(nodes)>>20)
 	return b.String()
 }
 
