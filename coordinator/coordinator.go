@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,6 +138,13 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 func trace(t Trace, source ring.NodeID, activity string) {
 	if t != nil {
 		t(source, activity)
+	}
+}
+
+// traceNode is trace of something done to, or by, another node.
+func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
+	if t != nil {
+		t(source, activity+" node "+strconv.FormatUint(uint64(node), 10))
 	}
 }
 

@@ -67,7 +67,7 @@ func (op *readOp) repairLocked(lacks []repairs) {
 
 // repair sends one replica what it lacks.
 func (op *readOp) repair(l repairs, round int, epoch uint64, timeout time.Duration) {
-	trace(op.trace, l.node, "Repairing what the replica lacks")
+	traceNode(op.trace, op.self, "Sending read repair to", l.node)
 	done := func(err error) { op.repaired(l, round, err) }
 	replica := op.c.replicas.Replica(l.node)
 	remote, ok := replica.(Remote)

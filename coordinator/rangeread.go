@@ -162,8 +162,8 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	}
 }
 
-// take adds the rows of the next piece, up to the limit; false when that is met, or when the page
-// says that it is not the whole piece.
+// take adds the rows of the next piece, up to the limit; false when that is met, when the page says
+// that it is not the whole piece, or when the answer is big enough.
 func (op *rangeOp) take(page []byte) bool {
 	op.taken++
 	cmd := op.req.Command
@@ -193,7 +193,8 @@ func (op *rangeOp) take(page []byte) bool {
 	if err := r.Err(); err != nil {
 		op.failed = err
 	}
-	return !r.More()
+	full := op.out.Len() >= resultBytesMax && op.taken < len(op.pieces)
+	return !r.More() && !full
 }
 
 // widen lets as many pieces be under way as the rows met so far make it likely to need, at most

@@ -215,7 +215,11 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 }
 
 func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {
-	trace(a.target.op.trace, a.target.op.self, "Sending read to another replica")
+	what := "Sending read to"
+	if a.digest {
+		what = "Sending digest read to"
+	}
+	traceNode(a.target.op.trace, a.target.op.self, what, a.target.node)
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
 		remote.DigestEncoded(request, timeout, onDigest)

@@ -24,41 +24,49 @@ const (
 
 // tableLatency is how long reads of one table took, and when the table's policy speculates.
 type tableLatency struct {
+	option atomic.Pointer[speculation]
+	after  atomic.Int64 // nanoseconds
+
 	mu      sync.Mutex
 	samples [latencySamples]uint32 // µs
 	n       int                    // recorded so far
-	text    string                 // the option that policy was parsed from
-	policy  policy
-	always  bool
-	never   bool
-	after   atomic.Int64 // nanoseconds; 0 means not known yet
+}
+
+// speculation is a table's option, parsed.
+type speculation struct {
+	text          string
+	policy        policy // nil when always or never
+	always, never bool
 }
 
 // latencyOf is the state of a table, its policy up to date.
 func (c *Coordinator) latencyOf(table *schema.Table) *tableLatency {
 	v, ok := c.tables.Load(table.StorageID)
 	if !ok {
-		v, _ = c.tables.LoadOrStore(table.StorageID, &tableLatency{text: "\x00"})
+		v, _ = c.tables.LoadOrStore(table.StorageID, new(tableLatency))
 	}
 	l := v.(*tableLatency)
-	l.mu.Lock()
-	if l.text != table.Options.SpeculativeRetry {
-		l.text = table.Options.SpeculativeRetry
-		l.policy, l.always, l.never = parsePolicy(l.text)
+	if o := l.option.Load(); o == nil || o.text != table.Options.SpeculativeRetry {
+		o = &speculation{text: table.Options.SpeculativeRetry}
+		o.policy, o.always, o.never = parsePolicy(o.text)
+		l.mu.Lock()
+		l.option.Store(o)
 		l.refreshLocked()
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
 	return l
 }
 
 // speculatesAlways says whether one replica more is asked from the beginning.
-func (c *Coordinator) speculatesAlways(table *schema.Table) bool { return c.latencyOf(table).always }
+func (c *Coordinator) speculatesAlways(table *schema.Table) bool {
+	return c.latencyOf(table).option.Load().always
+}
 
 // speculateAfter is how long a read of the table waits before it asks one replica more; false when
 // it never does.
 func (c *Coordinator) speculateAfter(table *schema.Table) (time.Duration, bool) {
 	l := c.latencyOf(table)
-	if l.never || l.always {
+	if o := l.option.Load(); o.never || o.always {
 		return 0, false
 	}
 	return time.Duration(l.after.Load()), true
@@ -79,8 +87,8 @@ func (c *Coordinator) recordRead(table *schema.Table, d time.Duration) {
 func (l *tableLatency) refreshLocked() {
 	sorted := slices.Clone(l.samples[:min(l.n, latencySamples)])
 	slices.Sort(sorted)
-	if l.policy != nil {
-		l.after.Store(int64(l.policy(sorted)))
+	if p := l.option.Load().policy; p != nil {
+		l.after.Store(int64(p(sorted)))
 	}
 }
 

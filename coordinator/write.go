@@ -196,13 +196,14 @@ func (op *writeOp) send() {
 		c.release(shared)
 	}
 	if self != nil {
+		trace(op.trace, op.self, "Applying mutation")
 		c.replicas.Replica(self.node).Apply(self.mutations, timeout, self.onDone)
 	}
 }
 
 // sendTo sends t its share, in the shared encoding when it gets everything.
 func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
-	trace(op.trace, op.self, "Sending mutation to another replica")
+	traceNode(op.trace, op.self, "Sending mutation to", t.node)
 	replica := op.c.replicas.Replica(t.node)
 	remote, ok := replica.(Remote)
 	if !ok {
@@ -250,7 +251,10 @@ func (op *writeOp) answer(t *writeTarget, plan int, err error) {
 	next := op.judge()
 	op.mu.Unlock()
 	if err != nil {
+		traceNode(op.trace, op.self, "No acknowledgement from", t.node)
 		op.hint(t, plan)
+	} else {
+		traceNode(op.trace, op.self, "Mutation acknowledged by", t.node)
 	}
 	op.act(next)
 	op.release()
@@ -403,6 +407,7 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	if op.c.hints == nil || skip {
 		return
 	}
+	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any {
 		op.c.hints.add(t.node, t.mutations, nil)
 		return
