@@ -13,13 +13,16 @@ type Limits struct {
 	// KiB) for each replica it asked; 8,192 of 8 KiB and 3 replicas are 192 MiB.
 	ReadsInFlight int64
 	// RangesInFlight is how many ranges one range read asks for at once: every one may hold a page
-	// of the whole limit, so 8 pages of 1 MiB from 3 replicas are 24 MiB for the widest read.
+	// of the whole limit; see ResultBytes.
 	RangesInFlight int
 	// RoundsMax is how often a read is continued because replicas ended their pages early, or asked
 	// again: every round asks for at least twice the rows of the one before, up to RoundRowsMax.
 	RoundsMax int
 	// RoundRowsMax is the most rows one continuation asks for.
 	RoundRowsMax uint32
+	// ResultBytes ends a merged answer early, as storage ends a page: it says that there is more.
+	// Eight ranges of such pages from three replicas are 96 MiB, for the widest read there can be.
+	ResultBytes int
 	// PlansMax is how often a request is planned when replicas refuse it for their epoch. With
 	// pauses of 10, 20, 40, 80 ms it waits 150 ms, and metadata reaches every node in a few ms.
 	PlansMax int
@@ -53,6 +56,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.RangesInFlight, 8)
 	setDefault(&l.RoundsMax, 1_000)
 	setDefault(&l.RoundRowsMax, 10_000)
+	setDefault(&l.ResultBytes, 4<<20)
 	setDefault(&l.PlansMax, 5)
 	setDefault(&l.HintBytesPerNode, 128<<20)
 	setDefault(&l.HintBytes, 512<<20)

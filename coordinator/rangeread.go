@@ -193,7 +193,7 @@ func (op *rangeOp) take(page []byte) bool {
 	if err := r.Err(); err != nil {
 		op.failed = err
 	}
-	full := op.out.Len() >= resultBytesMax && op.taken < len(op.pieces)
+	full := op.out.Len() >= op.c.limits.ResultBytes && op.taken < len(op.pieces)
 	return !r.More() && !full
 }
 

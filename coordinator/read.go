@@ -127,7 +127,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
-	op.resolver = resolver{cmd: req.Command}
+	op.resolver = resolver{cmd: req.Command, bytesMax: op.c.limits.ResultBytes}
 }
 
 // begin chooses whom to ask and asks.

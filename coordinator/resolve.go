@@ -84,15 +84,13 @@ func (a *position) compare(b *position, reversed bool) int {
 // limit, and says what each replica lacks.
 type resolver struct {
 	cmd         *row.ReadCommand // as the client asked
+	bytesMax    int              // ends the answer
 	merged      []*row.Partition
 	counted     uint32 // live rows in merged, as limits count
 	countedLast uint32 // of them, those of the last partition
 	bytes       int    // of the pages that merged is made of, about
 	finished    bool   // the limit is met: there may be more
 }
-
-// resultBytesMax ends a merged answer early, as storage ends a page.
-const resultBytesMax = 4 << 20
 
 // repairs is what one replica lacks of a round's result.
 type repairs struct {
@@ -128,16 +126,21 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 			}
 		}
 		if stop := s.partition(asked, same, bound, lacks, shortRead); stop != nil {
-			return lacks, stop
+			return lacks, s.goOn(stop)
 		}
 	}
-	if bound != nil && s.counted > 0 && s.bytes >= resultBytesMax {
+	return lacks, s.goOn(bound)
+}
+
+// goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met.
+func (s *resolver) goOn(at *position) *position {
+	if at != nil && s.counted > 0 && s.bytes >= s.bytesMax {
 		s.finished = true
 	}
 	if s.finished {
-		return lacks, nil
+		return nil
 	}
-	return lacks, bound
+	return at
 }
 
 // lowestKey is the next partition that any version has.

@@ -155,6 +155,7 @@ func (s *scenario) start(d *datadriven.TestData) {
 	o.limits.HintBytesPerNode = int64(number(d, "hint_bytes", 0))
 	o.limits.WritesInFlight = int64(number(d, "writes", 0))
 	o.limits.ReadsInFlight = int64(number(d, "reads", 0))
+	o.limits.ResultBytes = number(d, "result_bytes", 0)
 	o.pageBytes = number(d, "page_bytes", 0)
 	s.o = o
 	s.c = newCluster(s.t, o)
