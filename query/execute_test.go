@@ -158,6 +158,9 @@ func hotSlice(t testing.TB) *hotStatement {
 // TestHotPathsAllocateLittle: what an EXECUTE allocates is what outlives it, the mutation or the
 // command, and the result.
 func TestHotPathsAllocateLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
 	for _, c := range []struct {
 		name string
 		h    *hotStatement
