@@ -47,8 +47,13 @@ func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
 
 // open starts the node; it is a member, or err says why not.
 func (n *testNode) open() error {
+	opened := make(chan *Cluster, 1) // streams to known peers come up before Open returns
 	n.net = messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
-		Connected: func(id ring.NodeID, up bool) { n.Cluster.StreamChanged(id, up) }})
+		Connected: func(id ring.NodeID, up bool) {
+			c := <-opened
+			opened <- c
+			c.StreamChanged(id, up)
+		}})
 	// The port must be known before the cluster is opened, and handlers set before the port is open:
 	// here nobody connects so early.
 	if err := n.net.Open(); err != nil {
@@ -63,6 +68,7 @@ func (n *testNode) open() error {
 		return err
 	}
 	n.Cluster = c
+	opened <- c
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = c.Run(ctx) })
