@@ -166,14 +166,30 @@ func TestKillWalk(t *testing.T) {
 
 	w := startWriter(nodes[0].Address, nodes[2].Address, nodes[3].Address)
 	time.Sleep(time.Second)
+	listener, err := cqlclient.Dial(nodes[0].Address, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if err := listener.Register("STATUS_CHANGE"); err != nil {
+		t.Fatal(err)
+	}
 	killed := time.Now()
 	nodes[1].Kill()
-	time.Sleep(detection + 3*time.Second)
+	event, err := listener.NextEvent(detection)
+	if err != nil || strings.Join(event, " ") != "STATUS_CHANGE DOWN "+nodes[1].Address {
+		t.Errorf("after the crash: %v %v", event, err)
+	}
+	t.Logf("seen dead after %v", time.Since(killed))
+	time.Sleep(detection + 3*time.Second - time.Since(killed))
 	if err := nodes[1].Start(); err != nil {
 		t.Fatal(err)
 	}
 	if err := ring.WaitAgreed(ringStart); err != nil {
 		t.Fatal(err)
+	}
+	if event, err = listener.NextEvent(5 * time.Second); err != nil || strings.Join(event, " ") != "STATUS_CHANGE UP "+nodes[1].Address {
+		t.Errorf("after the start: %v %v", event, err)
 	}
 	time.Sleep(2 * time.Second)
 	acked := w.end()

@@ -25,6 +25,8 @@ type Server struct {
 	argv []string
 	stop []string // a command that stops it; nil: SIGTERM
 	done chan struct{}
+
+	status *status // of a cqld node
 }
 
 // Root is the directory of the repository.
@@ -63,10 +65,16 @@ func (s *Server) Start() error {
 	defer log.Close()
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if s.stop == nil {
+	started := func() {}
+	if s.status != nil {
 		bound(cmd)
+		if started, err = s.status.attach(cmd); err != nil {
+			return err
+		}
 	}
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	started()
+	if err != nil {
 		return fmt.Errorf("process: start %s: %w", s.argv[0], err)
 	}
 	s.PID, s.done = cmd.Process.Pid, make(chan struct{})

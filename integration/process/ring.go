@@ -34,8 +34,8 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	}
 	r := &Ring{}
 	for i, p := range places {
-		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1))}
-		s.argv = []string{binary, "start", "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
+		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}}
+		s.argv = []string{binary, "start", "--status-fd", strconv.Itoa(statusFD), "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
 			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
 			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
 			"--seeds", net.JoinHostPort(places[0].host, strconv.Itoa(places[0].storage))}
@@ -116,7 +116,7 @@ func (r *Ring) Addresses() string {
 	return strings.Join(all, ",")
 }
 
-// WaitAgreed waits until every server that runs knows all others and all have one schema version.
+// WaitAgreed waits until every server knows all others, sees them alive, and all have one schema version.
 func (r *Ring) WaitAgreed(limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for {
@@ -139,6 +139,9 @@ func (r *Ring) WaitAgreed(limit time.Duration) error {
 func (r *Ring) agreed() error {
 	version := ""
 	for _, s := range r.Servers {
+		if s.status != nil && !s.status.seesAlive(len(r.Servers)) {
+			return fmt.Errorf("process: %s does not see all nodes alive", s.Address)
+		}
 		c, err := cqlclient.Dial(s.Address, 4)
 		if err != nil {
 			return err

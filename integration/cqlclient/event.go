@@ -1,0 +1,49 @@
+package cqlclient
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Register asks for events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. The connection should be
+// used for NextEvent only from then on.
+func (c *Conn) Register(types ...string) error {
+	body := appendShort(nil, len(types))
+	for _, t := range types {
+		body = appendString(body, t)
+	}
+	f, err := c.roundTrip(opRegister, 0, body)
+	if err == nil && f.opcode == opError {
+		err = decodeError(f.body(), c.Version)
+	} else if err == nil && f.opcode != opReady {
+		err = fmt.Errorf("cqlclient: REGISTER answered with opcode %#x", f.opcode)
+	}
+	return err
+}
+
+// NextEvent waits for an event and returns its strings, an address as host:port: for a schema change SCHEMA_CHANGE,
+// CREATED, TABLE, keyspace, table; for a status change STATUS_CHANGE, DOWN, address.
+func (c *Conn) NextEvent(wait time.Duration) ([]string, error) {
+	if err := c.sock.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, err
+	}
+	f, err := c.readFrame()
+	if err != nil {
+		return nil, err
+	}
+	if f.opcode != opEvent || f.stream != -1 {
+		return nil, fmt.Errorf("cqlclient: opcode %#x on stream %d instead of an event", f.opcode, f.stream)
+	}
+	r := f.body()
+	event := []string{r.string(), r.string()}
+	if event[0] == "SCHEMA_CHANGE" {
+		for len(r.b) > 0 && r.err == nil {
+			event = append(event, r.string())
+		}
+	} else {
+		address, _ := netip.AddrFromSlice(r.take(int(r.byte())))
+		event = append(event, netip.AddrPortFrom(address, uint16(r.int())).String())
+	}
+	return event, r.err
+}

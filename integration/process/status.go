@@ -1,0 +1,46 @@
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+)
+
+// status is the last line that a cqld node wrote of its view of the ring, "up=N of=N …": CQL has no word for which
+// nodes are alive.
+type status struct{ last atomic.Pointer[string] }
+
+// statusFD is the descriptor that a node writes to, the first after the standard three.
+const statusFD = 3
+
+// attach gives the process a pipe to write to, and returns what must be called once it was started.
+func (s *status) attach(cmd *exec.Cmd) (started func(), err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{write}
+	s.last.Store(nil)
+	return func() {
+		write.Close()
+		go s.follow(read)
+	}, nil
+}
+
+func (s *status) follow(lines io.ReadCloser) {
+	defer lines.Close()
+	for sc := bufio.NewScanner(lines); sc.Scan(); {
+		line := sc.Text()
+		s.last.Store(&line)
+	}
+}
+
+// seesAlive tells whether the node counts so many nodes, all alive.
+func (s *status) seesAlive(nodes int) bool {
+	line := s.last.Load()
+	return line != nil && strings.HasPrefix(*line, fmt.Sprintf("up=%d of=%d ", nodes, nodes))
+}
