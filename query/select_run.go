@@ -193,9 +193,8 @@ func (run *selectRun) singleRow() error {
 	}
 	run.oneKey[0] = row.NewPartitionKey(key)
 	run.scan.keys = run.oneKey[:]
-	run.oneSlice[0] = row.Slice{}
+	b := make([]byte, 0, 32)
 	if len(rs.clustering) > 0 {
-		b := make([]byte, 0, 32)
 		for _, r := range rs.clustering {
 			v, err := run.keyValue(r)
 			if err != nil {
@@ -203,10 +202,10 @@ func (run *selectRun) singleRow() error {
 			}
 			b = r.first().Type.AppendOrdered(b, v, r.first().Desc)
 		}
-		n := len(b)
-		b = append(b, 0xFF)
-		run.oneSlice[0] = row.Slice{Start: b[:n:n], End: b}
 	}
+	n := len(b)
+	b = append(b, 0)
+	run.oneSlice[0] = row.Slice{Start: b[:n:n], End: b} // row.ExactRow(b[:n]) without a copy
 	// The command may be used after its answer, so the slice must not be the pooled one.
 	run.scan.slices = []row.Slice{run.oneSlice[0]}
 	return nil
