@@ -1,0 +1,85 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cqld/integration/process"
+)
+
+// TestLocal runs "cqld local" as a user does: a ring of four, told how to connect, ended by Ctrl-C, and started again
+// with its data.
+func TestLocal(t *testing.T) {
+	binary, dir := cqld(t)
+	data := filepath.Join(dir, t.Name())
+	for round, statement := range []string{
+		"CREATE KEYSPACE local WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE local.t (k int PRIMARY KEY)",
+	} {
+		cmd := exec.Command(binary, "local", "--nodes", "4", "--port", "19042", "--data-dir", data)
+		out := &output{}
+		cmd.Stdout, cmd.Stderr = out, out
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		err := errors.New("not tried")
+		for end := time.Now().Add(ringStart); err != nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			select {
+			case <-ended:
+				if strings.Contains(out.String(), "is in use") && os.Getenv("CI") != "true" {
+					t.Skip("another ring runs on this machine: ", out)
+				}
+				t.Fatalf("it ended at once:\n%s", out)
+			default:
+			}
+			if err = errors.New("not ready"); strings.Contains(out.String(), "cqlsh") {
+				err = process.Ask("127.0.0.1:19042", statement)
+			}
+		}
+		if err != nil {
+			t.Errorf("round %d: %v\n%s", round+1, err, out)
+		}
+		t.Logf("round %d: the first definition is done after %v", round+1, time.Since(began))
+		cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("after Ctrl-C: %v\n%s", err, out)
+			}
+		case <-time.After(30 * time.Second):
+			cmd.Process.Kill()
+			t.Fatalf("Ctrl-C does not end it:\n%s", out)
+		}
+	}
+}
+
+// output is what a process has printed so far.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
