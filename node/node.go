@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -37,6 +38,8 @@ type Node struct {
 	coordinator *coordinator.Coordinator
 	processor   *query.Processor
 	server      *server.Server
+	agreeing    atomic.Bool // cluster is set: storage asks from the first moment
+	serving     atomic.Bool // server is set: the cluster has news before
 
 	failed   chan error // capacity 1: why the node must stop
 	cancel   context.CancelFunc
@@ -82,6 +85,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openCluster(); err != nil {
 		return err
 	}
+	n.agreeing.Store(true)
 	n.openCoordinator()
 	if err := n.transport.Open(); err != nil {
 		return err
@@ -119,7 +123,7 @@ func (n *Node) openStorage() error {
 
 // tableInfo is what storage must know of a table. It is called before the cluster is open, too.
 func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
-	if n.cluster == nil {
+	if !n.agreeing.Load() {
 		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
 	}
 	m := n.cluster.Metadata()
@@ -199,6 +203,7 @@ func (n *Node) openServer() error {
 	}
 	n.server = server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
+	n.serving.Store(true)
 	n.running.Go(func() {
 		if err := n.server.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)

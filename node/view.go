@@ -72,7 +72,7 @@ func (n *Node) statusChanged() {
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.dropTables(old.Schema, now.Schema)
-	if n.server == nil {
+	if !n.serving.Load() {
 		return
 	}
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
@@ -115,7 +115,7 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 		n.coordinator.NodeUp(id)
 	}
 	m := n.cluster.Metadata().Topology.Node(id)
-	if n.server == nil || m == nil {
+	if !n.serving.Load() || m == nil {
 		return
 	}
 	if !up {
