@@ -25,6 +25,9 @@ func report(t *testing.T, seed uint64, r Result) {
 // TestSim runs registers on clusters that crash, lose messages and fall apart: everything must stay
 // linearizable, and nothing acknowledged may be lost.
 func TestSim(t *testing.T) {
+	if testing.Short() {
+		*seeds = min(*seeds, 20)
+	}
 	var total Result
 	for i := range *seeds {
 		seed := *firstSeed + uint64(i)
@@ -44,6 +47,9 @@ func TestSim(t *testing.T) {
 	}
 	t.Logf("%d seeds: %d events, %d operations, %d acknowledged writes, %d rows, %d reads of them, %d faults, %+v",
 		*seeds, total.Events, total.Operations, total.Acked, total.Rows, total.Scans, total.Faults, total.Stats)
+	if *seeds < 20 {
+		return // a few may be unlucky
+	}
 	if total.Acked < 10**seeds || total.Scans < 10**seeds {
 		t.Errorf("%d writes were acknowledged, %d reads of sets compared: the workloads test nothing", total.Acked, total.Scans)
 	}
