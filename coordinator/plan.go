@@ -141,7 +141,7 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 		t.onPage = func(page []byte, err error) { t.op.gotPage(t, 0, page, err) }
 		t.onDigest = func(d row.Digest, err error) { t.op.gotDigest(t, 0, d, err) }
 	}
-	t.node, t.state, t.err, t.page, t.borrowed = node, readSpare, nil, nil, false
+	t.node, t.state, t.err, t.page = node, readSpare, nil, nil
 	return t
 }
 

@@ -52,7 +52,6 @@ type readTarget struct {
 	sent     time.Duration
 	digest   row.Digest
 	page     *[]byte // kept copy; nil when only the digest is known
-	borrowed bool    // page is another target's, equal by digest
 	onPage   func([]byte, error)
 	onDigest func(row.Digest, error)
 }
@@ -302,7 +301,7 @@ func (op *readOp) answeredLocked(t *readTarget) {
 func (op *readOp) keep(t *readTarget, page []byte) {
 	b := op.c.buffer()
 	*b = append((*b)[:0], page...)
-	t.page, t.borrowed = b, false
+	t.page = b
 	op.kept = append(op.kept, b)
 }
 
@@ -366,7 +365,7 @@ func (op *readOp) agreed() bool {
 func (op *readOp) mismatchLocked(with *readTarget) {
 	for _, t := range op.targets {
 		if t.state == readAnswered && t.page == nil && t.digest == with.digest {
-			t.page, t.borrowed = with.page, true
+			t.page = with.page
 		}
 	}
 	op.dataRoundLocked(func(t *readTarget) bool { return t.page != nil })

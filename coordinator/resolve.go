@@ -134,7 +134,7 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 
 // goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met.
 func (s *resolver) goOn(at *position) *position {
-	if at != nil && s.counted > 0 && s.bytes >= s.bytesMax {
+	if at != nil && s.bytes >= s.bytesMax {
 		s.finished = true
 	}
 	if s.finished {
