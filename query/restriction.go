@@ -2,6 +2,7 @@ package query
 
 import (
 	"slices"
+	"strings"
 
 	"cqld/cql"
 	"cqld/cql/types"
@@ -66,7 +67,7 @@ func (r *restriction) merge(o *restriction) error {
 	case r.kind == restrictSlice && o.kind == restrictSlice:
 		return r.mergeSlice(o)
 	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn):
-		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", r.first().Name)
+		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", reversed(common))
 	case r.kind == restrictContains && o.kind == restrictContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
@@ -104,6 +105,13 @@ func (r *restriction) mergeSlice(o *restriction) error {
 	}
 	r.multi = r.multi || o.multi
 	return nil
+}
+
+// reversed is the list as Cassandra prints it here: backwards.
+func reversed(names string) string {
+	list := strings.Split(names, ", ")
+	slices.Reverse(list)
+	return strings.Join(list, " ,")
 }
 
 func commonNames(r, o *restriction) string {

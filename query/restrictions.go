@@ -34,6 +34,8 @@ type restrictions struct {
 	other      []*restriction // statics and regulars, by name of the first relation
 
 	keyRange bool // partitions are found by scanning
+	keyNamed bool // WHERE says something of the partition key
+	keyLists bool // by IN, somewhere
 	filters  []*restriction
 }
 
@@ -70,11 +72,16 @@ func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*re
 	if err := rs.checkOther(o); err != nil {
 		return nil, err
 	}
-	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
-	if o.kind == kindSelect && rs.keyRange && filtering && !o.allowFiltering && !freeToFilter(rs.table) {
-		return nil, &Invalid{Msg: allowFilteringMessage}
-	}
 	return rs, nil
+}
+
+// checkFiltering refuses to look for rows in all partitions unless that was asked for.
+func (rs *restrictions) checkFiltering(allowed bool) error {
+	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
+	if rs.keyRange && filtering && !allowed && !freeToFilter(rs.table) {
+		return &Invalid{Msg: allowFilteringMessage}
+	}
+	return nil
 }
 
 func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restrictionOptions) error {
@@ -218,6 +225,7 @@ func (rs *restrictions) checkPartition(o restrictionOptions) error {
 		return nil
 	}
 	restricted := len(missing) < len(rs.partition)
+	rs.keyNamed, rs.keyLists = restricted || rs.token != nil, rs.keyIn()
 	if rs.token != nil || !restricted {
 		rs.keyRange = true
 	}

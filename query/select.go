@@ -40,9 +40,6 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		return nil, err
 	}
 	p.selection = sel
-	if p.distinct && c.restrictsRows(stmt.Where) {
-		return nil, invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
-	}
 	onlyStatic := c.onlyStatic(stmt)
 	p.where, err = c.restrictions(stmt.Where, restrictionOptions{
 		kind: kindSelect, onlyStatic: onlyStatic, allowFiltering: stmt.AllowFiltering})
@@ -57,11 +54,14 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if err := c.groupBy(p, stmt.GroupBy); err != nil {
 		return nil, err
 	}
+	if len(sel.aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
+		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	}
 	if err := c.orderBy(p, stmt.OrderBy); err != nil {
 		return nil, err
 	}
-	if len(sel.aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
-		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	if err := p.where.checkFiltering(stmt.AllowFiltering); err != nil {
+		return nil, err
 	}
 	if stmt.Limit != nil {
 		if p.limit, err = c.term(stmt.Limit, c.receiver("[limit]", types.Native(types.Int))); err != nil {
@@ -100,39 +100,25 @@ func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 	return any
 }
 
-// restrictsRows says whether WHERE names columns that rows of a partition differ in.
-func (c *compiler) restrictsRows(where []cql.Relation) bool {
-	of := func(name string) bool {
-		col := c.table.Column(name)
-		return col != nil && (col.Kind == schema.Clustering || col.Kind == schema.Regular)
-	}
-	for _, r := range where {
-		switch r := r.(type) {
-		case *cql.ColumnRelation:
-			if of(r.Column) {
-				return true
-			}
-		case *cql.InRelation:
-			if of(r.Column) {
-				return true
-			}
-		case *cql.ElementRelation:
-			if of(r.Column) {
-				return true
-			}
-		case *cql.TupleRelation, *cql.TupleInRelation:
-			return true
-		}
-	}
-	return false
-}
-
 func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
+	if stmt.PerPartitionLimit != nil {
+		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+	}
+	clustering := len(p.where.clustering) > 0
+	regular := slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+	if clustering || regular {
+		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
 	requested := p.table.Columns()
 	if len(stmt.Columns) > 0 {
 		requested = nil
 		for _, sc := range stmt.Columns {
 			requested = appendColumns(requested, p.table, sc.Selector)
+		}
+	}
+	for _, o := range stmt.OrderBy {
+		if col := p.table.Column(o.Column); col != nil && p.where.keyLists {
+			requested = append(slices.Clip(requested), col)
 		}
 	}
 	for _, col := range requested {
@@ -142,19 +128,12 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 	}
 	// A partition that is given by = need not be shown.
 	if !p.where.keyRange {
-		return p.checkDistinctLimit(stmt)
+		return nil
 	}
 	for _, col := range p.table.PartitionKey {
 		if !slices.Contains(requested, col) {
 			return invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", col.Name)
 		}
-	}
-	return p.checkDistinctLimit(stmt)
-}
-
-func (p *selectPlan) checkDistinctLimit(stmt *cql.Select) error {
-	if stmt.PerPartitionLimit != nil {
-		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
 	return nil
 }

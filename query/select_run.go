@@ -59,7 +59,7 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 	remaining := limit
 	paged := params.PageSize > 0
 	run.paged = paged
-	if plan.order != nil && paged && (limit == 0 || limit > uint32(params.PageSize)) {
+	if plan.order != nil && paged && (limit == 0 || limit >= uint32(params.PageSize)) {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
@@ -410,9 +410,9 @@ func (run *selectRun) result(s *Session, params *Params, remaining uint32) (*Res
 	run.buf = nil
 	if run.plan.aggregates() {
 		switch where := run.plan.where; {
-		case where.keyRange && where.token == nil:
+		case !where.keyNamed:
 			r.Warnings = append(r.Warnings, "Aggregation query used without partition key")
-		case where.keyIn():
+		case where.keyLists:
 			r.Warnings = append(r.Warnings, "Aggregation query used on multiple partition keys (IN restriction)")
 		}
 	}
