@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,7 +33,7 @@ const (
 	streamName    = "Stream"
 	streamMethod  = "/" + streamService + "/" + streamName
 
-	headerCluster = "cqld-cluster"
+	headerCluster = "cqld-cluster" // escaped: headers are printable ASCII
 	headerVersion = "cqld-version"
 	headerNode    = "cqld-node"
 )
@@ -303,7 +304,7 @@ func (t *GRPC) dialOptions() []grpc.DialOption {
 
 // outgoing adds the handshake to a stream's context.
 func (t *GRPC) outgoing(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, headerCluster, t.opts.Cluster,
+	return metadata.AppendToOutgoingContext(ctx, headerCluster, url.PathEscape(t.opts.Cluster),
 		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, t.selfHeader())
 }
 
@@ -321,7 +322,7 @@ func (t *GRPC) handshake(ctx context.Context) (ring.NodeID, error) {
 	if got := get(headerVersion); got != strconv.Itoa(ProtocolVersion) {
 		return 0, status.Errorf(codes.FailedPrecondition, "internode protocol version %q is not %d", got, ProtocolVersion)
 	}
-	if got := get(headerCluster); got != t.opts.Cluster {
+	if got, err := url.PathUnescape(get(headerCluster)); err != nil || got != t.opts.Cluster {
 		return 0, status.Errorf(codes.FailedPrecondition, "this is cluster %q, not %q", t.opts.Cluster, got)
 	}
 	id, err := strconv.ParseUint(get(headerNode), 10, 64)
@@ -337,7 +338,7 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	if err := s.SendHeader(metadata.Pairs(headerCluster, t.opts.Cluster, headerNode, t.selfHeader())); err != nil {
+	if err := s.SendHeader(metadata.Pairs(headerCluster, url.PathEscape(t.opts.Cluster), headerNode, t.selfHeader())); err != nil {
 		return err
 	}
 	l := newLink(t)

@@ -151,3 +151,18 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
 	f.Fuzz(func(t *testing.T, b []byte) { decodeTwice(t, b) })
 }
+
+// Headers are printable ASCII; a cluster's name is what its owner likes.
+func TestClusterNamesMayBeInAnyLanguage(t *testing.T) {
+	echo := func(n *GRPC) {
+		n.Handle(VerbJoin, func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) })
+	}
+	a, b := openNode(t, 1, "Prüfung\n山", echo), openNode(t, 0, "Prüfung\n山", nil)
+	if got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("x")); err != nil || string(got) != "x" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	stranger := openNode(t, 0, "Prüfung", nil)
+	if _, err := stranger.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil); err == nil || !strings.Contains(err.Error(), `not "Prüfung"`) {
+		t.Errorf("got %v", err)
+	}
+}
