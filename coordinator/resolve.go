@@ -132,9 +132,11 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 	return lacks, s.goOn(bound)
 }
 
-// goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met.
+// goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met. A
+// result that ends inside a partition must show a row of it: that is how a reader knows where it ended.
 func (s *resolver) goOn(at *position) *position {
-	if at != nil && s.bytes >= s.bytesMax {
+	if at != nil && s.bytes >= s.bytesMax && len(s.merged) > 0 &&
+		(at.whole || len(s.merged[len(s.merged)-1].Rows) > 0) {
 		s.finished = true
 	}
 	if s.finished {
