@@ -67,7 +67,7 @@ func (r *restriction) merge(o *restriction) error {
 	case r.kind == restrictSlice && o.kind == restrictSlice:
 		return r.mergeSlice(o)
 	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn):
-		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", reversed(common))
+		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", common)
 	case r.kind == restrictContains && o.kind == restrictContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
@@ -107,13 +107,7 @@ func (r *restriction) mergeSlice(o *restriction) error {
 	return nil
 }
 
-// reversed is the list as Cassandra prints it here: backwards.
-func reversed(names string) string {
-	list := strings.Split(names, ", ")
-	slices.Reverse(list)
-	return strings.Join(list, " ,")
-}
-
+// commonNames are the columns that both restrict, as Cassandra prints them: backwards.
 func commonNames(r, o *restriction) string {
 	var names []string
 	for _, c := range r.columns {
@@ -121,7 +115,8 @@ func commonNames(r, o *restriction) string {
 			names = append(names, c.Name)
 		}
 	}
-	return joinNames(names)
+	slices.Reverse(names)
+	return strings.Join(names, " ,")
 }
 
 // column finds a column that a statement names.

@@ -59,7 +59,7 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 	remaining := limit
 	paged := params.PageSize > 0
 	run.paged = paged
-	if plan.order != nil && paged && (limit == 0 || limit >= uint32(params.PageSize)) {
+	if plan.order != nil && paged {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
