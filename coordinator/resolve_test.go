@@ -28,13 +28,16 @@ func TestReadAtAllIsTheMerge(t *testing.T) {
 			if seed%3 == 0 {
 				o.pageBytes = 80
 			}
+			if seed%5 == 0 {
+				o.limits.ResultBytes = 200
+			}
 			c := newCluster(t, o)
 			for i := range 60 {
 				c.randomChange(r, int64(i+1))
 			}
 			for range 25 {
 				cmd := c.randomCommand(r)
-				if o.pageBytes > 0 {
+				if o.pageBytes > 0 || o.limits.ResultBytes > 0 {
 					// Where a page ends for its size nobody can tell whether rows follow the static one.
 					cmd.StaticCounts = false
 				}
