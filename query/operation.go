@@ -179,7 +179,7 @@ func (o *removeElements) apply(w *write, r *row.Row) error {
 		return err
 	}
 	unwanted := splitCollection(v.Bytes, 1)
-	for _, c := range w.existing(o.col) {
+	for _, c := range w.existing(o.col, r) {
 		for _, u := range unwanted {
 			if equalValue(o.col.Type.Elems()[0], notNil(c.Value), u) {
 				r.Cells = append(r.Cells, w.tombstone(o.col, c.Path))
@@ -250,7 +250,7 @@ func (o *setIndex) apply(w *write, r *row.Row) error {
 	if err != nil || v.Kind == wire.ValueUnset {
 		return err
 	}
-	cells := w.existing(o.col)
+	cells := w.existing(o.col, r)
 	if len(cells) == 0 {
 		return invalidf("Attempted to set an element on a list which is null")
 	}
@@ -340,7 +340,7 @@ func (o *deleteIndex) apply(w *write, r *row.Row) error {
 	if err != nil || unset {
 		return err
 	}
-	cells := w.existing(o.col)
+	cells := w.existing(o.col, r)
 	if len(cells) == 0 {
 		return invalidf("Attempted to delete an element from a list which is null")
 	}

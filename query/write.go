@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"slices"
 
 	"cqld/coordinator"
@@ -326,9 +327,36 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	return r.Err()
 }
 
-// existing are the live cells that a column has, in order.
-func (w *write) existing(col *schema.Column) (cells []*row.Cell) {
-	w.found.elements(col, func(c *row.Cell) { cells = append(cells, c) })
+// existing are the live cells that a column has, in order: those found, as the operations before in
+// the same statement, which r holds, leave them.
+func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
+	deleted := int64(row.NoTimestamp)
+	for _, d := range r.Complex {
+		if d.Column == col.ID {
+			deleted = max(deleted, d.Timestamp)
+		}
+	}
+	w.found.elements(col, func(c *row.Cell) {
+		if c.Timestamp > deleted {
+			cells = append(cells, c)
+		}
+	})
+	byPath := func(a, b *row.Cell) int { return bytes.Compare(a.Path, b.Path) }
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Column != col.ID {
+			continue
+		}
+		at, found := slices.BinarySearchFunc(cells, c, byPath)
+		switch {
+		case found && c.Tombstone:
+			cells = slices.Delete(cells, at, at+1)
+		case found:
+			cells[at] = c
+		case !c.Tombstone:
+			cells = slices.Insert(cells, at, c)
+		}
+	}
 	return cells
 }
 
