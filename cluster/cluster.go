@@ -298,7 +298,7 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 func (c *Cluster) publish(m *Metadata) {
 	old := c.meta.Swap(m)
 	if old.Topology != m.Topology {
-		c.opts.Network.SetPeers(m.peers())
+		c.opts.Network.SetPeers(c.peersOf(m))
 		for _, n := range old.Topology.Nodes() {
 			if m.Topology.Node(n.ID) == nil {
 				c.detector.forget(n.ID)
@@ -308,4 +308,18 @@ func (c *Cluster) publish(m *Metadata) {
 	if c.opts.Changed != nil && (old.Epoch != m.Epoch) {
 		c.opts.Changed(old, m)
 	}
+}
+
+// peersOf are the members of m. While this node replays the time before its own admission, those that
+// it was told of then are kept, too: their streams are not to be cut and made again.
+func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
+	peers := m.peers()
+	if m.Topology.Node(c.Self()) == nil {
+		for id, addr := range c.identity.Peers {
+			if _, ok := peers[id]; !ok {
+				peers[id] = addr
+			}
+		}
+	}
+	return peers
 }

@@ -35,6 +35,8 @@ type testNode struct {
 	addr  netip.AddrPort
 	seeds []netip.AddrPort
 	seed  uint64
+	// aliveChanged, if any, is told what Options.AliveChanged is.
+	aliveChanged func(ring.NodeID, bool)
 
 	*Cluster
 	net  *messaging.GRPC
@@ -63,7 +65,7 @@ func (n *testNode) open() error {
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: n.net, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
 		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16},
-		ReplicationFactor: 4, Fatal: func(err error) { n.t.Error(err) }})
+		ReplicationFactor: 4, AliveChanged: n.aliveChanged, Fatal: func(err error) { n.t.Error(err) }})
 	if err != nil {
 		return err
 	}

@@ -339,3 +339,37 @@ func TestARepeatedCommandIsAppliedOnce(t *testing.T) {
 		t.Errorf("%d commands are remembered", len(m.recent))
 	}
 }
+
+// A node that joins, or starts again, replays the log; nobody seems to leave meanwhile.
+func TestReplayCutsNoStreams(t *testing.T) {
+	nodes := startRing(t, 3)
+	third := nodes[2]
+	downs := 0
+	var mu sync.Mutex
+	watch := func(id ring.NodeID, up bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !up {
+			downs++
+		}
+	}
+	third.stop()
+	third.aliveChanged = watch
+	third.mustOpen()
+	fourth := newTestNode(t, 4, nodes[0].addr)
+	fourth.aliveChanged = watch
+	fourth.mustOpen()
+	eventually(t, func() bool {
+		for _, n := range []*testNode{third, fourth} {
+			if !n.Alive(1) || !n.Alive(2) || len(n.Metadata().Topology.Nodes()) != 4 {
+				return false
+			}
+		}
+		return true
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if downs > 0 {
+		t.Errorf("%d times a node seemed to go down", downs)
+	}
+}
