@@ -195,7 +195,8 @@ func (n *Node) openServer() error {
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, Truncate: n.opts.TruncateTimeout},
-		Limits:      query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes},
+		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
+			TimestampAheadMax: n.opts.MaxTimestampAhead},
 	})
 	l, err := net.Listen("tcp", n.opts.Native().String())
 	if err != nil {

@@ -174,6 +174,8 @@ type Limits struct {
 	BatchWarnBytes   int
 	BatchFailBytes   int
 	BatchPartitions  int // an unlogged batch over more partitions warns
+	// TimestampAheadMax is how far before this node's clock a client's timestamp may run; zero: any far.
+	TimestampAheadMax time.Duration
 }
 
 // Options are what a Processor is made of.

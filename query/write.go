@@ -52,6 +52,9 @@ func (w *write) attributes(m *modification, fallback int64) error {
 			return err
 		}
 	}
+	if err := w.checkAhead(m.table); err != nil {
+		return err
+	}
 	if m.ttl == nil {
 		return nil
 	}
@@ -69,6 +72,17 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	}
 	w.ttl = ttl
 	return nil
+}
+
+// checkAhead refuses a timestamp in the far future: what is written with it could not be overwritten
+// before that time.
+func (w *write) checkAhead(t *schema.Table) error {
+	ahead := w.p.o.Limits.TimestampAheadMax
+	if ahead <= 0 || w.timestamp <= w.env.millis*1000+ahead.Microseconds() {
+		return nil
+	}
+	return invalidf("Guardrail maximum_timestamp violated: The modification timestamp %d requested for table %s.%s lies more "+
+		"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.timestamp, t.Keyspace, t.Name, ahead)
 }
 
 func setTimestamp(v wire.Value, to *int64) error {
