@@ -83,7 +83,7 @@ func (n *testNode) open() error {
 		}
 	})
 	n.t.Cleanup(n.stop)
-	join, done := context.WithTimeout(ctx, 10*time.Second)
+	join, done := context.WithTimeout(ctx, 30*time.Second)
 	defer done()
 	return c.Join(join)
 }
@@ -118,16 +118,16 @@ func startRing(t *testing.T, size int) []*testNode {
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Fatal("not reached in 10 s")
+	t.Fatal("not reached in 60 s")
 }
 
 func createKeyspace(n *testNode, name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return n.ProposeSchema(ctx, &schema.CreateKeyspace{Keyspace: name, DurableWrites: true,
 		Replication: ring.Replication{Class: ring.Simple, Factor: 4}})
