@@ -75,7 +75,7 @@ func DefaultOptions() Options {
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
 		CacheBytes:          DefaultCacheBytes(1),
-		MemTableBytes:       64 << 20,
+		MemTableBytes:       16 << 20,
 
 		ReadTimeout:     5 * time.Second,
 		RangeTimeout:    10 * time.Second,

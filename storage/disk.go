@@ -10,8 +10,9 @@ import (
 
 const ballastFile = "CQLD_BALLAST"
 
-// freeBytesEnough is free space with which writes go on even if it is a small part of a large disk.
-const freeBytesEnough = 8 << 30
+// freeBytesEnough is free space with which writes go on even if it is a small part of a large disk: room
+// for several memtables, their logs and the compactions they bring.
+const freeBytesEnough = 1 << 30
 
 // diskState is how full the disk is. A full disk makes Pebble retry flushes for ever while its
 // writers hang, so writes are refused before, and there is a ballast to drop when it is too late.
