@@ -60,6 +60,8 @@ cat > "$dir/conf/logback.xml" <<XML
 </configuration>
 XML
 
+# A node that joins a ring waits that long for the others to tell it who they are.
+delay=0; [ "${SEEDS:-$ip}" = "$ip" ] || delay=5000
 IFS=. read -r _ _ c d <<< "$ip"
 classpath=$dir/conf:$(printf '%s:' "$tools"/oracle/lib/*.jar)
 mkdir -p "$dir/triggers"
@@ -68,7 +70,7 @@ setsid nohup java -Xms"$heap" -Xmx"$heap" $(tr '\n' ' ' < "$root/tools/oracle/jv
   -Dcassandra.config="file://$dir/conf/cassandra.yaml" -Dcassandra.storagedir="$dir" -Dcassandra.triggers_dir="$dir/triggers" \
   -Dlogback.configurationFile="$dir/conf/logback.xml" \
   -Dcassandra.jmx.local.port=$((17000 + c * 256 + d)) -Djava.rmi.server.hostname=127.0.0.1 \
-  -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=0 \
+  -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=$delay \
   -Dcassandra.consistent.rangemovement=false -Dcassandra-foreground=yes \
   -cp "$classpath" org.apache.cassandra.service.CassandraDaemon > "$dir/out.log" 2>&1 < /dev/null &
 pid=$!
