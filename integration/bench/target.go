@@ -129,12 +129,9 @@ func (t *target) load(rf int, consistency uint16) error {
 		return err
 	}
 	var err error
-	if t.ops, err = prepare(t.addresses[0], consistency); err != nil {
-		return err
-	}
 	// A statement is prepared where it is executed.
-	for _, a := range t.addresses[1:] {
-		if _, err := prepare(a, consistency); err != nil {
+	for _, a := range t.addresses {
+		if t.ops, err = prepareWhenKnown(a, consistency); err != nil {
 			return err
 		}
 	}
@@ -150,6 +147,19 @@ func (t *target) load(rf int, consistency uint16) error {
 		work: constant(&t.ops.loadSlice)}
 	_, err = slices.do()
 	return err
+}
+
+// schemaWait is how long Cassandra's gossip may take to tell a node of a new table.
+const schemaWait = time.Minute
+
+// prepareWhenKnown prepares on a node that may not have heard of the tables yet.
+func prepareWhenKnown(address string, consistency uint16) (*operations, error) {
+	for end := time.Now().Add(schemaWait); ; time.Sleep(200 * time.Millisecond) {
+		ops, err := prepare(address, consistency)
+		if err == nil || time.Now().After(end) {
+			return ops, err
+		}
+	}
 }
 
 // temporary gives a directory for data, on the disk of the working directory: /tmp is memory on some machines.
