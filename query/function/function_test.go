@@ -215,3 +215,18 @@ func TestEveryBlobConversionGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestFloorOfFarTimesEnds: months are counted in 32 bits, which a wide interval and a far time exceed.
+func TestFloorOfFarTimesEnds(t *testing.T) {
+	for _, c := range []struct{ ms, want int64 }{
+		{1<<63 - 1, 0}, {-1, 0}, {1700000000000, 1698796800000},
+	} {
+		got := floorMonths(min(0, c.ms), c.ms, types.DurationValue{Months: 1})
+		if got > c.ms || c.want != 0 && got != c.want {
+			t.Errorf("floor of %d is %d", c.ms, got)
+		}
+	}
+	if got := floorMonths(0, 1<<62, types.DurationValue{Months: 1<<31 - 1, Days: 1<<31 - 1, Nanos: 1<<63 - 1}); got > 1<<62 {
+		t.Errorf("got %d", got)
+	}
+}

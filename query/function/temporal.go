@@ -1,6 +1,9 @@
 package function
 
 import (
+	"math"
+	"sort"
+
 	"cqld/cql/types"
 	"cqld/internal/wire"
 )
@@ -146,18 +149,23 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	if start == ms {
 		return fromMillis(to, ms), nil
 	}
-	n := (ms - start) / (int64(d.Months)*31*millisPerDay + int64(d.Days)*millisPerDay + d.Nanos/1e6 + 1)
+	return fromMillis(to, floorMonths(start, ms, d)), nil
+}
+
+// floorMonths is the last start + n·d that is not after ms. Months differ in length, so n is searched
+// for; what is beyond the range of times counts as after.
+func floorMonths(start, ms int64, d types.DurationValue) int64 {
 	at := start
-	for {
-		next, ok := types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n+1),
-			Days: d.Days * int32(n+1), Nanos: d.Nanos * (n + 1)})
-		if !ok || next > ms {
-			break
+	n := sort.Search(math.MaxInt32/int(d.Months), func(i int) bool {
+		n := int64(i) + 1
+		if int64(d.Days) > math.MaxInt32/n || d.Nanos > math.MaxInt64/n {
+			return true
 		}
-		at, n = next, n+1
+		next, ok := types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * n})
+		return !ok || next > ms
+	})
+	if n > 0 {
+		at, _ = types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * int64(n)})
 	}
-	if n > 0 && at == start {
-		at, _ = types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * n})
-	}
-	return fromMillis(to, at), nil
+	return at
 }
