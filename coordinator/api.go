@@ -19,14 +19,15 @@ type View interface {
 
 // Replica is one node's share of the work, on this node or another. Every method returns at once
 // and calls done exactly once, possibly before it returns; a failure that certainly did nothing is
-// ErrNotSent (errors.Is).
+// ErrNotSent (errors.Is). epoch is that of the topology the request was planned with: a replica that
+// knows of a later change of who holds what refuses with NotReplica.
 type Replica interface {
 	// Apply makes the mutations durable (unless the keyspace says otherwise) and visible.
-	Apply(mutations []*row.Mutation, timeout time.Duration, done func(error))
+	Apply(epoch uint64, mutations []*row.Mutation, timeout time.Duration, done func(error))
 	// Read answers with a page that is valid until done returns.
-	Read(cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
+	Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
 	// Digest answers with the digest of the page that Read would answer with.
-	Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
+	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 	// Truncate drops all rows of a table.
 	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
 }

@@ -72,7 +72,7 @@ func (op *readOp) repair(l repairs, round int, epoch uint64, timeout time.Durati
 	replica := op.c.replicas.Replica(l.node)
 	remote, ok := replica.(Remote)
 	if !ok {
-		replica.Apply(l.mutations, timeout, done)
+		replica.Apply(epoch, l.mutations, timeout, done)
 		return
 	}
 	b := op.c.buffer()

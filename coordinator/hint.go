@@ -260,7 +260,7 @@ func (h *hints) send(q *hintQueue, batch hintBatch) {
 	replica := h.c.replicas.Replica(q.node)
 	remote, ok := replica.(Remote)
 	if !ok {
-		replica.Apply(batch.mutations, hintTimeout, done)
+		replica.Apply(h.c.view.Topology().Epoch(), batch.mutations, hintTimeout, done)
 		return
 	}
 	b := h.c.buffer()

@@ -207,10 +207,10 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 	trace(a.target.op.trace, a.target.node, "Executing read")
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
-		replica.Digest(cmd, timeout, onDigest)
+		replica.Digest(a.target.op.topology.Epoch(), cmd, timeout, onDigest)
 		return
 	}
-	replica.Read(cmd, timeout, onPage)
+	replica.Read(a.target.op.topology.Epoch(), cmd, timeout, onPage)
 }
 
 func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {

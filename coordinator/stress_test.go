@@ -87,11 +87,11 @@ func (w *wildReplica) later(timeout time.Duration, f func(err error)) {
 	})
 }
 
-func (w *wildReplica) Apply(_ []*row.Mutation, timeout time.Duration, done func(error)) {
+func (w *wildReplica) Apply(_ uint64, _ []*row.Mutation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Read(_ *row.ReadCommand, timeout time.Duration, done func([]byte, error)) {
+func (w *wildReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func([]byte, error)) {
 	page := append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)
 	w.later(timeout, func(err error) {
 		done(page, err)
@@ -99,7 +99,7 @@ func (w *wildReplica) Read(_ *row.ReadCommand, timeout time.Duration, done func(
 	})
 }
 
-func (w *wildReplica) Digest(_ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
 	d := row.DigestOf(w.pages[rand.IntN(len(w.pages))])
 	w.later(timeout, func(err error) { done(d, err) })
 }
@@ -190,11 +190,11 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 // quickReplica answers at once.
 type quickReplica struct{ page []byte }
 
-func (q *quickReplica) Apply(_ []*row.Mutation, _ time.Duration, done func(error)) { done(nil) }
-func (q *quickReplica) Read(_ *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
+func (q *quickReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) { done(nil) }
+func (q *quickReplica) Read(_ uint64, _ *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
 	done(q.page, nil)
 }
-func (q *quickReplica) Digest(_ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
+func (q *quickReplica) Digest(_ uint64, _ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
 	done(row.DigestOf(q.page), nil)
 }
 func (q *quickReplica) Truncate(_ schema.StorageID, _ time.Duration, done func(error)) { done(nil) }

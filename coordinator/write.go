@@ -143,7 +143,7 @@ func (op *writeOp) local() bool {
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
 	t.op.waiting = 1
-	t.op.c.replicas.Replica(t.node).Apply(mutations, timeout, t.onDone)
+	t.op.c.replicas.Replica(t.node).Apply(t.op.topology.Epoch(), mutations, timeout, t.onDone)
 }
 
 // begin plans and sends. Unavailable is told before anything is sent.
@@ -197,7 +197,7 @@ func (op *writeOp) send() {
 	}
 	if self != nil {
 		trace(op.trace, op.self, "Applying mutation")
-		c.replicas.Replica(self.node).Apply(self.mutations, timeout, self.onDone)
+		c.replicas.Replica(self.node).Apply(epoch, self.mutations, timeout, self.onDone)
 	}
 }
 
@@ -207,7 +207,7 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 	replica := op.c.replicas.Replica(t.node)
 	remote, ok := replica.(Remote)
 	if !ok {
-		replica.Apply(t.mutations, timeout, t.onDone)
+		replica.Apply(epoch, t.mutations, timeout, t.onDone)
 		return shared
 	}
 	if len(t.mutations) == len(op.mutations) {

@@ -23,6 +23,16 @@ const (
 	VerbJoin                       // a new node asks to be admitted
 	VerbHeartbeat                  // I am alive
 	VerbApplied                    // how far a node has applied the metadata log
+	VerbPaxosPrepare               // promise a ballot, and read; reply is the acceptor's state and a page
+	VerbPaxosAccept                // accept a proposal
+	VerbPaxosCommit                // apply what was decided
+	VerbCounter                    // lead a counter update
+	VerbBatchStore                 // keep a logged batch until it is removed
+	VerbBatchRemove                // the batch is applied
+	VerbStream                     // the next sstable of a range
+	VerbMerkle                     // hashes of parts of a range
+	VerbRepaired                   // a range was repaired
+	VerbControl                    // an operator's command for another node
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

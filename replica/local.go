@@ -25,6 +25,9 @@ type Local struct {
 	view       coordinator.View
 	onTruncate func(schema.StorageID) error
 	pages      sync.Pool // *[]byte
+	// gate is held for reading from the look at the topology until a mutation is with the engine, so
+	// that Settle can wait for all that were admitted before.
+	gate sync.RWMutex
 }
 
 // pageKept is the largest page whose memory is kept for the next read.
@@ -40,13 +43,44 @@ func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.Stora
 }
 
 // Apply implements coordinator.Replica.
-func (l *Local) Apply(mutations []*row.Mutation, _ time.Duration, done func(error)) {
+func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, done func(error)) {
+	l.apply(epoch, mutations, nil, done)
+}
+
+// apply applies what admit, which may be nil, lets pass.
+func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	err := l.current(epoch)
+	if err == nil && admit != nil {
+		err = admit(mutations)
+	}
+	if err != nil {
+		done(err)
+		return
+	}
 	l.engine.Apply(mutations, l.durable(mutations), func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 		}
 		done(err)
 	})
+}
+
+// current refuses what was planned before the ring last moved: its sender may not know all who
+// must have a write, or reads from one who no longer gets them.
+func (l *Local) current(epoch uint64) error {
+	if t := l.view.Topology(); epoch < t.Moved() {
+		return &coordinator.NotReplica{Epoch: t.Epoch()}
+	}
+	return nil
+}
+
+// Settle returns when all mutations that were admitted at an earlier topology than the present one
+// are with the engine.
+func (l *Local) Settle() {
+	l.gate.Lock()
+	defer l.gate.Unlock()
 }
 
 // durable says whether any of the mutations belongs to a keyspace with durable writes.
@@ -65,7 +99,11 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 }
 
 // Read implements coordinator.Replica.
-func (l *Local) Read(cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+	if err := l.current(epoch); err != nil {
+		done(nil, err)
+		return
+	}
 	b := l.pages.Get().(*[]byte)
 	page, err := l.engine.Read((*b)[:0], cmd)
 	if err != nil {
@@ -79,8 +117,8 @@ func (l *Local) Read(cmd *row.ReadCommand, _ time.Duration, done func(page []byt
 }
 
 // Digest implements coordinator.Replica.
-func (l *Local) Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
-	l.Read(cmd, timeout, func(page []byte, err error) {
+func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.Read(epoch, cmd, timeout, func(page []byte, err error) {
 		if err != nil {
 			done(row.Digest{}, err)
 			return

@@ -43,8 +43,8 @@ func (r *Remote) ApplyEncoded(purpose coordinator.Purpose, request []byte, timeo
 }
 
 // Apply implements coordinator.Replica.
-func (r *Remote) Apply(mutations []*row.Mutation, timeout time.Duration, done func(error)) {
-	r.ApplyEncoded(coordinator.ForWrite, appendMutations(nil, r.epoch(), mutations), timeout, done)
+func (r *Remote) Apply(epoch uint64, mutations []*row.Mutation, timeout time.Duration, done func(error)) {
+	r.ApplyEncoded(coordinator.ForWrite, appendMutations(nil, epoch, mutations), timeout, done)
 }
 
 func (r *Remote) epoch() uint64 { return r.view.Topology().Epoch() }
@@ -84,13 +84,13 @@ func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, done func(
 var errBadDigest = errors.New("replica: a digest of the wrong length")
 
 // Read implements coordinator.Replica.
-func (r *Remote) Read(cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
-	r.ReadEncoded(appendRead(nil, r.epoch(), cmd), timeout, done)
+func (r *Remote) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	r.ReadEncoded(appendRead(nil, epoch, cmd), timeout, done)
 }
 
 // Digest implements coordinator.Replica.
-func (r *Remote) Digest(cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
-	r.DigestEncoded(appendRead(nil, r.epoch(), cmd), timeout, done)
+func (r *Remote) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	r.DigestEncoded(appendRead(nil, epoch, cmd), timeout, done)
 }
 
 // Truncate implements coordinator.Replica.

@@ -12,7 +12,7 @@ import (
 // Serve makes transport answer the other nodes' Remotes from l. It is called before the transport
 // starts. Reads are answered where they arrive; writes when they are safe.
 func Serve(transport messaging.Transport, l *Local) {
-	s := &server{local: l}
+	s := &server{local: l, admit: l.admitMutations}
 	s.batches.New = func() any { return &batch{} }
 	s.commands.New = func() any { return &row.ReadCommand{} }
 	transport.Handle(messaging.VerbMutation, s.mutate)
@@ -25,6 +25,7 @@ func Serve(transport messaging.Transport, l *Local) {
 
 type server struct {
 	local    *Local
+	admit    func([]*row.Mutation) error
 	batches  sync.Pool // *batch
 	commands sync.Pool // *row.ReadCommand
 }
@@ -36,18 +37,15 @@ type batch struct{ mutations []*row.Mutation }
 func (s *server) mutate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	b := s.batches.Get().(*batch)
 	defer s.batches.Put(b)
-	mutations, err := decodeMutations(payload, b.mutations)
+	epoch, mutations, err := decodeMutations(payload, b.mutations)
 	if len(mutations) > len(b.mutations) {
 		b.mutations = mutations
-	}
-	if err == nil {
-		err = s.local.admitMutations(mutations)
 	}
 	if err != nil {
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.Apply(mutations, 0, func(err error) { respond(nil, toRemote(err)) })
+	s.local.apply(epoch, mutations, s.admit, func(err error) { respond(nil, toRemote(err)) })
 }
 
 func (s *server) read(_ ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -65,7 +63,7 @@ func (s *server) digest(_ ring.NodeID, payload []byte, respond messaging.Respond
 func (s *server) answer(payload []byte, respond messaging.Respond, use func(page []byte)) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)
-	err := decodeRead(payload, cmd)
+	epoch, err := decodeRead(payload, cmd)
 	if err == nil {
 		err = s.local.admitRead(cmd)
 	}
@@ -73,7 +71,7 @@ func (s *server) answer(payload []byte, respond messaging.Respond, use func(page
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.Read(cmd, 0, func(page []byte, err error) {
+	s.local.Read(epoch, cmd, 0, func(page []byte, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))
 			return

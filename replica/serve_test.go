@@ -101,7 +101,7 @@ func mutationOf(table *schema.Table, key string) *row.Mutation {
 func TestRemoteReachesStorage(t *testing.T) {
 	remote, e, l, table := pair(t, 1, 1)
 	var err error
-	remote.Apply([]*row.Mutation{mutationOf(table, "a"), mutationOf(table, "b")}, time.Second, func(e error) { err = e })
+	remote.Apply(5, []*row.Mutation{mutationOf(table, "a"), mutationOf(table, "b")}, time.Second, func(e error) { err = e })
 	if err != nil || len(e.applied) != 2 || e.applied[1] != "b" {
 		t.Errorf("applied %q: %v", e.applied, err)
 	}
@@ -116,12 +116,12 @@ func TestRemoteReachesStorage(t *testing.T) {
 	}
 	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("a")), Slices: []row.Slice{row.AllRows()}}
 	var page string
-	remote.Read(cmd, time.Second, func(p []byte, e error) { page, err = string(p), e })
+	remote.Read(5, cmd, time.Second, func(p []byte, e error) { page, err = string(p), e })
 	if page != string(e.page) || err != nil {
 		t.Errorf("page %x: %v", page, err)
 	}
 	var digest row.Digest
-	remote.Digest(cmd, time.Second, func(d row.Digest, e error) { digest, err = d, e })
+	remote.Digest(5, cmd, time.Second, func(d row.Digest, e error) { digest, err = d, e })
 	if digest != row.DigestOf(e.page) || err != nil {
 		t.Errorf("digest %x: %v", digest, err)
 	}
@@ -148,22 +148,22 @@ func TestServeRefusesWhatIsNotItsOwn(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		remote.Apply([]*row.Mutation{mutationOf(table, "a")}, time.Second, count)
+		remote.Apply(5, []*row.Mutation{mutationOf(table, "a")}, time.Second, count)
 		key := row.NewPartitionKey([]byte("a"))
-		remote.Read(&row.ReadCommand{Table: table.StorageID, Key: key}, time.Second, func(_ []byte, err error) { count(err) })
+		remote.Read(5, &row.ReadCommand{Table: table.StorageID, Key: key}, time.Second, func(_ []byte, err error) { count(err) })
 		if applied := len(e.applied) > 0; applied != (served > 0 && self == holder) {
 			t.Errorf("node %d: applied %q", self, e.applied)
 		}
 		// The whole ring is more than any of the two holds.
 		all := &row.ReadCommand{Table: table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}}
-		remote.Read(all, time.Second, func(_ []byte, err error) {
+		remote.Read(5, all, time.Second, func(_ []byte, err error) {
 			var refusal *coordinator.NotReplica
 			if !errors.As(err, &refusal) {
 				t.Errorf("node %d reads the whole ring: %v", self, err)
 			}
 		})
 		var failure *coordinator.ReplicaFailure
-		remote.Read(&row.ReadCommand{Table: 9999, Key: key}, time.Second, func(_ []byte, err error) {
+		remote.Read(5, &row.ReadCommand{Table: 9999, Key: key}, time.Second, func(_ []byte, err error) {
 			if !errors.As(err, &failure) || failure.Reason != coordinator.FailureIncompatibleSchema {
 				t.Errorf("an unknown table: %v", err)
 			}
@@ -206,7 +206,7 @@ func TestStorageErrors(t *testing.T) {
 		remote, e, _, table := pair(t, 1, 1)
 		e.err = x.err
 		var got error
-		remote.Apply([]*row.Mutation{mutationOf(table, "a")}, time.Second, func(err error) { got = err })
+		remote.Apply(5, []*row.Mutation{mutationOf(table, "a")}, time.Second, func(err error) { got = err })
 		var failure *coordinator.ReplicaFailure
 		switch {
 		case errors.Is(got, coordinator.ErrNotSent) != x.notSent:

@@ -28,9 +28,9 @@ func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
 }
 
 // decodeMutations is the inverse of appendMutations; the mutations point into payload.
-func decodeMutations(payload []byte, into []*row.Mutation) ([]*row.Mutation, error) {
+func decodeMutations(payload []byte, into []*row.Mutation) (epoch uint64, ms []*row.Mutation, err error) {
 	c := wire.NewCursor(payload)
-	c.Uvarint() // the sender's epoch
+	epoch = c.Uvarint()
 	// The least mutation: table, token, a key of no bytes, no entries.
 	const sizeMin = 1 + 8 + 1 + 1
 	n := c.Count(sizeMin)
@@ -40,7 +40,7 @@ func decodeMutations(payload []byte, into []*row.Mutation) ([]*row.Mutation, err
 		}
 		row.ConsumeMutation(&c, into[i])
 	}
-	return into[:min(n, len(into))], c.Finish()
+	return epoch, into[:min(n, len(into))], c.Finish()
 }
 
 func appendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte {
@@ -48,11 +48,11 @@ func appendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte {
 }
 
 // decodeRead is the inverse of appendRead; the command points into payload.
-func decodeRead(payload []byte, cmd *row.ReadCommand) error {
+func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) {
 	c := wire.NewCursor(payload)
-	c.Uvarint() // the sender's epoch
+	epoch = c.Uvarint()
 	row.ConsumeReadCommand(&c, cmd)
-	return c.Finish()
+	return epoch, c.Finish()
 }
 
 func appendTruncate(dst []byte, epoch uint64, table schema.StorageID) []byte {

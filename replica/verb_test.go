@@ -31,7 +31,7 @@ func TestMutationsRoundTrip(t *testing.T) {
 			ms = append(ms, sampleMutation(fmt.Sprint("key", i)))
 		}
 		payload := appendMutations(nil, 9, ms)
-		got, err := decodeMutations(payload, nil)
+		_, got, err := decodeMutations(payload, nil)
 		if err != nil || len(got) != n {
 			t.Fatalf("%d mutations: %d, %v", n, len(got), err)
 		}
@@ -39,7 +39,7 @@ func TestMutationsRoundTrip(t *testing.T) {
 			t.Errorf("%d mutations: %x, again %x", n, payload, again)
 		}
 		for cut := range payload {
-			if _, err := decodeMutations(payload[:cut], nil); err == nil {
+			if _, _, err := decodeMutations(payload[:cut], nil); err == nil {
 				t.Errorf("%d of %d bytes are no request", cut, len(payload))
 			}
 		}
@@ -60,7 +60,7 @@ func TestReadsRoundTrip(t *testing.T) {
 	for _, cmd := range []*row.ReadCommand{sampleCommand(), ranged} {
 		payload := appendRead(nil, 9, cmd)
 		var got row.ReadCommand
-		if err := decodeRead(payload, &got); err != nil {
+		if _, err := decodeRead(payload, &got); err != nil {
 			t.Fatal(err)
 		}
 		if again := appendRead(nil, 9, &got); !bytes.Equal(again, payload) {
@@ -118,11 +118,11 @@ func FuzzDecodeMutations(f *testing.F) {
 	f.Add(appendMutations(nil, 1<<40, []*row.Mutation{sampleMutation("k"), sampleMutation("")}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		got, err := decodeMutations(payload, nil)
+		_, got, err := decodeMutations(payload, nil)
 		if err != nil {
 			return
 		}
-		again, err := decodeMutations(appendMutations(nil, 0, got), nil)
+		_, again, err := decodeMutations(appendMutations(nil, 0, got), nil)
 		if err != nil || len(again) != len(got) {
 			t.Errorf("%d mutations became %d: %v", len(got), len(again), err)
 		}
@@ -134,10 +134,10 @@ func FuzzDecodeRead(f *testing.F) {
 	f.Add([]byte{0, 0})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var cmd, again row.ReadCommand
-		if decodeRead(payload, &cmd) != nil {
+		if _, err := decodeRead(payload, &cmd); err != nil {
 			return
 		}
-		if err := decodeRead(appendRead(nil, 0, &cmd), &again); err != nil {
+		if _, err := decodeRead(appendRead(nil, 0, &cmd), &again); err != nil {
 			t.Errorf("%+v cannot be read again: %v", cmd, err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 // epoch is a new Topology. Methods are safe for concurrent use.
 type Topology struct {
 	epoch      uint64
+	moved      uint64
 	nodes      []*Node // by id
 	tokens     []Token // ascending; owner[i] owns tokens[i]
 	owner      []*Node
@@ -22,7 +23,7 @@ const placementsMax = 32
 
 // NewTopology makes the topology of nodes at epoch. Only Normal and Leaving nodes own ranges.
 func NewTopology(epoch uint64, nodes []*Node) *Topology {
-	t := &Topology{epoch: epoch, nodes: slices.Clone(nodes)}
+	t := &Topology{epoch: epoch, moved: epoch, nodes: slices.Clone(nodes)}
 	slices.SortFunc(t.nodes, func(a, b *Node) int { return int(int64(a.ID) - int64(b.ID)) })
 	type entry struct {
 		token Token
@@ -55,6 +56,10 @@ func NewTopology(epoch uint64, nodes []*Node) *Topology {
 
 // Epoch is the version of the metadata this topology is from.
 func (t *Topology) Epoch() uint64 { return t.epoch }
+
+// Moved is the epoch at which it last changed who holds what: a request planned before that may go to
+// the wrong nodes.
+func (t *Topology) Moved() uint64 { return t.moved }
 
 // Nodes are all members by id; not to be changed.
 func (t *Topology) Nodes() []*Node { return t.nodes }
