@@ -27,7 +27,7 @@ func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 // free is tok, or the first token after it that no node has, also of other data centers.
 func (t *Topology) free(tok Token, taken []Token) Token {
 	for {
-		_, used := slices.BinarySearch(t.tokens, tok)
+		_, used := slices.BinarySearch(t.bounds, tok)
 		if !used && tok != MinToken && !slices.Contains(taken, tok) {
 			return tok
 		}

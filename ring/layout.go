@@ -36,8 +36,8 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 		}
 		l.racks = append(l.racks, rackIndex[rack])
 	}
-	for i, tok := range t.tokens {
-		n := t.owner[i]
+	for i, tok := range t.final.tokens {
+		n := t.final.owner[i]
 		if n.Datacenter != datacenter {
 			continue
 		}

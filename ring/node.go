@@ -21,11 +21,13 @@ func (h HostID) String() string {
 // NodeState is where a node stands in its membership.
 type NodeState uint8
 
-// A node is Joining until its tokens count, then Normal, Leaving while it hands over.
+// A node is Joining until its tokens count, then Normal; Leaving while it hands over or is removed,
+// Moving while its tokens change.
 const (
 	Joining NodeState = iota + 1
 	Normal
 	Leaving
+	Moving
 )
 
 // String is the word nodetool uses.
@@ -37,6 +39,8 @@ func (s NodeState) String() string {
 		return "NORMAL"
 	case Leaving:
 		return "LEAVING"
+	case Moving:
+		return "MOVING"
 	}
 	return "UNKNOWN"
 }

@@ -3,7 +3,7 @@ package ring
 import "slices"
 
 // ReplicaSet is the nodes that hold one range, in the strategy's order: Natural ones count now,
-// Pending ones are gaining the range and must get writes too.
+// Pending ones are gaining or losing the range and must get writes too.
 type ReplicaSet struct {
 	Natural []NodeID
 	Pending []NodeID
@@ -18,13 +18,23 @@ func (s ReplicaSet) Contains(id NodeID) bool {
 type Placement struct {
 	topology    *Topology
 	replication Replication
-	sets        []ReplicaSet // by index of the range's end token
+	sets        []ReplicaSet // by index in topology.bounds of the range's end
 }
 
 func newPlacement(t *Topology, r Replication) *Placement {
-	p := &Placement{topology: t, replication: r, sets: make([]ReplicaSet, len(t.tokens))}
-	for i := range t.tokens {
-		p.sets[i] = ReplicaSet{Natural: r.replicas(t, i)}
+	p := &Placement{topology: t, replication: r, sets: make([]ReplicaSet, len(t.bounds))}
+	for i, tok := range t.bounds {
+		p.sets[i] = ReplicaSet{Natural: t.reads.replicas(r, tok)}
+		if len(t.operations) == 0 {
+			continue
+		}
+		for _, other := range []*tokenRing{t.base, t.final} {
+			for _, id := range other.replicas(r, tok) {
+				if !p.sets[i].Contains(id) && !t.gone(id) {
+					p.sets[i].Pending = append(p.sets[i].Pending, id)
+				}
+			}
+		}
 	}
 	return p
 }
@@ -40,7 +50,7 @@ func (p *Placement) Replicas(tok Token) ReplicaSet {
 	if len(p.sets) == 0 {
 		return ReplicaSet{}
 	}
-	return p.sets[p.topology.position(tok)]
+	return p.sets[positionIn(p.topology.bounds, tok)]
 }
 
 // RangeReplicas is a range and who holds all of it.
@@ -54,11 +64,11 @@ type RangeReplicas struct {
 func (p *Placement) Ranges(r Range) []RangeReplicas {
 	t := p.topology
 	var out []RangeReplicas
-	if len(t.tokens) == 0 {
+	if len(t.bounds) == 0 {
 		return nil
 	}
 	at := r.Start
-	for i, tok := range t.tokens {
+	for i, tok := range t.bounds {
 		if tok <= at {
 			continue
 		}
@@ -68,7 +78,7 @@ func (p *Placement) Ranges(r Range) []RangeReplicas {
 		out = append(out, RangeReplicas{Range{at, tok}, p.sets[i]})
 		at = tok
 	}
-	last := t.position(r.End)
+	last := positionIn(t.bounds, r.End)
 	if r.End == MinToken {
 		last = 0
 	}

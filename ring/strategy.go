@@ -85,22 +85,11 @@ func (r Replication) In(datacenter string) int {
 	return 0
 }
 
-// replicas are the nodes of the range that ends at tokens[i], in Cassandra's order.
-func (r Replication) replicas(t *Topology, i int) []NodeID {
-	switch r.Class {
-	case Simple:
-		return simpleReplicas(t, i, r.Factor)
-	case NetworkTopology:
-		return networkReplicas(t, i, r.Datacenters)
-	}
-	return nil
-}
-
-// simpleReplicas takes the next distinct nodes clockwise.
-func simpleReplicas(t *Topology, i, factor int) []NodeID {
+// simple takes the next distinct nodes clockwise from tokens[i].
+func (r *tokenRing) simple(i, factor int) []NodeID {
 	var out []NodeID
-	for k := 0; k < len(t.owner) && len(out) < factor; k++ {
-		if id := t.owner[(i+k)%len(t.owner)].ID; !slices.Contains(out, id) {
+	for k := 0; k < len(r.owner) && len(out) < factor; k++ {
+		if id := r.owner[(i+k)%len(r.owner)].ID; !slices.Contains(out, id) {
 			out = append(out, id)
 		}
 	}
@@ -116,14 +105,14 @@ type datacenterPlacement struct {
 	acceptedNodes []NodeID
 }
 
-// networkReplicas walks clockwise and gives every data center its share on as many racks as it
+// network walks clockwise and gives every data center its share on as many racks as it
 // has: a node of a rack already used is taken at once only while the data center has fewer racks
 // than replicas (NetworkTopologyStrategy.calculateNaturalReplicas of Cassandra 3.0 and later).
-func networkReplicas(t *Topology, i int, factors []DatacenterFactor) []NodeID {
-	dcs, open := placementsFor(t, factors)
+func (r *tokenRing) network(i int, factors []DatacenterFactor) []NodeID {
+	dcs, open := r.placements(factors)
 	var out []NodeID
-	for k := 0; k < len(t.owner) && open > 0; k++ {
-		n := t.owner[(i+k)%len(t.owner)]
+	for k := 0; k < len(r.owner) && open > 0; k++ {
+		n := r.owner[(i+k)%len(r.owner)]
 		for _, dc := range dcs {
 			if dc.name != n.Datacenter || dc.wanted == 0 || slices.Contains(dc.acceptedNodes, n.ID) {
 				continue
@@ -146,11 +135,11 @@ func networkReplicas(t *Topology, i int, factors []DatacenterFactor) []NodeID {
 	return out
 }
 
-func placementsFor(t *Topology, factors []DatacenterFactor) (dcs []*datacenterPlacement, open int) {
+func (r *tokenRing) placements(factors []DatacenterFactor) (dcs []*datacenterPlacement, open int) {
 	for _, f := range factors {
 		nodes, racks := 0, []string{}
-		for _, n := range t.nodes {
-			if n.Datacenter != f.Datacenter || n.State == Joining || len(n.Tokens) == 0 {
+		for _, n := range r.members {
+			if n.Datacenter != f.Datacenter {
 				continue
 			}
 			nodes++

@@ -6,14 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// Topology is who is in the ring and which tokens they own, at one epoch. It never changes: a new
-// epoch is a new Topology. Methods are safe for concurrent use.
+// Topology is who is in the ring and which tokens they own, at one epoch, and what is changing. It
+// never changes itself: a new epoch is a new Topology. Methods are safe for concurrent use.
 type Topology struct {
 	epoch      uint64
 	moved      uint64
 	nodes      []*Node // by id
-	tokens     []Token // ascending; owner[i] owns tokens[i]
-	owner      []*Node
+	operations []*Operation
+	reads      *tokenRing                   // whom reads ask: operations that are Switching are done
+	base       *tokenRing                   // before all operations
+	final      *tokenRing                   // after all
+	bounds     []Token                      // of the three, ascending: where replica sets may change
 	placements atomic.Pointer[[]*Placement] // a memo, not state; never changed in place
 }
 
@@ -21,36 +24,24 @@ type Topology struct {
 // and keyspaces that replicate alike share one.
 const placementsMax = 32
 
-// NewTopology makes the topology of nodes at epoch. Only Normal and Leaving nodes own ranges.
+// NewTopology makes the topology of nodes at epoch, in which nothing is changing. Joining nodes own
+// nothing.
 func NewTopology(epoch uint64, nodes []*Node) *Topology {
-	t := &Topology{epoch: epoch, moved: epoch, nodes: slices.Clone(nodes)}
+	return NewMovingTopology(epoch, epoch, nodes, nil)
+}
+
+// NewMovingTopology makes a topology with operations under way; moved is the epoch at which it last
+// changed who holds what.
+func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operation) *Topology {
+	t := &Topology{epoch: epoch, moved: moved, nodes: slices.Clone(nodes), operations: operations}
 	slices.SortFunc(t.nodes, func(a, b *Node) int { return int(int64(a.ID) - int64(b.ID)) })
-	type entry struct {
-		token Token
-		node  *Node
+	t.reads = newTokenRing(t.nodes, operations, func(o *Operation) bool { return o.Phase == Switching })
+	t.base, t.final = t.reads, t.reads
+	if len(operations) > 0 {
+		t.base = newTokenRing(t.nodes, nil, nil)
+		t.final = newTokenRing(t.nodes, operations, func(*Operation) bool { return true })
 	}
-	var entries []entry
-	for _, n := range t.nodes {
-		if n.State == Joining {
-			continue
-		}
-		for _, tok := range n.Tokens {
-			entries = append(entries, entry{tok, n})
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		switch {
-		case a.token < b.token:
-			return -1
-		case a.token > b.token:
-			return 1
-		}
-		return int(int64(a.node.ID) - int64(b.node.ID))
-	})
-	for _, e := range entries {
-		t.tokens = append(t.tokens, e.token)
-		t.owner = append(t.owner, e.node)
-	}
+	t.bounds = merged(t.reads, t.base, t.final)
 	return t
 }
 
@@ -73,26 +64,27 @@ func (t *Topology) Node(id NodeID) *Node {
 	return nil
 }
 
-// Tokens are all owned tokens in ascending order; not to be changed.
-func (t *Topology) Tokens() []Token { return t.tokens }
+// Tokens are all owned tokens in ascending order, as reads see them; not to be changed.
+func (t *Topology) Tokens() []Token { return t.reads.tokens }
 
-// Owner is the node that owns tokens[i].
-func (t *Topology) Owner(i int) *Node { return t.owner[i] }
+// Owner is the node that owns Tokens()[i].
+func (t *Topology) Owner(i int) *Node { return t.reads.owner[i] }
 
-// position is the index of the token whose range holds tok: the first one ≥ tok, wrapping.
-func (t *Topology) position(tok Token) int {
-	i := sort.Search(len(t.tokens), func(i int) bool { return t.tokens[i] >= tok })
-	if i == len(t.tokens) {
-		return 0
+// OwnedBy are the tokens of a node as reads see them, ascending.
+func (t *Topology) OwnedBy(id NodeID) (out []Token) {
+	for i, n := range t.reads.owner {
+		if n.ID == id {
+			out = append(out, t.reads.tokens[i])
+		}
 	}
-	return i
+	return out
 }
 
 // Datacenters are the names of the data centers that own tokens, sorted.
 func (t *Topology) Datacenters() []string {
 	var names []string
-	for _, n := range t.nodes {
-		if n.State != Joining && !slices.Contains(names, n.Datacenter) {
+	for _, n := range t.reads.members {
+		if !slices.Contains(names, n.Datacenter) {
 			names = append(names, n.Datacenter)
 		}
 	}

@@ -1,0 +1,93 @@
+package ring
+
+import (
+	"slices"
+	"sort"
+)
+
+// tokenRing is who owns which tokens at one stage of the operations under way.
+type tokenRing struct {
+	tokens []Token // ascending; owner[i] owns tokens[i]
+	owner  []*Node
+	// members are the nodes that own tokens.
+	members []*Node
+}
+
+// newTokenRing is the ring of the nodes that own tokens, changed by those operations that done lets
+// pass.
+func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) bool) *tokenRing {
+	owned := make(map[NodeID][]Token, len(nodes))
+	for _, n := range nodes {
+		if n.State != Joining {
+			owned[n.ID] = n.Tokens
+		}
+	}
+	for _, o := range operations {
+		if done(o) {
+			o.apply(owned)
+		}
+	}
+	r := &tokenRing{}
+	type entry struct {
+		token Token
+		node  *Node
+	}
+	var entries []entry
+	for _, n := range nodes {
+		if len(owned[n.ID]) > 0 {
+			r.members = append(r.members, n)
+		}
+		for _, tok := range owned[n.ID] {
+			entries = append(entries, entry{tok, n})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		switch {
+		case a.token < b.token:
+			return -1
+		case a.token > b.token:
+			return 1
+		}
+		return int(int64(a.node.ID) - int64(b.node.ID))
+	})
+	for _, e := range entries {
+		r.tokens = append(r.tokens, e.token)
+		r.owner = append(r.owner, e.node)
+	}
+	return r
+}
+
+// position is the index of the token whose range holds tok: the first one ≥ tok, wrapping.
+func (r *tokenRing) position(tok Token) int { return positionIn(r.tokens, tok) }
+
+func positionIn(tokens []Token, tok Token) int {
+	i := sort.Search(len(tokens), func(i int) bool { return tokens[i] >= tok })
+	if i == len(tokens) {
+		return 0
+	}
+	return i
+}
+
+// replicas are the nodes of the range that holds tok, in the strategy's order.
+func (r *tokenRing) replicas(of Replication, tok Token) []NodeID {
+	if len(r.tokens) == 0 {
+		return nil
+	}
+	switch of.Class {
+	case Simple:
+		return r.simple(r.position(tok), of.Factor)
+	case NetworkTopology:
+		return r.network(r.position(tok), of.Datacenters)
+	}
+	return nil
+}
+
+// merged are the tokens of all rings, ascending and each once.
+func merged(rings ...*tokenRing) []Token {
+	var out []Token
+	for _, r := range rings {
+		out = append(out, r.tokens...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
