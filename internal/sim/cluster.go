@@ -8,63 +8,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
 )
-
-// Options are what a run is made of. The seed decides all the rest.
-type Options struct {
-	Seed    uint64
-	Nodes   int
-	Clients int
-	Keys    int
-	Faults  time.Duration // how long the nemesis is at work
-
-	// What is drawn from the seed, so that rare ways are taken often somewhere.
-	PageBytes        int
-	SpeculativeRetry string
-
-	Sync   storage.SyncMode
-	Unsafe coordinator.Unsafe
-	Limits coordinator.Limits
-}
-
-// DefaultOptions are those of a run that must not fail: four nodes, eight clients.
-func DefaultOptions(seed uint64) Options {
-	o := Options{Seed: seed, Nodes: 4, Clients: 8, Keys: 6, Faults: 8 * time.Second, Sync: storage.SyncBatch}
-	r := NewStream(seed, "options")
-	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
-	o.SpeculativeRetry = policies[r.Intn(len(policies))]
-	if r.Chance(300) {
-		o.PageBytes = 100 + r.Intn(400)
-	}
-	if r.Chance(300) {
-		o.Limits.HintBufferBytes = 200
-		o.Limits.HintBytesPerSecond = 100_000
-	}
-	if r.Chance(300) {
-		o.Limits.RoundRowsMax = 1
-	}
-	return o
-}
 
 // Cluster is one simulated cluster, and what was seen of it.
 type Cluster struct {
-	options  Options
-	kernel   *Kernel
-	net      *Network
-	nodes    []*Node
-	schema   *schema.Schema
-	table    *schema.Table
-	topology *ring.Topology
-	failures []string
-	faults   int
-	healed   bool
-	work     *registers
-	sets     *sets
+	options   Options
+	kernel    *Kernel
+	net       *Network
+	nodes     []*Node
+	schema    *schema.Schema
+	topology  *ring.Topology
+	failures  []string
+	faults    int
+	healed    bool
+	order     int64
+	lastStamp int64
+	workloads []workload
 }
 
 // NewCluster makes the cluster and starts its nodes.
@@ -89,29 +51,29 @@ func NewCluster(o Options) *Cluster {
 	for _, n := range c.nodes {
 		n.start()
 	}
-	c.work, c.sets = newRegisters(c), newSets(c)
+	for _, kind := range workloadKinds() {
+		if slices.Contains(o.Workloads, kind.name) {
+			c.workloads = append(c.workloads, kind.make(c))
+		}
+	}
 	return c
 }
 
+// makeSchema makes the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
 	c.schema = schema.Empty()
 	c.change(&schema.CreateKeyspace{
-		Keyspace: "sim", Replication: ring.Replication{Class: ring.Simple, Factor: len(c.nodes)}, DurableWrites: true,
+		Keyspace: keyspace, Replication: ring.Replication{Class: ring.Simple, Factor: len(c.nodes)}, DurableWrites: true,
 	})
-	options := schema.DefaultOptions()
-	options.SpeculativeRetry = c.options.SpeculativeRetry
-	text := types.Native(types.Text)
-	for i, name := range []string{"registers", "sets"} {
-		c.change(&schema.CreateTable{
-			Keyspace: "sim", Table: name, ID: schema.UUID{byte(i + 1)}, Options: options,
-			Columns: []schema.ColumnSpec{
-				{Name: "k", Kind: schema.PartitionKey, Type: text},
-				{Name: "c", Kind: schema.Clustering, Type: text},
-				{Name: "v", Kind: schema.Regular, Type: text},
-			},
-		})
+	for _, kind := range workloadKinds() {
+		if !slices.Contains(c.options.Workloads, kind.name) {
+			continue
+		}
+		for _, t := range kind.tables {
+			t.Options.SpeculativeRetry = c.options.SpeculativeRetry
+			c.change(t)
+		}
 	}
-	c.table = c.schema.Table("sim", "registers")
 }
 
 func (c *Cluster) change(change schema.Change) {
@@ -134,30 +96,40 @@ type Result struct {
 	Trace      uint64 // of all that happened: equal for equal seeds
 	Events     int
 	Operations int // of clients
-	Acked      int // of them writes that were acknowledged
+	Acked      int // of them those that were acknowledged
 	Faults     int
-	Rows       int               // of the sets
-	Scans      int               // reads of sets that were compared
 	Stats      coordinator.Stats // of the nodes as they ended
 }
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
 func Run(o Options) Result {
 	c := NewCluster(o)
-	never := func() bool { return false }
-	c.work.start()
-	c.sets.start()
+	for _, w := range c.workloads {
+		w.start()
+	}
 	c.torment()
-	c.kernel.RunUntil(o.Faults, never)
+	c.kernel.RunUntil(o.Faults, func() bool { return false })
 	c.heal()
-	c.kernel.RunUntil(o.Faults+time.Minute, func() bool { return c.work.idle() && c.sets.idle() })
+	c.kernel.RunUntil(o.Faults+time.Minute, func() bool {
+		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
+	})
 	c.settle()
-	c.work.readBack()
-	c.sets.readBack()
-	c.work.check()
-	r := Result{
-		Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count,
-		Operations: len(c.work.history), Acked: c.work.acked, Faults: c.faults, Rows: len(c.sets.elements), Scans: c.sets.reads,
+	for _, w := range c.workloads {
+		w.readBack()
+	}
+	for _, w := range c.workloads {
+		w.check()
+	}
+	return c.result()
+}
+
+// result sums up, and ends all processes.
+func (c *Cluster) result() Result {
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Faults: c.faults}
+	for _, w := range c.workloads {
+		tried, acked := w.counts()
+		r.Operations += tried
+		r.Acked += acked
 	}
 	for _, n := range c.nodes {
 		if n.life == nil {

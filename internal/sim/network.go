@@ -46,7 +46,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 	} else if n.rand.Chance(n.Duplicates) {
 		copies = 2
 	}
-	target := n.nodes[l.to].life
+	target, stamp := n.nodes[l.to].life, n.nodes[l.from].life.hlc.Last()
 	for range copies {
 		delay := n.rand.Between(n.DelayMin, n.DelayMax)
 		if n.rand.Chance(n.Slow) {
@@ -56,6 +56,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil {
+				_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
 				deliver(own)
 			}
 		})

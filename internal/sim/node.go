@@ -28,6 +28,7 @@ type Node struct {
 // life is one process, from its start to its crash. What it has scheduled dies with it.
 type life struct {
 	node      *Node
+	hlc       *env.HLC
 	engine    *storage.Engine
 	transport *Transport
 	coord     *coordinator.Coordinator
@@ -61,6 +62,10 @@ const (
 // clock is a process's clock.
 type clock struct{ life *life }
 
+// stampAhead is how far a stamp may be ahead of a node's clock: the default of
+// maximum_timestamp_fail_threshold.
+const stampAhead = time.Minute
+
 // epoch is when simulated time begins.
 const epoch = 1_700_000_000
 
@@ -90,6 +95,7 @@ func (n *Node) start() {
 	n.lives++
 	l := &life{node: n, heard: map[ring.NodeID]time.Duration{}}
 	n.life = l
+	l.hlc = env.NewHLC(clock{l}, stampAhead)
 	var err error
 	l.engine, err = storage.Open(storage.Options{
 		Dir: "data", FS: n.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,

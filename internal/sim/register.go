@@ -12,18 +12,16 @@ import (
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 )
 
 // registers is the workload: clients write unique values to a few registers and read them, all at
 // QUORUM. What is written carries a stamp of one global order, as from a perfect clock: which of two
 // writes wins is not in question here, whether they stay is.
 type registers struct {
-	c       *Cluster
-	rand    *Stream
-	stamp   int64
-	order   int64 // of calls and returns: real time as the checker sees it
+	clients
+	table   *schema.Table
 	history []*operation
-	clients int // clients that have not ended
 	acked   int
 }
 
@@ -39,70 +37,33 @@ type operation struct {
 }
 
 func newRegisters(c *Cluster) *registers {
-	return &registers{c: c, rand: NewStream(c.options.Seed, "clients"), clients: c.options.Clients}
+	return &registers{clients: newClients(c, "register"), table: c.table("registers")}
 }
 
-// start sends the clients out.
 func (w *registers) start() {
-	for i := range w.c.options.Clients {
-		w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), "client", func() { w.step(i) })
-	}
-}
-
-// idle says whether all clients have ended.
-func (w *registers) idle() bool { return w.clients == 0 }
-
-// step is one operation of a client, then a pause, then the next.
-func (w *registers) step(client int) {
-	if w.c.healed {
-		w.clients--
-		return
-	}
-	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
-	key := w.rand.Intn(w.c.options.Keys)
-	write := w.rand.Chance(500)
-	pause := w.rand.Between(time.Millisecond, 40*time.Millisecond)
-	again := func() { w.c.kernel.After(pause, "client", func() { w.step(client) }) }
-	if node.life == nil {
-		again() // the connection was refused
-		return
-	}
-	w.run(node, client, key, write, ring.Quorum, again)
-}
-
-// run performs one operation and calls next once, when it has ended or the client has lost patience.
-func (w *registers) run(node *Node, client, key int, write bool, level ring.Consistency, next func()) *operation {
-	w.order++
-	op := &operation{client: client, key: key, write: write, call: w.order}
-	w.history = append(w.history, op)
-	ended := false
-	end := func() bool {
-		was := ended
-		ended = true
-		return !was
-	}
-	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() {
-		if end() {
-			next() // the node crashed: nobody knows
-		}
+	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum, func(error) bool { return end() })
 	})
+}
+
+func (w *registers) counts() (tried, acked int) { return len(w.history), w.acked }
+
+// run performs one operation; end says whether its outcome is still of interest.
+func (w *registers) run(l *life, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
+	op := &operation{client: client, key: key, write: write, call: w.c.tick()}
+	w.history = append(w.history, op)
 	done := func(value int64, err error) {
-		if !end() {
-			return
+		if end(err) {
+			w.finish(op, value, err)
 		}
-		w.finish(op, value, err)
-		next()
 	}
-	life := node.life
 	if write {
-		w.write(life, op, level, func(err error) { done(op.value, err) })
+		w.write(l, op, level, func(err error) { done(op.value, err) })
 	} else {
-		w.read(life, op, level, done)
+		w.read(l, op, level, done)
 	}
 	return op
 }
-
-const operationTimeout = time.Second
 
 // finish notes an outcome. A read that failed says nothing; a write that failed may yet happen,
 // unless it certainly was not sent.
@@ -110,8 +71,7 @@ func (w *registers) finish(op *operation, value int64, err error) {
 	w.c.kernel.Trace(fmt.Sprint("end ", op.client, op.key, op.write, value, err))
 	switch {
 	case err == nil:
-		w.order++
-		op.returned, op.value = w.order, value
+		op.returned, op.value = w.c.tick(), value
 		if op.write {
 			w.acked++
 		}
@@ -125,14 +85,14 @@ func (w *registers) key(key int) row.PartitionKey {
 }
 
 func (w *registers) write(l *life, op *operation, level ring.Consistency, done func(error)) {
-	op.value = w.newStamp()
+	op.value = w.c.stamp()
 	m := &row.Mutation{}
-	m.Reset(w.c.table.StorageID, w.key(op.key))
+	m.Reset(w.table.StorageID, w.key(op.key))
 	r := row.NewRow()
 	r.Clustering = []byte("r")
 	r.Liveness.Timestamp = op.value
 	r.Cells = append(r.Cells, row.Cell{
-		Column: w.c.table.Column("v").ID, Timestamp: op.value, Value: strconv.AppendInt(nil, op.value, 10),
+		Column: w.table.Column("v").ID, Timestamp: op.value, Value: strconv.AppendInt(nil, op.value, 10),
 	})
 	m.AddRow(r)
 	l.coord.Write(&coordinator.WriteRequest{
@@ -140,15 +100,9 @@ func (w *registers) write(l *life, op *operation, level ring.Consistency, done f
 	}, done)
 }
 
-// newStamp is a timestamp later than all before it.
-func (w *registers) newStamp() int64 {
-	w.stamp = max(w.stamp+1, int64(w.c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
-	return w.stamp
-}
-
 func (w *registers) command(key int, l *life) *row.ReadCommand {
 	return &row.ReadCommand{
-		Table: w.c.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()},
+		Table: w.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: 10}, Now: clock{l}.Now().Unix(),
 	}
 }
@@ -197,14 +151,14 @@ func (w *registers) readBack() {
 
 // must reads a register in a healed cluster, where nothing may fail.
 func (w *registers) must(n *Node, key int, level ring.Consistency) {
-	if n.life == nil {
-		return // it did not start, which was noted
-	}
-	ended := false
-	op := w.run(n, w.c.options.Clients, key, false, level, func() { ended = true })
-	w.c.kernel.RunUntil(w.c.kernel.Now()+10*time.Second, func() bool { return ended })
-	if op.returned == 0 {
-		w.c.fail("register %d cannot be read at %s in a healed cluster", key, level)
+	var op *operation
+	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *life, done func(error)) {
+		op = w.run(l, w.c.options.Clients, key, false, level, func(err error) bool {
+			done(err)
+			return true
+		})
+	})
+	if !ok {
 		return
 	}
 	var newest int64

@@ -16,16 +16,14 @@ import (
 // once, and read partitions and the whole ring at QUORUM, with limits and backwards. What was
 // acknowledged before a read began must be in what the read covers, and what was deleted must not.
 type sets struct {
-	c        *Cluster
+	clients
 	table    *schema.Table
-	rand     *Stream
 	elements []*element
 	rows     map[string]*element // by partition and clustering
-	clients  int
 	reads    int
 }
 
-// element is one row's life, told in the order of w.c.work.order.
+// element is one row's life, told in the order of Cluster.tick.
 type element struct {
 	partition  int
 	clustering string
@@ -42,58 +40,32 @@ const (
 )
 
 func newSets(c *Cluster) *sets {
-	return &sets{
-		c: c, table: c.schema.Table("sim", "sets"), rand: NewStream(c.options.Seed, "sets"),
-		rows: map[string]*element{}, clients: setClients,
-	}
+	return &sets{clients: newClients(c, "sets"), table: c.table("sets"), rows: map[string]*element{}}
 }
 
-func (w *sets) start() {
-	for range setClients {
-		w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), "set client", w.step)
-	}
-}
+func (w *sets) start() { w.launch(setClients, 60*time.Millisecond, w.step) }
 
-func (w *sets) idle() bool { return w.clients == 0 }
-
-// tick is the next moment in the order in which clients saw things happen.
-func (w *sets) tick() int64 {
-	w.c.work.order++
-	return w.c.work.order
-}
-
-// step is one operation of a client, a pause, and the next.
-func (w *sets) step() {
-	if w.c.healed {
-		w.clients--
-		return
-	}
-	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
-	pause := w.rand.Between(time.Millisecond, 60*time.Millisecond)
-	what := w.rand.Intn(10)
-	victim := w.rand.Uint64()
-	cmd := w.randomCommand()
-	again := func() { w.c.kernel.After(pause, "set client", w.step) }
-	if node.life == nil {
-		again()
-		return
-	}
-	ended := false
-	next := func() {
-		if !ended {
-			ended = true
-			again()
+func (w *sets) counts() (tried, acked int) {
+	for _, e := range w.elements {
+		if e.added != 0 {
+			acked++
 		}
 	}
-	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", next)
+	return len(w.elements) + w.reads, acked
+}
+
+func (w *sets) step(l *life, _ int, end func() bool) {
+	what, victim := w.rand.Intn(10), w.rand.Uint64()
+	next := func() { end() }
 	switch {
 	case what < 5:
-		w.add(node.life, next)
+		w.add(l, next)
 	case what < 7 && len(w.elements) > 0:
-		w.delete(node.life, w.elements[victim%uint64(len(w.elements))], next)
+		w.delete(l, w.elements[victim%uint64(len(w.elements))], next)
 	default:
-		cmd.Now = clock{node.life}.Now().Unix()
-		w.read(node.life, cmd, ring.Quorum, func(error) { next() })
+		cmd := w.randomCommand()
+		cmd.Now = clock{l}.Now().Unix()
+		w.read(l, cmd, ring.Quorum, func(error) { next() })
 	}
 }
 
@@ -103,7 +75,7 @@ func (w *sets) key(partition int) row.PartitionKey {
 
 func (w *sets) add(l *life, next func()) {
 	e := &element{
-		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)), addCall: w.tick(),
+		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)), addCall: w.c.tick(),
 	}
 	id := string(w.key(e.partition).Bytes) + "/" + e.clustering
 	if w.rows[id] != nil {
@@ -113,13 +85,13 @@ func (w *sets) add(l *life, next func()) {
 	w.rows[id] = e
 	w.elements = append(w.elements, e)
 	r := row.NewRow()
-	ts := w.c.work.newStamp()
+	ts := w.c.stamp()
 	r.Liveness.Timestamp = ts
 	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: ts, Value: []byte("x")})
 	w.write(l, e, r, func(err error) {
 		switch {
 		case err == nil:
-			e.added = w.tick()
+			e.added = w.c.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
 			e.addSkipped = true
 		}
@@ -133,13 +105,13 @@ func (w *sets) delete(l *life, e *element, next func()) {
 		next()
 		return
 	}
-	e.deleteCall = w.tick()
+	e.deleteCall = w.c.tick()
 	r := row.NewRow()
-	r.Deletion = row.Deletion{Timestamp: w.c.work.newStamp(), LocalTime: clock{l}.Now().Unix()}
+	r.Deletion = row.Deletion{Timestamp: w.c.stamp(), LocalTime: clock{l}.Now().Unix()}
 	w.write(l, e, r, func(err error) {
 		switch {
 		case err == nil:
-			e.deleted = w.tick()
+			e.deleted = w.c.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
 			e.deleteCall = 0
 		}
@@ -178,11 +150,11 @@ func (w *sets) randomCommand() *row.ReadCommand {
 
 // read reads and compares with what must be there.
 func (w *sets) read(l *life, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
-	call := w.tick()
+	call := w.c.tick()
 	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
 		if err == nil {
 			w.reads++
-			w.compare(cmd, page, call, w.tick())
+			w.compare(cmd, page, call, w.c.tick())
 		}
 		w.c.kernel.Trace(fmt.Sprint("set read ", len(page), err))
 		done(err)
@@ -260,16 +232,11 @@ func (w *sets) readBack() {
 }
 
 func (w *sets) must(n *Node, cmd *row.ReadCommand, level ring.Consistency) {
-	if n.life == nil {
-		return // it did not start, which was noted
-	}
-	ended := false
-	cmd.Now = clock{n.life}.Now().Unix()
-	w.read(n.life, cmd, level, func(err error) {
-		ended = true
-		if err != nil {
-			w.c.fail("a set cannot be read at %s in a healed cluster: %v", level, err)
-		}
+	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *life, done func(error)) {
+		cmd.Now = clock{l}.Now().Unix()
+		w.read(l, cmd, level, done)
 	})
-	w.c.kernel.RunUntil(w.c.kernel.Now()+10*time.Second, func() bool { return ended })
 }
+
+// check has nothing left to do: every read was compared when it ended.
+func (w *sets) check() {}

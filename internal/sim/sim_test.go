@@ -42,16 +42,14 @@ func TestSim(t *testing.T) {
 		total.Stats.HintsReplayed += r.Stats.HintsReplayed
 		total.Stats.Speculated += r.Stats.Speculated
 		total.Stats.ShortReads += r.Stats.ShortReads
-		total.Rows += r.Rows
-		total.Scans += r.Scans
 	}
-	t.Logf("%d seeds: %d events, %d operations, %d acknowledged writes, %d rows, %d reads of them, %d faults, %+v",
-		*seeds, total.Events, total.Operations, total.Acked, total.Rows, total.Scans, total.Faults, total.Stats)
+	t.Logf("%d seeds: %d events, %d operations, %d acknowledged, %d faults, %+v",
+		*seeds, total.Events, total.Operations, total.Acked, total.Faults, total.Stats)
 	if *seeds < 20 {
 		return // a few may be unlucky
 	}
-	if total.Acked < 10**seeds || total.Scans < 10**seeds {
-		t.Errorf("%d writes were acknowledged, %d reads of sets compared: the workloads test nothing", total.Acked, total.Scans)
+	if total.Acked < 10**seeds {
+		t.Errorf("%d operations were acknowledged: the workloads test nothing", total.Acked)
 	}
 }
 
