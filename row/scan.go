@@ -54,6 +54,9 @@ func validate(b []byte) error {
 	return nil
 }
 
+// ValidateRow says whether b, from another node, is an encoded row that can be stored.
+func ValidateRow(b []byte) error { return validate(b) }
+
 // scanner walks an encoded row; its methods say false at malformed bytes.
 type scanner struct {
 	b         []byte

@@ -18,6 +18,8 @@ import (
 type Engine struct {
 	opts Options
 	db   *pebble.DB
+	// pebble is what db was opened with.
+	pebble *pebble.Options
 
 	latches latches
 	headers headerFlags
@@ -48,6 +50,7 @@ type Engine struct {
 	wedged     atomic.Bool // Pebble's locks are held for ever
 	opened     atomic.Bool
 	stalls     atomic.Int64
+	ingestions atomic.Int64 // begun
 	counters   counters
 	quarantine struct {
 		sync.Mutex
@@ -74,7 +77,12 @@ func Open(o Options) (*Engine, error) {
 	e.openBallast()
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
-	e.db, err = pebble.Open(o.Dir, e.pebbleOptions(cache))
+	if err := e.clearIngestions(); err != nil {
+		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
+	}
+	e.pebble = e.pebbleOptions(cache)
+	e.pebble.EnsureDefaults()
+	e.db, err = pebble.Open(o.Dir, e.pebble)
 	if err == nil {
 		err = e.failedErr()
 	}

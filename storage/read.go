@@ -174,23 +174,13 @@ func (r *reader) readRange() error {
 
 // boundRange sets the bounds of the keys of a range; false when it is empty.
 func (r *reader) boundRange(tokens ring.Range) bool {
-	id := r.cmd.Table
-	switch {
-	case r.cmd.Range.After != nil:
-		r.lower = append(appendPartition(r.lower[:0], id, *r.cmd.Range.After), kindEnd)
-	case tokens.Start == ring.MaxToken:
-		return false
-	case tokens.Start == ring.MinToken:
-		r.lower = appendTable(r.lower[:0], id)
-	default:
-		r.lower = appendToken(r.lower[:0], id, tokens.Start+1)
+	var ok bool
+	r.lower, r.upper, ok = tokenBounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
+	if ok && r.cmd.Range.After != nil {
+		r.lower = append(appendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), kindEnd)
+		ok = bytes.Compare(r.lower, r.upper) < 0
 	}
-	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
-		r.upper = appendTableEnd(r.upper[:0], id)
-	} else {
-		r.upper = appendToken(r.upper[:0], id, tokens.End+1)
-	}
-	return bytes.Compare(r.lower, r.upper) < 0
+	return ok
 }
 
 // toNextPartition leaves the partition that was read.

@@ -54,6 +54,13 @@ func (w *watch) note(tokens []ring.Token) {
 	}
 }
 
+// noteAll is told that many partitions may have changed, under the latches of all.
+func (w *watch) noteAll() {
+	if w.active.Load() {
+		w.dirty.Store(true)
+	}
+}
+
 // Sweep looks at up to budget more entries and purges what is dead in them; wrapped says that it has
 // come to the end, and will begin again.
 func (e *Engine) Sweep(budget int) (wrapped bool, err error) {

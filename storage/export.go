@@ -1,0 +1,109 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// What is shipped to another node is blocks of entries, as a scan meets them: nothing is decided on the
+// way, no tombstone is left out. The receiver makes an sstable of them (ingest.go). A block stands for
+// itself, and where the next one begins is a key: the sender keeps nothing between two blocks.
+//
+//	block := (shared unshared key value)*   shared, unshared: uvarint   value := uvarint length, bytes
+//
+// A key is given as what it shares with the one before in the block, and the rest.
+
+// Export appends to dst a block of the entries of a table whose token lies in tokens, which may wrap,
+// and whose key comes after the key after, nil at first. It ends at about bytesMax. next is the after
+// of the next block, nil when there is none.
+func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error) {
+	if err := e.failedErr(); err != nil {
+		return dst, nil, err
+	}
+	x := exporter{block: dst, start: len(dst), bytesMax: bytesMax}
+	for _, r := range tokens.Unwrap() {
+		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		if !ok || len(after) > 0 && bytes.Compare(after, upper) >= 0 {
+			continue
+		}
+		if len(after) > 0 && bytes.Compare(after, lower) >= 0 {
+			lower = append(bytes.Clone(after), 0)
+		}
+		if full, err := x.scan(e.db, lower, upper); full || err != nil {
+			return x.block, x.last, e.failure(err)
+		}
+	}
+	return x.block, nil, nil
+}
+
+// exporter fills one block.
+type exporter struct {
+	block    []byte
+	start    int // where it begins
+	bytesMax int
+	last     []byte // the key before
+}
+
+// scan adds the entries between lower and upper; full when the block ended it.
+func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err error) {
+	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return false, err
+	}
+	for valid := iter.First(); valid; valid = iter.Next() {
+		if len(x.block)-x.start >= x.bytesMax {
+			return true, iter.Close()
+		}
+		value, err := iter.ValueAndErr()
+		if err != nil {
+			return false, errors.Join(err, iter.Close())
+		}
+		x.add(iter.Key(), value)
+	}
+	return false, errors.Join(iter.Error(), iter.Close())
+}
+
+func (x *exporter) add(key, value []byte) {
+	shared := 0
+	for shared < len(x.last) && shared < len(key) && x.last[shared] == key[shared] {
+		shared++
+	}
+	x.block = wire.AppendUvarint(x.block, uint64(shared))
+	x.block = wire.AppendUvarint(x.block, uint64(len(key)-shared))
+	x.block = append(x.block, key[shared:]...)
+	x.block = wire.AppendUvarint(x.block, uint64(len(value)))
+	x.block = append(x.block, value...)
+	x.last = append(x.last[:shared], key[shared:]...)
+}
+
+// blockReader walks a block.
+type blockReader struct {
+	c     wire.Cursor
+	key   []byte // valid until the next one
+	value []byte
+}
+
+func (b *blockReader) next() bool {
+	if b.c.Len() == 0 {
+		return false
+	}
+	shared, rest := b.c.Uvarint(), b.c.Uvarint()
+	if shared > uint64(len(b.key)) || rest > uint64(b.c.Len()) {
+		b.c.Fail(wire.ErrMalformed)
+		return false
+	}
+	b.key = append(b.key[:shared], b.c.Take(int(rest))...)
+	size := b.c.Uvarint()
+	if size > uint64(b.c.Len()) {
+		b.c.Fail(wire.ErrMalformed)
+		return false
+	}
+	b.value = b.c.Take(int(size))
+	return b.c.Err() == nil
+}

@@ -1,0 +1,192 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// ingestDir, in the engine's directory, holds sstables being made. What a crash leaves there is void.
+const ingestDir = "ingest"
+
+// Ingestion makes an sstable of what another node exported and adds it to the data. It is used by one
+// goroutine at a time; Commit or Abort ends it.
+//
+// Every entry is a merge operand, also what was a lone value at the sender: as a value it would hide
+// what was applied here before it came.
+type Ingestion struct {
+	e       *Engine
+	table   schema.StorageID
+	tokens  ring.Range
+	path    string
+	w       *sstable.Writer
+	last    []byte // the key before
+	size    int64
+	headers bool
+}
+
+// NewIngestion begins the ingestion of a part of a table; keys outside of tokens, which may wrap, are
+// refused.
+func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
+	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
+	return &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
+}
+
+// Size is the bytes of the entries added.
+func (g *Ingestion) Size() int64 { return g.size }
+
+// Add adds a block of Export's; blocks come in the order in which they were exported. After an error
+// the ingestion is good for Abort only.
+func (g *Ingestion) Add(block []byte) error {
+	if err := g.e.writable(); err != nil {
+		return err
+	}
+	b := blockReader{c: wire.NewCursor(block)}
+	for b.next() {
+		if err := g.check(b.key, b.value); err != nil {
+			return fmt.Errorf("%w entry for %s: %w", ErrInvalid, g.path, err)
+		}
+		if err := g.open(); err != nil {
+			return g.e.failure(err)
+		}
+		if err := g.w.Merge(b.key, b.value); err != nil {
+			return g.e.failure(err)
+		}
+		g.last = append(g.last[:0], b.key...)
+		g.size += int64(len(b.key) + len(b.value))
+	}
+	if err := b.c.Err(); err != nil {
+		return fmt.Errorf("%w block for %s: %w", ErrInvalid, g.path, err)
+	}
+	return nil
+}
+
+// check says what is wrong with an entry.
+func (g *Ingestion) check(key, value []byte) error {
+	table, k, suffix, err := parseKey(key)
+	switch {
+	case err != nil:
+		return err
+	case table != g.table:
+		return fmt.Errorf("key %x is of table %d, not %d", key, table, g.table)
+	case !g.tokens.Contains(k.Token):
+		return fmt.Errorf("key %x is of token %v, outside %v", key, k.Token, g.tokens)
+	case bytes.Compare(key, g.last) <= 0:
+		return fmt.Errorf("key %x does not come after %x", key, g.last)
+	}
+	switch row.EntryKind(suffix[0]) {
+	case row.KindHeader:
+		g.headers = true
+	case row.KindRow:
+	case row.KindRangeTombstone:
+		if _, _, _, ok := parseRangeTombstone(nil, suffix); !ok {
+			return badKey(key)
+		}
+	default:
+		return badKey(key)
+	}
+	return row.ValidateRow(value)
+}
+
+// open makes the file when the first entry comes.
+func (g *Ingestion) open() error {
+	if g.w != nil {
+		return nil
+	}
+	disk := g.e.pebble.FS
+	if err := disk.MkdirAll(disk.PathDir(g.path), 0o755); err != nil {
+		return err
+	}
+	f, err := disk.Create(g.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), g.e.pebble.MakeWriterOptions(0, g.e.db.TableFormat()))
+	return nil
+}
+
+// Abort forgets what was added.
+func (g *Ingestion) Abort() {
+	if g.w == nil {
+		return
+	}
+	_ = g.w.Close() // nobody reads it
+	g.w = nil
+	_ = g.e.pebble.FS.Remove(g.path) // else it goes at the next start
+}
+
+// Commit makes what was added part of the data, all of it or, after a crash, none. It is on disk, whatever
+// the mode of the engine, when Commit returns.
+func (g *Ingestion) Commit() error {
+	if g.w == nil {
+		return nil
+	}
+	err := g.w.Close() // syncs the file
+	g.w = nil
+	if err == nil {
+		err = g.e.writable()
+	}
+	if err == nil {
+		err = g.e.ingest(g.table, g.path, g.headers)
+	}
+	if err != nil {
+		_ = g.e.pebble.FS.Remove(g.path)
+		return g.e.failure(err)
+	}
+	return g.e.failedErr()
+}
+
+// ingest hands a file to Pebble, under the latches of all partitions: nobody overwrites meanwhile what
+// he read before.
+func (e *Engine) ingest(id schema.StorageID, path string, headers bool) (err error) {
+	e.queue.Lock()
+	dropped := e.queue.dropped[id]
+	e.queue.Unlock()
+	if dropped {
+		return &UnknownTable{id}
+	}
+	defer e.commitPanic(&err)
+	if headers && e.headers.raise(id) {
+		if err := e.db.Set(headerFlagKey(id), nil, pebble.Sync); err != nil {
+			return err
+		}
+		e.headers.persisted([]schema.StorageID{id})
+	}
+	e.latches.rLock(allStripes)
+	defer e.latches.rUnlock(allStripes)
+	e.watched.noteAll()
+	return e.db.Ingest(context.Background(), []string{path})
+}
+
+// writable says why nothing may be written now.
+func (e *Engine) writable() error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if e.disk.full.Load() {
+		return ErrDiskFull
+	}
+	return nil
+}
+
+// clearIngestions removes what a crash left.
+func (e *Engine) clearIngestions() error {
+	dir := e.opts.FS.PathJoin(e.opts.Dir, ingestDir)
+	if err := e.opts.FS.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

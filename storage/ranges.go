@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"bytes"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap;
+// false when nothing can lie in it.
+func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
+	switch tokens.Start {
+	case ring.MaxToken:
+		return lower, upper, false
+	case ring.MinToken:
+		lower = appendTable(lower, id)
+	default:
+		lower = appendToken(lower, id, tokens.Start+1)
+	}
+	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
+		upper = appendTableEnd(upper, id)
+	} else {
+		upper = appendToken(upper, id, tokens.End+1)
+	}
+	return lower, upper, bytes.Compare(lower, upper) < 0
+}
+
+// DropRange removes what was applied of a range of tokens, which may wrap, and is on disk when it
+// returns: for ranges that this node no longer holds. It goes by when it is called, not by the
+// timestamps of rows.
+func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) (err error) {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if err := e.Drain(); err != nil {
+		return err
+	}
+	e.sweeper.mu.Lock()
+	defer e.sweeper.mu.Unlock()
+	e.sweeper.restart()
+	e.latches.lock(allStripes)
+	defer e.latches.unlock(allStripes)
+	defer e.commitPanic(&err)
+	batch := e.db.NewBatch()
+	defer batch.Close()
+	for _, r := range tokens.Unwrap() {
+		if lower, upper, ok := tokenBounds(nil, nil, id, r); ok {
+			if err := batch.DeleteRange(lower, upper, nil); err != nil {
+				return e.failure(err)
+			}
+		}
+	}
+	if batch.Empty() {
+		return nil
+	}
+	if err := e.db.Apply(batch, pebble.Sync); err != nil {
+		return e.failure(err)
+	}
+	return e.failedErr()
+}
+
+// SizeOf estimates the bytes that a range of tokens, which may wrap, takes on disk; what is still in
+// memory is not counted.
+func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, err error) {
+	if err := e.failedErr(); err != nil {
+		return 0, err
+	}
+	for _, r := range tokens.Unwrap() {
+		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		if !ok {
+			continue
+		}
+		n, err := e.db.EstimateDiskUsage(lower, upper)
+		if err != nil {
+			return 0, e.failure(err)
+		}
+		bytes += int64(n)
+	}
+	return bytes, nil
+}
+
+// Drain waits until everything applied so far is committed, so that an Export made next has it.
+func (e *Engine) Drain() error { return e.drain() }
