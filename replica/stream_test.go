@@ -1,0 +1,322 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// TestStreamStories plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
+// is everything that happened. Messages move only when told to, timers run only in tick:
+//
+//	start rows=100 [block=1000] [file=4000] [rate=…] [timeout=10s]
+//	pull session=s [epoch=5]      cancel session=s      forget session=s
+//	deliver [n=1] [damage]        drop [n=1]            both at the head of the queue; n=all
+//	write node=2 k v              write a row, as a client's mutation would
+//	epoch node=2 6                a node learns of a topology
+//	crash node=1                  power is cut, and comes back
+//	tick 1s                       status      compare
+func TestStreamStories(t *testing.T) {
+	datadriven.Walk(t, "testdata/stream", func(t *testing.T, path string) {
+		w := &streamWorld{t: t}
+		defer w.close()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			w.log.Reset()
+			w.run(d)
+			fmt.Fprintf(&w.log, "queue: %d\n", len(w.queue))
+			return w.log.String()
+		})
+	})
+}
+
+// streamWorld is two nodes, what travels between them, and time.
+type streamWorld struct {
+	t      *testing.T
+	log    strings.Builder
+	now    time.Duration
+	timers []*worldTimer
+	queue  []worldMessage
+	nodes  map[ring.NodeID]*worldNode
+	limits StreamLimits
+	table  *schema.Table
+}
+
+type worldMessage struct {
+	name string
+	size int
+	// arrive is called with whether a byte is to be damaged on the way.
+	arrive func(damage bool)
+}
+
+type worldTimer struct {
+	at   time.Duration
+	f    func()
+	done bool
+}
+
+func (t *worldTimer) Stop() bool {
+	was := t.done
+	t.done = true
+	return !was
+}
+
+func (w *streamWorld) Now() time.Time           { return time.Unix(1_700_000_000, 0).Add(w.now) }
+func (w *streamWorld) Monotonic() time.Duration { return w.now }
+func (w *streamWorld) After(d time.Duration, f func()) env.Timer {
+	t := &worldTimer{at: w.now + d, f: f}
+	w.timers = append(w.timers, t)
+	return t
+}
+
+// worldNode is one node and its present life.
+type worldNode struct {
+	w        *streamWorld
+	id       ring.NodeID
+	disk     *vfs.MemFS
+	engine   *storage.Engine
+	view     *view
+	streams  *Streams
+	handlers map[messaging.Verb]messaging.Handler
+	life     int
+}
+
+func (n *worldNode) Send(ring.NodeID, messaging.Verb, []byte)     {}
+func (n *worldNode) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
+
+func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	w, life := n.w, n.life
+	answered := false
+	answer := func(payload []byte, err error) {
+		if !answered && n.life == life {
+			answered = true
+			reply(payload, err)
+		}
+	}
+	w.After(timeout, func() { answer(nil, messaging.ErrTimeout) })
+	payload = bytes.Clone(payload)
+	w.carry(fmt.Sprintf("%d>%d request", n.id, to), len(payload), func(bool) {
+		source := w.nodes[to]
+		sourceLife := source.life
+		source.handlers[v](n.id, payload, func(payload []byte, err error) {
+			if source.life != sourceLife {
+				return
+			}
+			payload = bytes.Clone(payload)
+			w.carry(fmt.Sprintf("%d>%d reply", to, n.id), len(payload), func(damage bool) {
+				if damage {
+					payload[len(payload)/2] ^= 1
+				}
+				answer(payload, err)
+			})
+		})
+	})
+}
+
+func (w *streamWorld) carry(name string, size int, arrive func(bool)) {
+	w.queue = append(w.queue, worldMessage{name, size, arrive})
+}
+
+// boot starts a node on what its disk holds.
+func (n *worldNode) boot() {
+	var err error
+	n.life++
+	n.handlers = map[messaging.Verb]messaging.Handler{}
+	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.disk, Clock: n.w, Inline: true})
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	n.streams = NewStreams(StreamOptions{Local: NewLocal(n.engine, n.view, nil), Engine: n.engine, Transport: n, Clock: n.w,
+		Run: func(f func()) { f() }, Limits: n.w.limits})
+}
+
+func (w *streamWorld) run(d *datadriven.TestData) {
+	switch d.Cmd {
+	case "start":
+		w.start(d)
+	case "pull":
+		w.pull(d)
+	case "cancel":
+		w.nodes[1].streams.Cancel(argument(d, "session", ""))
+	case "forget":
+		w.check(w.nodes[1].streams.Forget(argument(d, "session", "")))
+	case "deliver", "drop":
+		w.deliver(d)
+	case "write":
+		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
+		var err error
+		n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e })
+		w.check(err)
+	case "epoch":
+		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
+	case "crash":
+		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
+		crashed := n.disk.CrashClone(vfs.CrashCloneCfg{})
+		w.check(n.engine.Close())
+		n.disk = crashed
+		n.boot()
+	case "tick":
+		w.tick(d)
+	case "status":
+		pulls, _ := w.nodes[1].streams.Status()
+		for _, p := range pulls {
+			fmt.Fprintf(&w.log, "%s: %s, %d bytes, %v\n", p.Session, p.State, p.Bytes, p.Err)
+		}
+		_, sent := w.nodes[2].streams.Status()
+		fmt.Fprintf(&w.log, "node 2 sent %d bytes\n", sent)
+	case "compare":
+		w.compare()
+	default:
+		w.t.Fatalf("no command %q", d.Cmd)
+	}
+}
+
+func (w *streamWorld) check(err error) {
+	if err != nil {
+		fmt.Fprintf(&w.log, "error: %v\n", err)
+	}
+}
+
+func argument(d *datadriven.TestData, name, otherwise string) string {
+	for _, a := range d.CmdArgs {
+		if a.Key == name && len(a.Vals) == 1 {
+			return a.Vals[0]
+		}
+	}
+	return otherwise
+}
+
+func integer(d *datadriven.TestData, name string, otherwise int) int {
+	n, err := strconv.Atoi(argument(d, name, strconv.Itoa(otherwise)))
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (w *streamWorld) start(d *datadriven.TestData) {
+	timeout, err := time.ParseDuration(argument(d, "timeout", "10s"))
+	w.check(err)
+	w.limits = StreamLimits{BlockBytes: integer(d, "block", 1000), FileBytes: int64(integer(d, "file", 4000)),
+		BytesPerSecond: int64(integer(d, "rate", 0)), Timeout: timeout}
+	w.nodes = map[ring.NodeID]*worldNode{}
+	_, _, _, w.table = pair(w.t, 1, 1)
+	for id := ring.NodeID(1); id <= 2; id++ {
+		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id}}
+		w.nodes[id] = n
+		w.topology(n, "5")
+		n.boot()
+	}
+	for i := range integer(d, "rows", 0) {
+		w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check)
+	}
+}
+
+func (w *streamWorld) topology(n *worldNode, epoch string) {
+	e, err := strconv.ParseUint(epoch, 10, 64)
+	w.check(err)
+	n.view.topology = ring.NewTopology(e, nil)
+}
+
+func (w *streamWorld) mutation(key, clustering string, timestamp int64) *row.Mutation {
+	m := new(row.Mutation)
+	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(key)))
+	r := row.NewRow()
+	r.Clustering = []byte(clustering)
+	r.Liveness.Timestamp = timestamp
+	r.Cells = []row.Cell{{Column: 1, Timestamp: timestamp, Value: []byte("some value")}}
+	m.AddRow(r)
+	return m
+}
+
+func (w *streamWorld) pull(d *datadriven.TestData) {
+	session := argument(d, "session", "")
+	w.nodes[1].streams.Start(Pull{
+		Session: session, Epoch: uint64(integer(d, "epoch", 5)), Table: w.table.StorageID, Range: ring.FullRange(), Source: 2,
+	}, func(bytes int64) {
+		fmt.Fprintf(&w.log, "%s: %d bytes\n", session, bytes)
+	}, func(err error) {
+		var failed *StreamError
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		fmt.Fprintf(&w.log, "%s: done, %v\n", session, err)
+	})
+}
+
+func (w *streamWorld) deliver(d *datadriven.TestData) {
+	for n := 0; len(w.queue) > 0 && (argument(d, "n", "1") == "all" || n < integer(d, "n", 1)); n++ {
+		m := w.queue[0]
+		w.queue = slices.Delete(w.queue, 0, 1)
+		if d.Cmd == "drop" {
+			fmt.Fprintf(&w.log, "%s is lost\n", m.name)
+			continue
+		}
+		fmt.Fprintf(&w.log, "%s, %d bytes\n", m.name, m.size)
+		m.arrive(d.HasArg("damage"))
+	}
+}
+
+func (w *streamWorld) tick(d *datadriven.TestData) {
+	step, err := time.ParseDuration(d.CmdArgs[0].Key)
+	w.check(err)
+	until := w.now + step
+	for {
+		var next *worldTimer
+		for _, t := range w.timers {
+			if !t.done && t.at <= until && (next == nil || t.at < next.at) {
+				next = t
+			}
+		}
+		if next == nil {
+			break
+		}
+		w.now, next.done = next.at, true
+		next.f()
+	}
+	w.now = until
+	w.timers = slices.DeleteFunc(w.timers, func(t *worldTimer) bool { return t.done })
+}
+
+// compare reads everything on both nodes.
+func (w *streamWorld) compare() {
+	var pages [2][]byte
+	rows := [2]int{}
+	for i := range pages {
+		page, err := w.nodes[ring.NodeID(i+1)].engine.Read(nil, &row.ReadCommand{Table: w.table.StorageID,
+			Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+		w.check(err)
+		pages[i] = page
+		var p row.PageReader
+		p.Reset(page)
+		for p.NextPartition() {
+			for r := row.NewRow(); p.NextRow(r); {
+				rows[i]++
+			}
+		}
+	}
+	fmt.Fprintf(&w.log, "rows %v, equal %v\n", rows, bytes.Equal(pages[0], pages[1]))
+}
+
+func (w *streamWorld) close() {
+	for _, n := range w.nodes {
+		n.streams.Close()
+		if err := n.engine.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
