@@ -29,6 +29,7 @@ func settings() map[string]setting {
 		"rpc_address":                      address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
 		"native_transport_port":            port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"seeds":                            setSeeds,
+		"control_address":                  setControlAddress,
 		"seed_provider":                    setSeedProvider,
 		"partitioner":                      only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                  only("SimpleSnitch", "GossipingPropertyFileSnitch"),
@@ -321,6 +322,23 @@ func setSeeds(o *Options, v *yaml.Node) error {
 		o.Seeds = seeds
 	}
 	return err
+}
+
+func setControlAddress(o *Options, v *yaml.Node) error {
+	a, err := ParseAddressPort(v.Value)
+	if err == nil {
+		o.ControlAddress = a
+	}
+	return err
+}
+
+// ParseAddressPort reads an IP address with a port.
+func ParseAddressPort(s string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return a, fmt.Errorf("%q is not an address with a port such as 127.0.0.1:7199", s)
+	}
+	return a, nil
 }
 
 // ParseSeeds reads addresses with or without a port.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -17,6 +18,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/node/control"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/ring"
@@ -38,6 +40,9 @@ type Node struct {
 	coordinator *coordinator.Coordinator
 	processor   *query.Processor
 	server      *server.Server
+	control     *control.Server
+	started     time.Time
+	drained     atomic.Bool // clients are refused for good
 	agreeing    atomic.Bool // cluster is set: storage asks from the first moment
 	serving     atomic.Bool // server is set: the cluster has news before
 
@@ -68,7 +73,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(), failed: make(chan error, 1)}
+	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(), started: time.Now(), failed: make(chan error, 1)}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
@@ -87,6 +92,10 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.agreeing.Store(true)
 	n.openCoordinator()
+	n.serveControl()
+	if err := n.openControl(); err != nil {
+		return err
+	}
 	if err := n.transport.Open(); err != nil {
 		return err
 	}
@@ -131,7 +140,8 @@ func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
 	if t == nil {
 		return storage.TableInfo{}
 	}
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC)}
+	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
+		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
 	}
@@ -184,8 +194,9 @@ func (n *Node) openCoordinator() {
 	replica.Serve(n.transport, local)
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
-		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 	})
+	replica.ServeCounters(n.transport, n.coordinator)
 }
 
 func (n *Node) openServer() error {
@@ -227,6 +238,9 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // Close drains the clients' requests until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
+	if n.control != nil {
+		n.control.Close()
+	}
 	if n.server != nil {
 		errs = append(errs, n.server.Drain(ctx))
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
 	Seeds               []netip.AddrPort
+	ControlAddress      netip.AddrPort // of the control port, besides its socket; none when not valid
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -142,6 +143,10 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 		if port == 0 {
 			bad(portName, "must not be 0")
 		}
+	}
+	if c := o.ControlAddress; c.IsValid() && (!c.Addr().IsLoopback() || c.Port() == 0) {
+		bad("control_address", "%s is not a loopback address with a port: its token would travel in the clear. "+
+			"From another machine use ssh -L, or run cqld ctl there", c)
 	}
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")

@@ -26,6 +26,13 @@ func (n *Node) clients() []system.Client {
 	return out
 }
 
+func (o *Options) controlAddress() string {
+	if !o.ControlAddress.IsValid() {
+		return ""
+	}
+	return o.ControlAddress.String()
+}
+
 // settings are the options as system_views.settings shows them, under the file's names.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
@@ -42,6 +49,7 @@ func (o *Options) settings() map[string]string {
 		"rpc_address":                      o.RPCAddress.String(),
 		"native_transport_port":            strconv.Itoa(int(o.NativeTransportPort)),
 		"seeds":                            strings.Join(seeds, ","),
+		"control_address":                  o.controlAddress(),
 		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
 		"authenticator":                    "AllowAllAuthenticator",
 		"authorizer":                       "AllowAllAuthorizer",

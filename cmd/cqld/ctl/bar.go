@@ -1,0 +1,85 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/node/control"
+)
+
+// bar draws how far a long operation is: on a terminal one line that is drawn again, elsewhere a line
+// every few seconds.
+type bar struct {
+	mu       sync.Mutex
+	w        io.Writer
+	terminal bool
+	drawn    bool
+	began    time.Time
+	last     time.Time
+}
+
+const (
+	barWidth = 30
+	// barEvery is how often something is said where no terminal is.
+	barEvery = 5 * time.Second
+)
+
+func newBar(w io.Writer) *bar {
+	b := &bar{w: w, began: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			b.terminal = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	return b
+}
+
+func (b *bar) show(p control.Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := drawing(p, time.Since(b.began))
+	if b.terminal {
+		fmt.Fprintf(b.w, "\r\x1b[K%s", line)
+		b.drawn = true
+		return
+	}
+	if now := time.Now(); now.Sub(b.last) >= barEvery {
+		b.last = now
+		fmt.Fprintln(b.w, line)
+	}
+}
+
+// end leaves the line to what follows.
+func (b *bar) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drawn {
+		fmt.Fprint(b.w, "\r\x1b[K")
+	}
+}
+
+// drawing is the line for p after so long.
+func drawing(p control.Progress, passed time.Duration) string {
+	count := func(n int64) string {
+		if p.Bytes {
+			return size(n)
+		}
+		return fmt.Sprint(n)
+	}
+	if p.Total <= 0 {
+		return fmt.Sprintf("%s  %s  %s", p.What, count(p.Done), passed.Round(time.Second))
+	}
+	share := min(1, max(0, float64(p.Done)/float64(p.Total)))
+	full := int(share * barWidth)
+	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share,
+		count(p.Done), count(p.Total))
+	if share > 0.02 && share < 1 {
+		left := time.Duration(float64(passed) * (1 - share) / share)
+		line += fmt.Sprintf("  %s left", left.Round(time.Second))
+	}
+	return line
+}

@@ -1,0 +1,64 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"cqld/node/control"
+)
+
+type infoCommand struct {
+	Tokens bool `short:"T" help:"List all tokens."`
+}
+
+// Run prints the node's figures.
+func (c *infoCommand) Run(s *session) error {
+	return ask(s, control.InfoOf, control.None{}, func(w io.Writer, i control.Info) error { return showInfo(w, i, c.Tokens) })
+}
+
+func showInfo(w io.Writer, i control.Info, tokens bool) error {
+	p := &printer{w: w}
+	field := func(name, format string, args ...any) { p.line("%-23s: %s", name, fmt.Sprintf(format, args...)) }
+	field("ID", "%s", i.HostID)
+	field("Version", "%s", i.Version)
+	field("Mode", "%s", i.Mode)
+	field("Native Transport active", "%t", i.NativeActive)
+	field("Load", "%s", load(i.Member))
+	field("Uptime (seconds)", "%d", int64(i.Uptime.Seconds()))
+	heap := fmt.Sprintf("%.2f", float64(i.HeapUsed)/(1<<20))
+	if i.HeapLimit > 0 {
+		heap += fmt.Sprintf(" / %.2f", float64(i.HeapLimit)/(1<<20))
+	}
+	field("Heap Memory (MB)", "%s", heap)
+	field("Off Heap Memory (MB)", "%.2f", float64(i.OutsideHeap)/(1<<20))
+	field("Goroutines", "%d", i.Goroutines)
+	field("Clients", "%d", i.Clients)
+	field("Data Center", "%s", i.Datacenter)
+	field("Rack", "%s", i.Rack)
+	requests := i.CacheHits + i.CacheMisses
+	rate := "NaN"
+	if requests > 0 {
+		rate = fmt.Sprintf("%.3f", float64(i.CacheHits)/float64(requests))
+	}
+	field("Block Cache", "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(i.CacheSize), size(i.CacheCapacity), i.CacheHits, requests, rate)
+	state := "writes accepted"
+	if i.DiskFull {
+		state = "WRITES REFUSED until there is space"
+	}
+	field("Disk", "%s free of %s, %s", size(i.DiskFree), size(i.DiskTotal), state)
+	field("Hints pending", "%d", i.Hints)
+	corrupt := "none"
+	if len(i.Corrupt) > 0 {
+		corrupt = strings.Join(i.Corrupt, ", ")
+	}
+	field("Corrupt files", "%s", corrupt)
+	if !tokens {
+		field("Token", "(invoke with -T/--tokens to see all %d tokens)", len(i.ListOfTokens))
+		return p.err
+	}
+	for _, t := range i.ListOfTokens {
+		field("Token", "%d", t)
+	}
+	return p.err
+}

@@ -1,0 +1,119 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// table is rows whose columns are as wide as their widest cell. The first row is the header.
+type table struct {
+	rows  [][]string
+	right []bool // columns of numbers
+}
+
+func newTable(header ...string) *table { return &table{rows: [][]string{header}} }
+
+// alignRight makes columns be aligned at their end.
+func (t *table) alignRight(columns ...int) *table {
+	for _, c := range columns {
+		for len(t.right) <= c {
+			t.right = append(t.right, false)
+		}
+		t.right[c] = true
+	}
+	return t
+}
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// print writes the table, two blanks between columns and none at the end of a line.
+func (t *table) print(w io.Writer) error {
+	var width []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i < len(t.right) && t.right[i] {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			line.WriteString(cell + "  ")
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// printer writes lines and keeps the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// table prints t.
+func (p *printer) table(t *table) {
+	if p.err == nil {
+		p.err = t.print(p.w)
+	}
+}
+
+// size is bytes as nodetool prints them: 28.96 MiB.
+func size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	for _, u := range []struct {
+		shift uint
+		name  string
+	}{{40, "TiB"}, {30, "GiB"}, {20, "MiB"}} {
+		if n >= 1<<u.shift {
+			return fmt.Sprintf("%.2f %s", float64(n)/float64(int64(1)<<u.shift), u.name)
+		}
+	}
+	return fmt.Sprintf("%.2f KiB", float64(n)/(1<<10))
+}
+
+// percent is a share of one as nodetool prints it.
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
+
+// host is an address without its port.
+func host(address string) string {
+	i := strings.LastIndexByte(address, ':')
+	if i < 0 {
+		return address
+	}
+	return strings.Trim(address[:i], "[]")
+}
+
+// groups are the values by which key groups them, in the order in which they are met first.
+func groups[T any](all []T, key func(T) string) (names []string, by map[string][]T) {
+	by = map[string][]T{}
+	for _, v := range all {
+		k := key(v)
+		if !slices.Contains(names, k) {
+			names = append(names, k)
+		}
+		by[k] = append(by[k], v)
+	}
+	return names, by
+}

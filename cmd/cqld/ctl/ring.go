@@ -1,0 +1,195 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"cqld/node/control"
+)
+
+type statusCommand struct {
+	Keyspace string `arg:"" optional:"" help:"Count what nodes own by this keyspace's replication."`
+}
+
+// Run prints the members.
+func (c *statusCommand) Run(s *session) error {
+	return ask(s, control.StatusOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showStatus)
+}
+
+// uneven is nodetool's note.
+const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership information is meaningless"
+
+func showStatus(w io.Writer, st control.Status) error {
+	p := &printer{w: w}
+	owns := "Owns"
+	if st.Effective {
+		owns = "Owns (effective)"
+	}
+	names, by := groups(st.Members, func(m control.Member) string { return m.Datacenter })
+	for _, dc := range names {
+		title := "Datacenter: " + dc
+		p.line("%s\n%s\nStatus=Up/Down\n|/ State=Normal/Leaving/Joining/Moving", title, strings.Repeat("=", len(title)))
+		t := newTable("--", "Address", "Load", "Tokens", owns, "Host ID", "Rack")
+		for _, m := range by[dc] {
+			t.row(upDown(m.Up)[:1]+m.State[:1], host(m.Address), load(m), fmt.Sprint(m.Tokens), owned(st, m), m.HostID, m.Rack)
+		}
+		p.table(t)
+		p.line("")
+	}
+	if st.Uneven {
+		p.line(uneven)
+	}
+	return p.err
+}
+
+func upDown(up bool) string {
+	if up {
+		return "Up"
+	}
+	return "Down"
+}
+
+func load(m control.Member) string {
+	if m.Load == nil {
+		return "?"
+	}
+	return size(*m.Load)
+}
+
+func owned(st control.Status, m control.Member) string {
+	if st.Uneven {
+		return "?"
+	}
+	return percent(m.Owns)
+}
+
+type ringCommand struct {
+	Keyspace string `arg:"" optional:"" help:"Count what nodes own by this keyspace's replication."`
+}
+
+// Run prints the tokens.
+func (c *ringCommand) Run(s *session) error {
+	return ask(s, control.TokensOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRing)
+}
+
+func showRing(w io.Writer, r control.Tokens) error {
+	p := &printer{w: w}
+	names, by := groups(r.Tokens, func(t control.Token) string { return r.Members[t.Member].Datacenter })
+	for _, dc := range names {
+		tokens := by[dc]
+		p.line("\nDatacenter: %s\n==========", dc)
+		t := newTable("Address", "Rack", "Status", "State", "Load", "Owns", "Token")
+		t.row("", "", "", "", "", "", fmt.Sprint(tokens[len(tokens)-1].Token)) // where the ring closes
+		for _, tok := range tokens {
+			m := r.Members[tok.Member]
+			t.row(host(m.Address), m.Rack, upDown(m.Up), m.State, load(m), owned(r.Status, m), fmt.Sprint(tok.Token))
+		}
+		p.table(t)
+	}
+	p.line("")
+	if r.Uneven {
+		p.line(uneven)
+	}
+	return p.err
+}
+
+type describeClusterCommand struct{}
+
+// Run prints what the cluster has agreed on.
+func (c *describeClusterCommand) Run(s *session) error {
+	return ask(s, control.DescribeCluster, control.None{}, showCluster)
+}
+
+func showCluster(w io.Writer, c control.Cluster) error {
+	p := &printer{w: w}
+	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name, c.Partitioner, c.Epoch)
+	for _, v := range slices.Sorted(maps.Keys(c.SchemaVersions)) {
+		p.line("\t\t%s: [%s]", v, strings.Join(c.SchemaVersions[v], ", "))
+	}
+	count := map[string]int{}
+	for _, m := range c.Members {
+		if m.Up {
+			count["up"]++
+		}
+		count[m.State]++
+	}
+	p.line("\nStats for all nodes:\n\tLive: %d\n\tJoining: %d\n\tMoving: %d\n\tLeaving: %d\n\tUnreachable: %d", count["up"], count["Joining"],
+		count["Moving"], count["Leaving"], len(c.Members)-count["up"])
+	p.line("\nData Centers:")
+	names, by := groups(c.Members, func(m control.Member) string { return m.Datacenter })
+	for _, dc := range names {
+		down := 0
+		for _, m := range by[dc] {
+			if !m.Up {
+				down++
+			}
+		}
+		p.line("\t%s #Nodes: %d #Down: %d", dc, len(by[dc]), down)
+	}
+	p.line("\nDatabase versions:")
+	for _, v := range slices.Sorted(maps.Keys(c.Versions)) {
+		p.line("\t%s: [%s]", v, strings.Join(c.Versions[v], ", "))
+	}
+	p.line("\nKeyspaces:")
+	for _, k := range c.Keyspaces {
+		p.line("\t%s -> Replication class: %s", k.Name, k.Replication)
+	}
+	return p.err
+}
+
+type describeRingCommand struct {
+	Keyspace string `arg:"" help:"The keyspace."`
+}
+
+// Run prints the ranges.
+func (c *describeRingCommand) Run(s *session) error {
+	return ask(s, control.DescribeRing, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRanges)
+}
+
+func showRanges(w io.Writer, r control.Ranges) error {
+	p := &printer{w: w}
+	p.line("Schema Version:%s\nTokenRange: ", r.SchemaVersion)
+	for _, t := range r.Ranges {
+		var internode, native, details []string
+		for _, m := range t.Endpoints {
+			internode = append(internode, host(m.Address))
+			native = append(native, host(m.Native))
+			details = append(details, fmt.Sprintf("EndpointDetails(host:%s, datacenter:%s, rack:%s)", host(m.Address), m.Datacenter, m.Rack))
+		}
+		pending := ""
+		for i, m := range t.Pending {
+			pending += []string{", pending:[", ", "}[min(i, 1)] + host(m.Address)
+		}
+		if pending != "" {
+			pending += "]"
+		}
+		p.line("\tTokenRange(start_token:%d, end_token:%d, endpoints:[%s], rpc_endpoints:[%s], endpoint_details:[%s]%s)", t.Start, t.End,
+			strings.Join(internode, ", "), strings.Join(native, ", "), strings.Join(details, ", "), pending)
+	}
+	return p.err
+}
+
+type endpointsCommand struct {
+	Keyspace string `arg:"" help:"The keyspace."`
+	Table    string `arg:"" help:"The table."`
+	Key      string `arg:"" help:"The partition key as CQL writes it, strings without quotes; columns joined by colons."`
+}
+
+// Run prints the replicas of a partition.
+func (c *endpointsCommand) Run(s *session) error {
+	return ask(s, control.EndpointsOf, control.EndpointsArgs{Keyspace: c.Keyspace, Table: c.Table, Key: c.Key}, showEndpoints)
+}
+
+func showEndpoints(w io.Writer, e control.Endpoints) error {
+	p := &printer{w: w}
+	for _, m := range e.Endpoints {
+		p.line("%s", host(m.Address))
+	}
+	for _, m := range e.Pending {
+		p.line("%s (pending)", host(m.Address))
+	}
+	return p.err
+}

@@ -1,0 +1,57 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Operation is something a node can be asked to do, with arguments of type A and a result of type R.
+type Operation[A, R any] struct{ Name string }
+
+// None is the type of arguments and results there are none of.
+type None struct{}
+
+// Progress is how far a long operation is.
+type Progress struct {
+	What  string `json:"what"`            // the part under way
+	Done  int64  `json:"done"`            // of Total
+	Total int64  `json:"total"`           // 0: nobody knows
+	Bytes bool   `json:"bytes,omitempty"` // Done and Total are bytes
+}
+
+// Report tells the client of progress. It may be called often: clients hear of it now and then.
+type Report func(Progress)
+
+// operation is an Operation with what is done for it, without its types.
+type operation func(ctx context.Context, args json.RawMessage, report Report) (any, error)
+
+// Handle makes s answer an operation with do. It is called before Serve. ctx ends when the client is
+// gone or the server closes.
+func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
+	s.operations[op.Name] = func(ctx context.Context, raw json.RawMessage, report Report) (any, error) {
+		var args A
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &args); err != nil {
+				return nil, &Error{Invalid, "bad arguments: " + err.Error()}
+			}
+		}
+		return do(ctx, args, report)
+	}
+}
+
+// Call asks a node for an operation and waits for its result. progress, which may be nil, hears how
+// far it is. An error of the operation is an *Error.
+func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, progress Report) (result R, err error) {
+	raw, err := c.call(ctx, op.Name, args, progress)
+	if err == nil {
+		err = json.Unmarshal(raw, &result)
+	}
+	return result, err
+}
+
+// line is one line of an answer; exactly one field is set.
+type line struct {
+	Progress *Progress       `json:"progress,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Error    *Error          `json:"error,omitempty"`
+}

@@ -1,0 +1,168 @@
+package control
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server answers operations.
+type Server struct {
+	log        *slog.Logger
+	operations map[string]operation
+	pages      map[string]http.Handler
+	slots      chan struct{}
+	serving    sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		servers []*http.Server
+		closed  bool
+	}
+}
+
+// NewServer makes a server that knows no operation and does not listen yet.
+func NewServer(log *slog.Logger) *Server {
+	return &Server{log: log, operations: map[string]operation{}, pages: map[string]http.Handler{},
+		slots: make(chan struct{}, operationsMax)}
+}
+
+// Page serves what is read by GET and no operation, such as /metrics. It is called before Serve.
+func (s *Server) Page(path string, h http.Handler) { s.pages[path] = h }
+
+// Serve answers clients of l, which are asked for the token unless it is empty: then whoever can
+// connect may do everything. It returns at once.
+func (s *Server) Serve(l net.Listener, token string) {
+	h := &http.Server{Handler: s.guard(token), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: headerBytesMax,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		l.Close()
+		return
+	}
+	s.mu.servers = append(s.mu.servers, h)
+	s.serving.Go(func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the control port is closed", "err", err)
+		}
+	})
+}
+
+// Close ends the operations under way and waits until they have.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.mu.closed = true
+	servers := slices.Clone(s.mu.servers)
+	s.mu.Unlock()
+	for _, h := range servers {
+		h.Close()
+	}
+	s.serving.Wait()
+	for range operationsMax { // who has all slots knows that nothing runs
+		s.slots <- struct{}{}
+	}
+}
+
+// guard lets through who has the token.
+func (s *Server) guard(token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" {
+			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+				return
+			}
+		}
+		s.route(w, r)
+	})
+}
+
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if page, ok := s.pages[r.URL.Path]; ok && r.Method == http.MethodGet {
+		page.ServeHTTP(w, r)
+		return
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, "/v1/")
+	do, known := s.operations[name]
+	switch {
+	case !ok || !known:
+		http.Error(w, "this node knows no operation "+r.URL.Path, http.StatusNotFound)
+		return
+	case r.Method != http.MethodPost:
+		http.Error(w, "operations are asked for by POST", http.StatusMethodNotAllowed)
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		http.Error(w, "too many operations are under way", http.StatusServiceUnavailable)
+		return
+	}
+	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a := &answer{w: w, flush: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	result, err := do(r.Context(), args, a.progress)
+	s.log.Info("control", "operation", name, "err", err)
+	a.end(result, err)
+}
+
+// answer writes the lines of one answer. Progress may come from any goroutine of the operation.
+type answer struct {
+	mu    sync.Mutex
+	w     io.Writer
+	flush *http.ResponseController
+	last  time.Time
+	ended bool
+}
+
+func (a *answer) progress(p Progress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); !a.ended && now.Sub(a.last) >= progressEvery {
+		a.last = now
+		a.writeLocked(line{Progress: &p})
+	}
+}
+
+func (a *answer) end(result any, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if err == nil {
+		var raw json.RawMessage
+		if raw, err = json.Marshal(result); err == nil {
+			a.writeLocked(line{Result: raw})
+			return
+		}
+	}
+	told := &Error{Failed, err.Error()}
+	if errors.Is(err, context.Canceled) {
+		told.Message = "interrupted"
+	}
+	errors.As(err, &told)
+	a.writeLocked(line{Error: told})
+}
+
+// writeLocked writes a line. A client that is gone does not read it: there is nobody to tell.
+func (a *answer) writeLocked(l line) {
+	if b, err := json.Marshal(l); err == nil {
+		_, _ = a.w.Write(append(b, '\n'))
+		_ = a.flush.Flush()
+	}
+}

@@ -1,0 +1,76 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// SocketName is the name of the socket in a node's data directory.
+const SocketName = "control.sock"
+
+// Listen listens on the socket of a data directory, which nobody but this process uses: what an
+// earlier one left there is removed. Only this user and root can connect: the file's mode says so,
+// and where the system tells who connects, each is looked at.
+func Listen(dir string) (net.Listener, error) {
+	path := filepath.Join(dir, SocketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("control: remove the socket of an earlier process: %w", err)
+	}
+	l, err := listenUnix(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("control: %w", err), l.Close())
+	}
+	return guarded{l, path}, nil
+}
+
+// pathTooLong says what to do where a socket cannot have its place.
+func pathTooLong(path string) error {
+	return fmt.Errorf("control: %s has %d bytes, and the path of a socket at most %d: use a shorter data directory, or set control_address",
+		path, len(path), socketPathMax)
+}
+
+// guarded accepts connections of this user and of root.
+type guarded struct {
+	net.Listener
+	path string
+}
+
+// Accept implements net.Listener.
+func (g guarded) Accept() (net.Conn, error) {
+	for {
+		c, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if uid, known := peer(c); !known || uid == 0 || uid == os.Geteuid() {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// Close implements net.Listener. The file goes first: the next to listen may already wait.
+func (g guarded) Close() error {
+	return errors.Join(os.Remove(g.path), g.Listener.Close())
+}
+
+// raw calls f with the file descriptor of a connection.
+func raw(c net.Conn, f func(fd uintptr)) error {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	r, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return r.Control(f)
+}

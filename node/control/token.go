@@ -1,0 +1,57 @@
+package control
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// TokenName is the name of the file in a node's data directory that holds the token of its
+// control_address.
+const TokenName = "control.token"
+
+// EnsureToken is the token of a data directory; it is made when it is not there.
+func EnsureToken(dir string) (string, error) {
+	path := filepath.Join(dir, TokenName)
+	token, err := ReadToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	token = rand.Text()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("control: make a token: %w", err)
+	}
+	_, err = f.WriteString(token + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("control: make a token: %w", err), os.Remove(path))
+	}
+	return token, nil
+}
+
+// ReadToken is the token in a file, which nobody but its owner may read.
+func ReadToken(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("control: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fmt.Errorf("control: %s has mode %04o: others may read it; set it to 0600", path, mode)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("control: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(token) < tokenBytesMin {
+		return "", fmt.Errorf("control: %s holds no token of %d characters or more", path, tokenBytesMin)
+	}
+	return token, nil
+}
+
+// tokenBytesMin is the least a token has; EnsureToken makes 26 characters, which are 128 bits.
+const tokenBytesMin = 16

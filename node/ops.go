@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/messaging"
+	"cqld/node/control"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// openControl opens the control port. A node without one works, so only what was asked for and
+// cannot be had is an error.
+func (n *Node) openControl() error {
+	n.control = control.NewServer(n.log)
+	n.handleOperations()
+	l, err := control.Listen(n.opts.DataDir)
+	if err != nil {
+		n.log.Warn("there is no control socket", "err", err)
+	} else {
+		n.control.Serve(l, "")
+	}
+	return n.openControlAddress()
+}
+
+// handleOperations connects every operation with what does it.
+func (n *Node) handleOperations() {
+	s := n.control
+	control.Handle(s, control.StatusOf, n.opStatus)
+	control.Handle(s, control.TokensOf, n.opTokens)
+	control.Handle(s, control.DescribeCluster, n.opDescribeCluster)
+	control.Handle(s, control.DescribeRing, n.opDescribeRing)
+	control.Handle(s, control.EndpointsOf, n.opEndpoints)
+	control.Handle(s, control.InfoOf, n.opInfo)
+}
+
+// facts are what only a node itself knows and all may hear.
+type facts struct {
+	Build  string
+	Schema string
+	Load   int64 // bytes on disk
+}
+
+// factsTimeout bounds how long the others are waited for.
+const factsTimeout = time.Second
+
+// factsRequest is VerbControl's only question so far; the first byte says which it is.
+const factsRequest = 1
+
+// serveControl answers what the control ports of other nodes want to know of this one.
+func (n *Node) serveControl() {
+	n.transport.Handle(messaging.VerbControl, func(_ ring.NodeID, p []byte, respond messaging.Respond) {
+		if len(p) != 1 || p[0] != factsRequest {
+			respond(nil, &messaging.RemoteError{Message: "this node does not know that question"})
+			return
+		}
+		b, err := json.Marshal(n.ownFacts())
+		respond(b, err)
+	})
+}
+
+func (n *Node) ownFacts() facts {
+	return facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load()}
+}
+
+// load is what the node keeps on disk.
+func (n *Node) load() int64 {
+	if m := n.engine.Metrics().Pebble; m != nil {
+		return int64(m.DiskSpaceUsage())
+	}
+	return 0
+}
+
+// allFacts asks all living nodes; those that do not answer in time are not in the result.
+func (n *Node) allFacts() map[ring.NodeID]facts {
+	self := n.cluster.Self()
+	out := map[ring.NodeID]facts{self: n.ownFacts()}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, m := range n.cluster.Metadata().Topology.Nodes() {
+		if m.ID == self || !n.cluster.Alive(m.ID) {
+			continue
+		}
+		asked.Add(1)
+		n.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(p []byte, err error) {
+			defer asked.Done()
+			var f facts
+			if err == nil && json.Unmarshal(p, &f) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out[m.ID] = f
+			}
+		})
+	}
+	asked.Wait()
+	return out
+}
+
+// members are all nodes, without what they own and with their load when facts has it.
+func (n *Node) members(t *ring.Topology, of map[ring.NodeID]facts) []control.Member {
+	out := make([]control.Member, 0, len(t.Nodes()))
+	for _, m := range t.Nodes() {
+		member := n.member(m)
+		if f, ok := of[m.ID]; ok {
+			member.Load = &f.Load
+		}
+		out = append(out, member)
+	}
+	return out
+}
+
+func (n *Node) member(m *ring.Node) control.Member {
+	return control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(), Native: m.Native.String(),
+		Datacenter: m.Datacenter, Rack: m.Rack, Up: n.cluster.Alive(m.ID), State: stateWord(m.State), Tokens: len(m.Tokens)}
+}
+
+// stateWord is a state as nodetool writes it: Normal.
+func stateWord(s ring.NodeState) string {
+	word := s.String()
+	return word[:1] + strings.ToLower(word[1:])
+}
+
+func (n *Node) opStatus(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Status, error) {
+	m := n.cluster.Metadata()
+	s := control.Status{Members: n.members(m.Topology, n.allFacts())}
+	return s, ownership(&s, m.Schema, m.Topology, a.Keyspace)
+}
+
+func (n *Node) opTokens(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Tokens, error) {
+	m := n.cluster.Metadata()
+	r := control.Tokens{Status: control.Status{Members: n.members(m.Topology, n.allFacts())}}
+	if err := ownership(&r.Status, m.Schema, m.Topology, a.Keyspace); err != nil {
+		return r, err
+	}
+	for i, tok := range m.Topology.Tokens() {
+		id := m.Topology.Owner(i).ID
+		r.Tokens = append(r.Tokens, control.Token{Token: int64(tok),
+			Member: slices.IndexFunc(r.Members, func(c control.Member) bool { return c.ID == uint64(id) })})
+	}
+	return r, nil
+}
+
+// ownership fills in what each member owns: under the keyspace named, or under the one replication
+// that all keyspaces of users have, or as first replicas.
+func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
+	replication, uneven, err := replicationFor(all, keyspace)
+	if err != nil {
+		return err
+	}
+	s.Uneven, s.Effective = uneven, replication != nil
+	owned := map[ring.NodeID]float64{}
+	if replication == nil {
+		for i, tok := range t.Tokens() {
+			before := t.Tokens()[(i+len(t.Tokens())-1)%len(t.Tokens())]
+			owned[t.Owner(i).ID] += share(ring.Range{Start: before, End: tok})
+		}
+	} else {
+		for _, r := range t.Placement(*replication).Ranges(ring.FullRange()) {
+			for _, id := range r.Replicas.Natural {
+				owned[id] += share(r.Range)
+			}
+		}
+	}
+	for i := range s.Members {
+		s.Members[i].Owns = owned[ring.NodeID(s.Members[i].ID)]
+	}
+	return nil
+}
+
+// replicationFor is the replication to count with; nil when none fits, because there is no keyspace
+// of a user or because they are uneven.
+func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, uneven bool, err error) {
+	if keyspace != "" {
+		k, err := replicated(all, keyspace)
+		if err != nil {
+			return nil, false, err
+		}
+		return &k.Replication, false, nil
+	}
+	for _, name := range all.KeyspaceNames() {
+		k := all.Keyspace(name)
+		if schema.IsSystem(name) || schema.IsReplicatedSystem(name) || schema.IsVirtualSystem(name) || k.Replication.Class == ring.Local {
+			continue
+		}
+		if r != nil && !r.Equal(k.Replication) {
+			return nil, true, nil
+		}
+		r = &k.Replication
+	}
+	return r, false, nil
+}
+
+// replicated finds a keyspace that lies on the ring.
+func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
+	k := all.Keyspace(name)
+	if k == nil {
+		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)} // nodetool's words
+	}
+	if k.Replication.Class == ring.Local {
+		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("keyspace %s is local to each node", name)}
+	}
+	return k, nil
+}
+
+// share is the part of the ring in r, one when it is all of it.
+func share(r ring.Range) float64 {
+	const whole = 1 << 64
+	width := uint64(r.End) - uint64(r.Start)
+	if width == 0 {
+		return 1
+	}
+	return float64(width) / whole
+}

@@ -1,0 +1,26 @@
+package node
+
+import (
+	"fmt"
+	"net"
+
+	"cqld/node/control"
+)
+
+// openControlAddress listens on control_address, if there is one. Whoever connects must have the
+// token of the data directory.
+func (n *Node) openControlAddress() error {
+	if !n.opts.ControlAddress.IsValid() {
+		return nil
+	}
+	token, err := control.EnsureToken(n.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", n.opts.ControlAddress.String())
+	if err != nil {
+		return fmt.Errorf("node: listen for control: %w", err)
+	}
+	n.control.Serve(l, token)
+	return nil
+}

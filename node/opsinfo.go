@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"time"
+
+	"cqld/node/control"
+)
+
+func (n *Node) opInfo(context.Context, control.None, control.Report) (control.Info, error) {
+	m := n.cluster.Metadata()
+	i := control.Info{Version: control.Build(), Mode: n.mode(), NativeActive: n.accepting(), Uptime: time.Since(n.started),
+		HeapLimit: memoryLimit(), Corrupt: []string{}}
+	if self := m.Topology.Node(n.cluster.Self()); self != nil {
+		i.Member = n.member(self)
+		for _, t := range self.Tokens {
+			i.ListOfTokens = append(i.ListOfTokens, int64(t))
+		}
+	}
+	for _, node := range m.Topology.Nodes() {
+		i.Hints += n.coordinator.PendingHints(node.ID)
+	}
+	load := n.load()
+	i.Load = &load
+	i.HeapUsed, i.Goroutines = heap()
+	if n.accepting() {
+		i.Clients = len(n.server.Clients())
+	}
+	figures := n.engine.Metrics()
+	i.DiskFull = figures.DiskFull
+	if p := figures.Pebble; p != nil {
+		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, n.opts.CacheBytes
+		i.CacheHits, i.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
+		i.OutsideHeap = p.BlockCache.Size + int64(p.MemTable.Size)
+	}
+	for _, c := range n.engine.Corruptions() {
+		i.Corrupt = append(i.Corrupt, c.Path)
+	}
+	if u, err := n.opts.FS.GetDiskUsage(n.opts.DataDir); err == nil {
+		i.DiskFree, i.DiskTotal = int64(u.AvailBytes), int64(u.TotalBytes)
+	}
+	return i, nil
+}
+
+// mode is nodetool's word for what the node does.
+func (n *Node) mode() string {
+	if n.drained.Load() {
+		return "DRAINED"
+	}
+	if self := n.cluster.Metadata().Topology.Node(n.cluster.Self()); self != nil {
+		return strings.ToUpper(self.State.String())
+	}
+	return "STARTING"
+}
+
+// accepting says whether CQL clients can connect.
+func (n *Node) accepting() bool { return n.serving.Load() && !n.drained.Load() }
+
+// memoryLimit is GOMEMLIMIT; zero when there is none.
+func memoryLimit() int64 {
+	if l := debug.SetMemoryLimit(-1); l < 1<<62 {
+		return l
+	}
+	return 0
+}
+
+// heap is how much lives on Go's heap, garbage included, and how many goroutines there are.
+func heap() (bytes int64, goroutines int) {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())
+}

@@ -1,0 +1,54 @@
+package storage
+
+import (
+	"context"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/schema"
+)
+
+// CompactTable brings the data of a table into its lowest level. It gives up when ctx ends.
+func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	return e.failure(e.db.Compact(ctx, appendTable(nil, id), appendTableEnd(nil, id), true))
+}
+
+// TableSize is what a table takes on disk, about: the memtables, which are not on disk, are not counted.
+type TableSize struct {
+	Bytes    int64 // its part of files that it shares included
+	Files    int   // with entries of the table, other tables' perhaps among them
+	MaxBytes int64 // of the largest of those files
+	Levels   []int // files by level
+	Entries  int64 // about, in those files; an overwritten row counts once for each version
+}
+
+// TableSize measures a table.
+func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
+	if err := e.failedErr(); err != nil {
+		return size, err
+	}
+	start, end := appendTable(nil, id), appendTableEnd(nil, id)
+	bytes, err := e.db.EstimateDiskUsage(start, end)
+	if err != nil {
+		return size, e.failure(err)
+	}
+	size.Bytes = int64(bytes)
+	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(start, end), pebble.WithProperties(), pebble.WithApproximateSpanBytes())
+	if err != nil {
+		return size, e.failure(err)
+	}
+	for _, files := range levels {
+		size.Levels = append(size.Levels, len(files))
+		for _, f := range files {
+			size.Files++
+			size.MaxBytes = max(size.MaxBytes, int64(f.Size))
+			if f.Properties != nil && f.Size > 0 { // as many of its entries as of its bytes are the table's
+				size.Entries += int64(float64(f.Properties.NumEntries) * min(1, float64(f.ApproximateSpanBytes)/float64(f.Size)))
+			}
+		}
+	}
+	return size, nil
+}
