@@ -140,8 +140,7 @@ func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
 	if t == nil {
 		return storage.TableInfo{}
 	}
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
-		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
+	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC)}
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
 	}
@@ -194,9 +193,8 @@ func (n *Node) openCoordinator() {
 	replica.Serve(n.transport, local)
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
-		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 	})
-	replica.ServeCounters(n.transport, n.coordinator)
 }
 
 func (n *Node) openServer() error {
