@@ -81,6 +81,8 @@ type WriteRequest struct {
 	Type        WriteType
 	Timeout     time.Duration
 	Trace       Trace
+	// Applied says that this node has applied the mutations already, durably.
+	Applied bool
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.

@@ -20,7 +20,8 @@ type Options struct {
 	Rand            env.Rand // jitter of hint replay; nil for none
 	LocalDatacenter string
 	Limits          Limits
-	Hints           HintStore // nil: no hints are kept
+	Hints           HintStore  // nil: no hints are kept
+	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
 	Unsafe          Unsafe
 }
 
@@ -30,6 +31,10 @@ type Unsafe struct {
 	NoShortRead  bool // do not continue reads that replicas' limits ended early
 	NoHints      bool
 	NoReplan     bool // do not plan again when a replica refuses
+
+
+	// CounterNotIdempotent makes a leader count a message as often as it comes.
+	CounterNotIdempotent bool
 }
 
 // Coordinator takes requests to their replicas. Its methods may be called from any goroutine.
@@ -41,6 +46,11 @@ type Coordinator struct {
 	limits   Limits
 	unsafe   Unsafe
 	hints    *hints
+	stamps   Timestamps
+	leader   *counterLeader
+	// What names this node's requests to others that must count once.
+	incarnation uint64
+	sequence    atomic.Uint64
 
 	writes     sync.Pool // *writeOp
 	reads      sync.Pool // *readOp
@@ -60,6 +70,10 @@ func New(o Options) *Coordinator {
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe,
 	}
+	if c.stamps = o.Stamps; c.stamps == nil {
+		c.stamps = env.NewHLC(o.Clock, time.Minute)
+	}
+	c.incarnation, c.leader = uint64(c.stamps.Next()), newCounterLeader(c)
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }

@@ -27,6 +27,15 @@ type Limits struct {
 	// pauses of 10, 20, 40, 80 ms it waits 150 ms, and metadata reaches every node in a few ms.
 	PlansMax int
 
+	// CounterNames is how many updates of one other node a leader remembers, to count none twice: at
+	// 10,000 a second from one coordinator that is 0.4 s, and messages of a connection do not overtake
+	// each other. 100 bytes each: 400 KiB for a node.
+	CounterNames int
+	// CounterGroup is how many updates of one partition are led together: at 1 ms for a sync, a
+	// partition takes 128,000 a second.
+	CounterGroup int
+
+
 	// HintBytesPerNode bounds the hints for one node: a node that misses 10,000 writes of 100 bytes
 	// in a second is covered for two minutes, one that misses 100 a second for three hours.
 	HintBytesPerNode int64
@@ -58,6 +67,8 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.RoundRowsMax, 10_000)
 	setDefault(&l.ResultBytes, 4<<20)
 	setDefault(&l.PlansMax, 5)
+	setDefault(&l.CounterNames, 4_096)
+	setDefault(&l.CounterGroup, 128)
 	setDefault(&l.HintBytesPerNode, 128<<20)
 	setDefault(&l.HintBytes, 512<<20)
 	setDefault(&l.HintBufferBytes, 256<<10)

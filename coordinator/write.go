@@ -87,6 +87,7 @@ type writeOp struct {
 	refused   bool
 	ended     bool // the deadline has passed
 	direct    bool
+	applied   bool // on this node, before
 	timer     env.Timer
 	onTimeout func()
 	onReplan  func()
@@ -122,6 +123,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
+	op.applied = req.Applied
 	op.topology, op.self = c.view.Topology(), c.view.Self()
 	return nil
 }
@@ -129,7 +131,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 // local says whether this node is the only replica of the only mutation: then its answer is the
 // answer, and no timer is needed.
 func (op *writeOp) local() bool {
-	if len(op.mutations) != 1 {
+	if len(op.mutations) != 1 || op.applied {
 		return false
 	}
 	m := op.mutations[0]
@@ -195,7 +197,10 @@ func (op *writeOp) send() {
 	if shared != nil {
 		c.release(shared)
 	}
-	if self != nil {
+	switch {
+	case self != nil && op.applied:
+		self.onDone(nil)
+	case self != nil:
 		trace(op.trace, op.self, "Applying mutation")
 		c.replicas.Replica(self.node).Apply(epoch, self.mutations, timeout, self.onDone)
 	}

@@ -140,9 +140,15 @@ func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
 	if t == nil {
 		return storage.TableInfo{}
 	}
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC)}
+	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
+		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
+	}
+	if t.Replication.Class == ring.Local {
+		// Promises of Paxos, batches to be replayed: a crash must not take them back, and no other node
+		// has them to repair from.
+		info.AlwaysSync, info.GC = true, storage.GCTimeout
 	}
 	return info
 }
@@ -193,8 +199,9 @@ func (n *Node) openCoordinator() {
 	replica.Serve(n.transport, local)
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
-		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 	})
+	replica.ServeCounters(n.transport, n.coordinator)
 }
 
 func (n *Node) openServer() error {

@@ -130,6 +130,8 @@ type SchemaChange struct {
 // it returns; see coordinator/api.go.
 type Store interface {
 	Write(req *coordinator.WriteRequest, done func(error))
+	Count(req *coordinator.WriteRequest, done func(error))
+	Batch(req *coordinator.WriteRequest, done func(error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
@@ -165,7 +167,7 @@ type Timestamps interface{ Next() int64 }
 
 // Timeouts of the requests to the coordinator.
 type Timeouts struct {
-	Read, Range, Write, Truncate time.Duration
+	Read, Range, Write, Counter, Truncate time.Duration
 }
 
 // Limits are the bounds of a Processor; zero means the default (limits.go).

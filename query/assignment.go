@@ -21,6 +21,9 @@ func (c *compiler) assignment(a cql.Assignment) (operation, error) {
 		if err != nil {
 			return nil, err
 		}
+		if isCounter(col) {
+			return nil, invalidf("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", col.Name)
+		}
 		return assign(col, t), nil
 	case *cql.AddToColumn:
 		return c.addition(a, col)
@@ -66,6 +69,9 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 }
 
 func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
+	if isCounter(col) {
+		return c.counterAddition(col, a.Value, false)
+	}
 	if err := checkMutable(a, col); err != nil {
 		return nil, err
 	}
@@ -94,6 +100,9 @@ func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (opera
 }
 
 func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
+	if isCounter(col) {
+		return c.counterAddition(col, a.Value, true)
+	}
 	if err := checkMutable(a, col); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,10 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 		}
 		b.statements = append(b.statements, m)
 	}
-	return b, nil
+	if b.timestamp != nil && b.kind == cql.BatchCounter {
+		return nil, invalidf("Cannot provide custom timestamp for counter BATCH")
+	}
+	return b, checkBatchKinds(b.kind, b.statements)
 }
 
 func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*Result, error) {
@@ -108,11 +111,12 @@ func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement
 	if err := checkWriteConsistency(params.Consistency); err != nil {
 		return nil, err
 	}
-	if kind == cql.BatchCounter {
-		if len(statements) > 0 {
-			return nil, invalidf("Cannot include non-counter statement in a counter batch")
-		}
-		return voidResult(), nil
+	modifications := make([]*modification, len(statements))
+	for i := range statements {
+		modifications[i] = statements[i].m
+	}
+	if err := checkBatchKinds(kind, modifications); err != nil {
+		return nil, err
 	}
 	w := p.writes.Get().(*write)
 	defer p.writes.Put(w)
@@ -141,8 +145,13 @@ func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement
 	}
 	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: params.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Trace: t.sink()}
-	if len(c.mutations) == 1 && kind == cql.BatchLogged {
+	switch {
+	case isCounterTable(c.tables[0]):
+		req.Type, req.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
+	case kind == cql.BatchLogged && len(c.mutations) == 1:
 		req.Type = coordinator.WriteSimple
+	case kind == cql.BatchLogged:
+		req.Type = coordinator.WriteBatch
 	}
 	if err := p.write(req); err != nil {
 		return nil, err
@@ -190,11 +199,12 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 	case size > l.BatchFailBytes:
 		return invalidf("Batch too large")
 	case size > l.BatchWarnBytes:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("Batch for %s is of size %s, exceeding specified threshold of %s by %s.",
-			c.tableNames(), memory(size), memory(l.BatchWarnBytes), memory(size-l.BatchWarnBytes)))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
+			c.tableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
 	}
-	if kind == cql.BatchLogged {
-		return NotSupported("A logged batch over several partitions")
+	if kind != cql.BatchUnlogged {
+		p.warnOfGrace(kind, c, r)
+		return nil
 	}
 	if n := len(c.mutations); n > p.o.Limits.BatchPartitions {
 		plural := ""
@@ -207,5 +217,22 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 	return nil
 }
 
-// memory is a number of bytes for people.
-func memory(n int) string { return fmt.Sprintf("%.3fKiB", float64(n)/1024) }
+// warnOfGrace warns when a logged batch cannot be replayed for want of gc_grace_seconds.
+func (p *Processor) warnOfGrace(kind cql.BatchKind, c *mutationCollector, r *Result) {
+	var without []string
+	for _, t := range c.tables {
+		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
+			without = append(without, n)
+		}
+	}
+	if kind != cql.BatchLogged || len(without) == 0 {
+		return
+	}
+	plural := ""
+	if len(without) > 1 {
+		plural = "s"
+	}
+	r.Warnings = append(r.Warnings, fmt.Sprintf("Executing a LOGGED BATCH on table%s [%s], configured with a gc_grace_seconds of 0. "+
+		"The gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on tables involved in an atomic "+
+		"batch might cause batchlog entries to expire before being replayed.", plural, strings.Join(without, ", ")))
+}

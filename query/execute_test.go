@@ -16,8 +16,9 @@ import (
 
 // modelStore is a Store that is right because it is plain: a model.Table for each table.
 type modelStore struct {
-	tables map[schema.StorageID]*model.Table
-	reads  int
+	tables           map[schema.StorageID]*model.Table
+	reads            int
+	counted, batches int
 }
 
 func (s *modelStore) table(id schema.StorageID) *model.Table {
@@ -80,6 +81,8 @@ func mustQuery(t testing.TB, p *Processor, s *Session, text string, values ...[]
 // nullStore acknowledges everything and answers every read with one page.
 type nullStore struct{ page []byte }
 
+func (s *nullStore) Count(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
+func (s *nullStore) Batch(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Read(_ *coordinator.ReadRequest, done func([]byte, error)) {
 	done(s.page, nil)

@@ -28,8 +28,6 @@ func (c *compiler) checkModifiable(kind statementKind) error {
 	switch {
 	case c.table.IsCounter() && kind == kindInsert:
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
-	case c.table.IsCounter():
-		return NotSupported("Writing to a counter table")
 	case c.table.Virtual || c.p.isVirtual(c.table):
 		return c.p.virtualWrite(c.table)
 	}
@@ -146,6 +144,9 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 	if err := c.checkModifiable(kindUpdate); err != nil {
 		return nil, err
 	}
+	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+		return nil, err
+	}
 	if stmt.IfExists || len(stmt.Conditions) > 0 {
 		return nil, NotSupported("A conditional UPDATE (IF)")
 	}
@@ -186,6 +187,9 @@ func (rs *restrictions) isSingle() bool {
 
 func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	if err := c.checkModifiable(kindDelete); err != nil {
+		return nil, err
+	}
+	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
 	if stmt.IfExists || len(stmt.Conditions) > 0 {

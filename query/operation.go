@@ -305,7 +305,7 @@ func (o *setField) apply(w *write, r *row.Row) error {
 type deleteColumn struct{ target }
 
 func (o *deleteColumn) apply(w *write, r *row.Row) error {
-	if o.col.Type.MultiCell() {
+	if o.col.Type.MultiCell() || isCounter(o.col) {
 		r.Complex = append(r.Complex, row.ComplexDeletion{Column: o.col.ID,
 			Deletion: row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}})
 		return nil

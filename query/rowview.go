@@ -107,6 +107,9 @@ func (v *rowView) value(c *schema.Column) []byte {
 	if c.Type.MultiCell() {
 		return v.multiCell(c)
 	}
+	if isCounter(c) {
+		return v.counterValue(c)
+	}
 	if cell := v.liveCell(c); cell != nil {
 		return notNil(cell.Value)
 	}

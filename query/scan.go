@@ -320,6 +320,9 @@ func defaultTimeouts(t Timeouts) Timeouts {
 	if t.Write == 0 {
 		t.Write = 2 * time.Second
 	}
+	if t.Counter == 0 {
+		t.Counter = 5 * time.Second
+	}
 	if t.Truncate == 0 {
 		t.Truncate = time.Minute
 	}

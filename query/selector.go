@@ -226,6 +226,9 @@ func (s *metadataSelector) one() bool {
 func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
 	if !s.col.Type.MultiCell() {
 		c := x.row.liveCell(s.col)
+		if isCounter(s.col) {
+			c = x.row.counterCell(s.col)
+		}
 		if c == nil {
 			return nil, nil
 		}

@@ -280,6 +280,9 @@ func literalKind(k cql.LiteralKind) types.LiteralKind {
 }
 
 func (c *compiler) literal(t *cql.Literal, receiver Column) (term, error) {
+	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
+		return nil, invalidf("Invalid null value for counter increment/decrement")
+	}
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
 	}

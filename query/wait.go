@@ -63,7 +63,14 @@ func (cs *calls) put(c *call) {
 
 func (p *Processor) write(req *coordinator.WriteRequest) error {
 	c := p.calls.get()
-	p.o.Store.Write(req, c.onDone)
+	switch req.Type {
+	case coordinator.WriteCounter:
+		p.o.Store.Count(req, c.onDone)
+	case coordinator.WriteBatch:
+		p.o.Store.Batch(req, c.onDone)
+	default:
+		p.o.Store.Write(req, c.onDone)
+	}
 	c.waiter.Wait()
 	err := c.err
 	p.calls.put(c)

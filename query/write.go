@@ -376,7 +376,7 @@ func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 
 // executeModification executes an INSERT, UPDATE or DELETE.
 func (p *Processor) executeModification(m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
-	if err := checkWriteConsistency(params.Consistency); err != nil {
+	if err := m.checkConsistency(params.Consistency); err != nil {
 		return nil, err
 	}
 	w := p.writes.Get().(*write)
@@ -410,6 +410,9 @@ func (p *Processor) executeModification(m *modification, params *Params, values 
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
 	}
+	if isCounterTable(m.table) {
+		x.request.Type, x.request.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
+	}
 	if err := p.write(&x.request); err != nil {
 		return nil, err
 	}
@@ -423,6 +426,13 @@ func copyMutation(dst, src *row.Mutation) {
 }
 
 func voidResult() *Result { return &Result{Kind: KindVoid} }
+
+func (m *modification) checkConsistency(c ring.Consistency) error {
+	if isCounterTable(m.table) {
+		return checkCounterConsistency(c)
+	}
+	return checkWriteConsistency(c)
+}
 
 func checkWriteConsistency(c ring.Consistency) error {
 	if c.IsSerial() {

@@ -88,7 +88,7 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
-		if table == nil {
+		if table == nil || table.IsCounter() {
 			return true
 		}
 		if k := catalog.Keyspace(table.Keyspace); k == nil || k.DurableWrites {
