@@ -28,7 +28,7 @@ func (op *readOp) gatherLocked() {
 		next = &position{key: op.asked.Key, whole: true} // a detour into one partition has ended
 	}
 	op.next = next
-	if op.table.Options.ReadRepair == "NONE" || op.c.unsafe.NoReadRepair {
+	if op.table.Options.ReadRepair == "NONE" && op.cmd.Repair == nil || op.c.unsafe.NoReadRepair {
 		op.advanceLocked()
 		return
 	}
@@ -46,6 +46,7 @@ func (op *readOp) repairLocked(lacks []repairs) {
 			op.tally.answered(l.node)
 		} else {
 			send = append(send, l)
+			op.cmd.Repair.Count(l.mutations)
 		}
 	}
 	if len(send) == 0 {

@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"cqld/internal/wire"
 	"cqld/ring"
@@ -69,6 +70,25 @@ type ReadCommand struct {
 	StaticCounts bool
 	Limits       Limits
 	Now          int64 // seconds; decides what has expired
+	// Repair is set in a repair's reads: they go on however many tombstones they meet, and read on
+	// nodes that are being repaired. It does not change what a page shows.
+	Repair *Repair
+}
+
+// Repair counts what a repair's reads wrote to replicas.
+type Repair struct{ Rows atomic.Int64 }
+
+// Count counts mutations that are sent to a replica. A read that is not a repair's has a nil Repair.
+func (r *Repair) Count(ms []*Mutation) {
+	if r == nil {
+		return
+	}
+	var e Entry
+	for _, m := range ms {
+		for entries := m.Entries(); entries.Next(&e); {
+			r.Rows.Add(1)
+		}
+	}
 }
 
 // SinglePartition says whether the command reads one partition.
@@ -88,6 +108,9 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	}
 	if c.Range.After != nil {
 		flags |= 8
+	}
+	if c.Repair != nil {
+		flags |= 16
 	}
 	dst = append(dst, flags)
 	dst = wire.AppendUvarint(dst, uint64(c.Table))
@@ -119,6 +142,9 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	flags := c.Uint8()
 	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0}
+	if flags&16 != 0 {
+		cmd.Repair = new(Repair)
+	}
 	cmd.Table = schema.StorageID(c.Uvarint())
 	if flags&1 != 0 {
 		if cmd.Key = consumeKey(c); cmd.Key.Bytes == nil {

@@ -35,7 +35,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	if err == nil {
 		page = r.w.Finish(r.full)
 	}
-	if r.tombstones > tombstonesWarn {
+	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.counters.tombstoneWarnings.Add(1)
 		e.opts.Logger.Warn("storage: a read met many tombstones",
 			"table", cmd.Table, "live", r.live, "tombstones", r.tombstones)
@@ -453,7 +453,7 @@ func (r *reader) count() {
 
 // met counts tombstones that were met.
 func (r *reader) met(n int) error {
-	if r.tombstones += n; r.tombstones > tombstonesFail {
+	if r.tombstones += n; r.tombstones > tombstonesFail && r.cmd.Repair == nil {
 		return &TooManyTombstones{Table: r.cmd.Table, Live: int(r.live), Tombstones: r.tombstones}
 	}
 	return nil

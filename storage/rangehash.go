@@ -1,0 +1,218 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// HashCommand asks for hashes of what a table holds in a range of tokens, which does not wrap.
+type HashCommand struct {
+	Table  schema.StorageID
+	Tokens ring.Range
+	Leaves int    // parts of Tokens that get a hash of their own
+	Now    int64  // seconds; every replica must be asked with the same
+	After  []byte // where the hashing before ended; nil at first
+	// BytesMax ends the hashing, about.
+	BytesMax int64
+}
+
+// LeafHash is the hash of one part of a range. It is a sum over rows: what was hashed in several steps
+// is added up, in any order.
+type LeafHash struct {
+	Sum  [2]uint64
+	Rows uint64 // headers included
+}
+
+// Add adds the hash of another part.
+func (h *LeafHash) Add(o LeafHash) {
+	h.Sum[0] += o.Sum[0]
+	h.Sum[1] += o.Sum[1]
+	h.Rows += o.Rows
+}
+
+// Hash hashes what a read at cmd.Now would show, tombstones included, row by row: replicas with the same
+// content give the same hashes, whatever was folded, compacted or swept. In mode GCRepair, what is older
+// than gc_grace does not count, repaired or not: replicas do not purge it at the same moment.
+//
+// leaf is called with hashes to be added to those of parts. next is where to go on, nil at the end.
+func (e *Engine) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
+	if err := e.failedErr(); err != nil {
+		return nil, 0, err
+	}
+	if cmd.Tokens.Wraps() || cmd.Leaves <= 0 || cmd.Tokens.Start == cmd.Tokens.End {
+		return nil, 0, fmt.Errorf("%w: hash of %v in %d parts", ErrInvalid, cmd.Tokens, cmd.Leaves)
+	}
+	h := &hasher{cmd: cmd, leaf: leaf}
+	h.e, h.cmd = e, cmd
+	h.reader.cmd = &row.ReadCommand{Table: cmd.Table, Range: row.KeyRange{Tokens: cmd.Tokens},
+		Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Repair: new(row.Repair)}
+	h.info = e.opts.Table(cmd.Table)
+	if h.info.GC == GCRepair {
+		h.info.GC = GCTimeout
+	}
+	h.nothing.Reset()
+	err = h.run()
+	if h.iter != nil {
+		err = errors.Join(err, h.iter.Close())
+	}
+	if err != nil {
+		return nil, h.scanned, e.failure(err)
+	}
+	return h.next, h.scanned, e.failedErr()
+}
+
+// hasher is the state of one Hash: a reader that hashes rows in place of writing them into a page.
+type hasher struct {
+	reader
+	cmd     *HashCommand
+	leaf    func(int, LeafHash)
+	scanned int64
+	next    []byte
+	sum     LeafHash // of the partition
+	buffer  []byte
+	encoded []byte
+}
+
+func (h *hasher) run() error {
+	if !h.boundRange(h.cmd.Tokens) {
+		return nil
+	}
+	if err := h.open(); err != nil {
+		return err
+	}
+	valid := false
+	if h.cmd.After == nil {
+		valid = h.iter.First()
+	} else {
+		_, _, suffix, err := parseKey(h.cmd.After)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		// In the midst of a partition its header is read again, but not hashed.
+		valid = h.iter.SeekGE(h.cmd.After[:len(h.cmd.After)-len(suffix)])
+	}
+	for valid && h.next == nil {
+		if err := h.partition(); err != nil {
+			return err
+		}
+		if h.sum.Rows > 0 {
+			h.leaf(h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves), h.sum)
+		}
+		h.seek = append(append(h.seek[:0], h.prefix...), kindEnd)
+		valid = h.iter.Valid() && bytes.Compare(h.iter.Key(), h.seek) > 0 || h.next == nil && h.iter.SeekGE(h.seek)
+	}
+	return h.iter.Error()
+}
+
+// partition hashes the partition the iterator stands in, or the rest of it.
+func (h *hasher) partition() error {
+	_, key, suffix, err := parseKey(h.iter.Key())
+	if err != nil {
+		return err
+	}
+	h.prefix = append(h.prefix[:0], h.iter.Key()[:len(h.iter.Key())-len(suffix)]...)
+	key.Bytes = h.prefix[fixedSize:]
+	h.beginPartition(key)
+	h.sum = LeafHash{}
+	resumed := h.cmd.After != nil && bytes.HasPrefix(h.cmd.After, h.prefix)
+	if row.EntryKind(suffix[0]) == row.KindHeader {
+		if err := h.readHeader(); err != nil {
+			return err
+		}
+		if !resumed {
+			h.hashHeader()
+		}
+	}
+	start := append(append(h.seek[:0], h.prefix...), byte(row.KindRow))
+	if resumed && bytes.Compare(h.cmd.After, start) >= 0 {
+		start = append(append(start[:0], h.cmd.After...), 0)
+	}
+	h.seek = start
+	valid := h.iter.Valid() && bytes.Compare(h.iter.Key(), start) >= 0 || h.iter.SeekGE(start)
+	for ; valid && bytes.HasPrefix(h.iter.Key(), h.prefix); valid = h.iter.Next() {
+		if err := h.row(h.iter.Key()[len(h.prefix)+1:]); err != nil {
+			return err
+		}
+		if h.scanned >= h.cmd.BytesMax {
+			h.next = bytes.Clone(h.iter.Key())
+			return nil
+		}
+	}
+	return h.iter.Error()
+}
+
+// hashHeader hashes what a page shows of the partition besides rows.
+func (h *hasher) hashHeader() {
+	h.scanned += int64(len(h.headerValue) + len(h.prefix))
+	if h.shown.Empty() && len(h.shownRT) == 0 {
+		return
+	}
+	b := append(append(h.buffer[:0], h.prefix[tableSize:]...), byte(row.KindHeader))
+	b = row.AppendRow(b, &h.shown)
+	for _, t := range h.shownRT {
+		b = appendEscaped(appendEscaped(b, t.Start), t.End)
+		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.Timestamp))
+		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.LocalTime))
+	}
+	h.add(b)
+}
+
+// row hashes one row as a page would show it.
+func (h *hasher) row(clustering []byte) error {
+	value, err := h.iter.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	h.scanned += int64(len(value) + len(h.prefix) + len(clustering))
+	deletion := h.deletion
+	if len(h.deletions) > 0 {
+		deletion = deletion.Max(row.DeletionAt(h.deletions, clustering))
+	}
+	if deletion.Present() || !row.Immortal(value) {
+		canonical, err := h.canonicalRow(value, deletion)
+		if canonical == nil || err != nil {
+			return err
+		}
+		value = canonical
+	}
+	b := append(append(h.buffer[:0], h.prefix[tableSize:]...), byte(row.KindRow))
+	b = append(appendEscaped(b, clustering), value...)
+	h.add(b)
+	return nil
+}
+
+// canonicalRow is a row's value without what is deleted or purged; nil when nothing is left.
+func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, error) {
+	sum, err := row.Summarize(value, h.cmd.Now)
+	switch {
+	case err != nil:
+		return nil, h.badValue(err)
+	case sum.Empty:
+		return nil, nil
+	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= h.gcBefore:
+		return value, nil
+	}
+	if err := row.DecodeRow(&h.stored, value); err != nil {
+		return nil, h.badValue(err)
+	}
+	row.Reconcile(&h.canonical, &h.stored, &h.nothing)
+	h.canonical.Shadow(deletion)
+	h.canonical.Purge(h.gcBefore)
+	if h.canonical.Empty() {
+		return nil, nil
+	}
+	h.encoded = row.AppendRow(h.encoded[:0], &h.canonical)
+	return h.encoded, nil
+}
+
+func (h *hasher) add(b []byte) {
+	h.buffer = b
+	d := row.DigestOf(b)
+	h.sum.Add(LeafHash{Rows: 1, Sum: [2]uint64{binary.BigEndian.Uint64(d[:8]), binary.BigEndian.Uint64(d[8:])}})
+}
