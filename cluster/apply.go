@@ -25,8 +25,18 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyUpdate(&next, c.Update, index)
 	case c.Schema != nil:
 		err = applySchema(&next, c.Schema)
+	case c.Begin != nil:
+		err = applyBegin(&next, c.Begin, index)
+	case c.Streamed != nil:
+		err = applyStreamed(&next, c.Streamed, index)
+	case c.End != nil:
+		err = applyEnd(&next, c.End, index)
+	case c.Abort != nil:
+		err = applyAbort(&next, c.Abort, index)
+	case c.Cleaned != nil:
+		err = applyCleaned(&next, c.Cleaned)
 	default:
-		err = &Refused{"empty command"}
+		err = &Refused{Reason: "empty command"}
 	}
 	if err != nil {
 		next = *m
@@ -40,7 +50,7 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 
 func applyFound(m *Metadata, c *foundCommand) error {
 	if m.Secret != nil {
-		return &Refused{"the cluster has been founded"}
+		return &Refused{Reason: "the cluster has been founded"}
 	}
 	m.Secret = c.Secret
 	return nil
@@ -50,24 +60,47 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	if m.NodeByHost(c.Node.Host) != nil { // asked again: it is a member, perhaps at another address
 		return applyUpdate(m, &updateCommand{c.Node}, index)
 	}
-	for _, n := range m.Topology.Nodes() {
-		if n.Internode == c.Node.Internode {
-			return &Refused{fmt.Sprintf("address %s belongs to node %s, whose disk this is not: "+
-				"a node that lost its disk must be replaced, which is not supported yet", n.Internode, n.Host)}
-		}
+	if reason, ok := m.removed(c.Node.Host); ok {
+		return &Refused{Reason: reason}
 	}
-	if ks := userKeyspaces(m.Schema); len(ks) > 0 && len(m.Topology.Nodes()) > 0 {
-		return &Refused{fmt.Sprintf("a node cannot join a cluster that has keyspaces (%s): "+
-			"moving data to a new node is not supported yet", ks[0])}
+	for _, n := range m.Topology.Nodes() {
+		if n.Internode == c.Node.Internode && n.ID != c.Replaced {
+			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, whose disk this is not: a node that lost "+
+				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode, n.Host, n.Internode.Addr())}
+		}
 	}
 	if c.Epoch != m.Topology.Epoch() {
 		return errStaleTopology
 	}
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
+	// Where no data can be, nothing has to be fetched.
+	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
+		if err := admitToFetch(m, c, node, index); err != nil {
+			return err
+		}
+	} else {
+		m.Topology = ring.NewTopology(index, append(slices.Clone(m.Topology.Nodes()), node))
+	}
 	m.nextNode++
-	m.Topology = ring.NewTopology(index, append(slices.Clone(m.Topology.Nodes()), node))
 	return nil
+}
+
+// admitToFetch makes node a member that owns its tokens only when it has the data.
+func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) error {
+	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
+	if c.Replaced != 0 {
+		old := m.Topology.Node(c.Replaced)
+		if old == nil {
+			return &Refused{Reason: fmt.Sprintf("there is no node %d to be replaced", c.Replaced)}
+		}
+		if old.Datacenter != node.Datacenter {
+			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by one in %s", old.Host, old.Datacenter, node.Datacenter)}
+		}
+		o.Kind, o.Replaced, o.Tokens = ring.Replace, c.Replaced, nil
+	}
+	node.State, node.Tokens = ring.Joining, nil
+	return m.begin(o, append(slices.Clone(m.Topology.Nodes()), node), index)
 }
 
 // userKeyspaces are the keyspaces that users made.
@@ -83,10 +116,10 @@ func userKeyspaces(s *schema.Schema) (names []string) {
 func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 	old := m.NodeByHost(c.Node.Host)
 	if old == nil {
-		return &Refused{fmt.Sprintf("node %s is not a member", c.Node.Host)}
+		return &Refused{Reason: fmt.Sprintf("node %s is not a member", c.Node.Host)}
 	}
 	if old.DiskID != c.Node.Disk {
-		return &Refused{fmt.Sprintf("node %s came back with another disk: it must be replaced, which is not supported yet", old.Host)}
+		return &Refused{Reason: fmt.Sprintf("node %s came back with another disk: it must be replaced", old.Host)}
 	}
 	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
 		return nil
@@ -100,18 +133,24 @@ func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 		}
 		nodes = append(nodes, n)
 	}
-	m.Topology = ring.NewTopology(index, nodes)
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), nodes, m.Topology.Operations())
 	return nil
 }
 
 func applySchema(m *Metadata, c *schemaCommand) error {
 	change, err := schema.DecodeChange(c.Change)
 	if err != nil {
-		return &Refused{err.Error()}
+		return &Refused{Reason: err.Error()}
 	}
 	s, err := schema.Apply(m.Schema, change)
 	if err != nil {
 		return err
+	}
+	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
+		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
+		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
+			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring does: " + m.describe(m.Topology.Operations()[0])}
+		}
 	}
 	m.Schema = s
 	return nil

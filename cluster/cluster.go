@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -26,7 +27,8 @@ type Network interface {
 	messaging.Transport
 	SetSelf(ring.NodeID)
 	SetPeers(map[ring.NodeID]netip.AddrPort)
-	RequestAddr(ctx context.Context, addr netip.AddrPort, verb messaging.Verb, payload []byte) ([]byte, error)
+	// AskAddr asks whoever listens at addr, member or not. reply may be called on any goroutine.
+	AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply)
 }
 
 // Options of a Cluster.
@@ -53,6 +55,9 @@ type Options struct {
 	AliveChanged func(id ring.NodeID, up bool)
 	// Fatal is told that the metadata log failed: this node must stop.
 	Fatal func(error)
+	// Post, when it is set, runs the loop's events, one at a time and in order; Run is not used then.
+	// Simulations queue them among all others.
+	Post func(func())
 }
 
 // Cluster is one node's part in the agreement.
@@ -70,6 +75,8 @@ type Cluster struct {
 	proposals map[CommandID]*proposal
 	applied   map[ring.NodeID]uint64
 	ticks     uint64
+	joining   *joining // nil when this node is a member, or has not begun to be
+	closed    atomic.Bool
 }
 
 // identity is what a node keeps of itself from the moment its disk was first used.
@@ -185,7 +192,8 @@ func (c *Cluster) StreamChanged(id ring.NodeID, up bool) { c.detector.connected(
 // stop.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer close(c.stopped)
-	c.armTick(ctx)
+	defer c.closed.Store(true)
+	c.armTick()
 	for {
 		select {
 		case <-ctx.Done():
@@ -196,20 +204,44 @@ func (c *Cluster) Run(ctx context.Context) error {
 		for n := len(c.events); n > 0; n-- {
 			(<-c.events)()
 		}
-		if c.driver != nil {
-			if err := c.driver.process(); err != nil {
-				c.opts.Fatal(err)
-				return err
-			}
+		if err := c.process(); err != nil {
+			return err
 		}
 	}
 }
 
+// Begin is Run for an owner that set Options.Post: from now on events come, until Close.
+func (c *Cluster) Begin() { c.armTick() }
+
+// process does what the last events made Raft want to do.
+func (c *Cluster) process() error {
+	if c.driver == nil {
+		return nil
+	}
+	err := c.driver.process()
+	if err != nil {
+		c.opts.Fatal(err)
+	}
+	return err
+}
+
 // Close closes the log; Run has returned before.
-func (c *Cluster) Close() error { return c.log.close() }
+func (c *Cluster) Close() error {
+	c.closed.Store(true)
+	return c.log.close()
+}
 
 // post queues an event for the loop; false when the queue is full.
 func (c *Cluster) post(f func()) bool {
+	if c.opts.Post != nil {
+		c.opts.Post(func() {
+			if !c.closed.Load() {
+				f()
+				_ = c.process() // Fatal was told
+			}
+		})
+		return true
+	}
 	select {
 	case c.events <- f:
 		return true
@@ -218,11 +250,11 @@ func (c *Cluster) post(f func()) bool {
 	}
 }
 
-func (c *Cluster) armTick(ctx context.Context) {
+func (c *Cluster) armTick() {
 	c.opts.Clock.After(tickEvery, func() {
-		if ctx.Err() == nil {
+		if !c.closed.Load() {
 			c.post(c.tick)
-			c.armTick(ctx)
+			c.armTick()
 		}
 	})
 }
@@ -237,6 +269,7 @@ func (c *Cluster) tick() {
 	}
 	c.detector.evaluate()
 	c.retryProposals()
+	c.advanceOperations()
 }
 
 // sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
@@ -300,13 +333,31 @@ func (c *Cluster) publish(m *Metadata) {
 	if old.Topology != m.Topology {
 		c.opts.Network.SetPeers(c.peersOf(m))
 		for _, n := range old.Topology.Nodes() {
-			if m.Topology.Node(n.ID) == nil {
+			if m.Topology.Node(n.ID) == nil && m.removedAt(n.ID) == 0 {
 				c.detector.forget(n.ID)
 			}
 		}
 	}
 	if c.opts.Changed != nil && (old.Epoch != m.Epoch) {
 		c.opts.Changed(old, m)
+	}
+	if c.joining != nil {
+		c.joining.look()
+	}
+}
+
+// addFormer adds the former members that Raft still has to tell that they are, unless another node
+// has their address by now.
+func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
+	if c.driver == nil || c.driver.conf == nil {
+		return
+	}
+	taken := slices.Collect(maps.Values(peers))
+	for _, r := range m.Removed {
+		in := slices.Contains(c.driver.conf.GetVoters(), uint64(r.Node)) || slices.Contains(c.driver.conf.GetLearners(), uint64(r.Node))
+		if in && r.Node != c.Self() && !slices.Contains(taken, r.Addr) {
+			peers[r.Node] = r.Addr
+		}
 	}
 }
 
@@ -321,5 +372,6 @@ func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
 			}
 		}
 	}
+	c.addFormer(m, peers)
 	return peers
 }

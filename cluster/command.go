@@ -20,6 +20,8 @@ type NodeSpec struct {
 	Internode  netip.AddrPort
 	Native     netip.AddrPort
 	NumTokens  int
+	// Replace names the dead member whose place this node takes, by host id or address; empty: none.
+	Replace string `json:",omitempty"`
 }
 
 // command is one entry of the log. Exactly one of the pointers is set.
@@ -29,6 +31,12 @@ type command struct {
 	Admit  *admitCommand  `json:",omitempty"`
 	Update *updateCommand `json:",omitempty"`
 	Schema *schemaCommand `json:",omitempty"`
+
+	Begin    *beginCommand    `json:",omitempty"`
+	Streamed *streamedCommand `json:",omitempty"`
+	End      *endCommand      `json:",omitempty"`
+	Abort    *abortCommand    `json:",omitempty"`
+	Cleaned  *cleanedCommand  `json:",omitempty"`
 }
 
 // foundCommand begins a cluster; it is the first.
@@ -43,6 +51,8 @@ type admitCommand struct {
 	Node   NodeSpec
 	Tokens []ring.Token
 	Epoch  uint64
+	// Replaced is the dead member whose tokens Node takes instead; zero: none.
+	Replaced ring.NodeID `json:",omitempty"`
 }
 
 // updateCommand changes the addresses of a member.
@@ -50,6 +60,33 @@ type updateCommand struct{ Node NodeSpec }
 
 // schemaCommand changes the schema.
 type schemaCommand struct{ Change []byte }
+
+// beginCommand begins an operation of a member: all but Join and Replace, which an admission begins.
+type beginCommand struct {
+	Kind   ring.OperationKind
+	Node   ring.NodeID
+	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
+	Epoch  uint64
+	Force  bool `json:",omitempty"`
+}
+
+// streamedCommand says that Node has fetched all that it gains.
+type streamedCommand struct {
+	Operation uint64
+	Node      ring.NodeID
+}
+
+// endCommand ends an operation that all live nodes know to be Switching.
+type endCommand struct{ Operation uint64 }
+
+// abortCommand undoes an operation that is still Streaming.
+type abortCommand struct{ Operation uint64 }
+
+// cleanedCommand says that Node has dropped what it did not hold any more at Epoch.
+type cleanedCommand struct {
+	Node  ring.NodeID
+	Epoch uint64
+}
 
 func (c *command) encode() ([]byte, error) { return json.Marshal(c) }
 
@@ -62,10 +99,13 @@ func decodeCommand(b []byte) (*command, error) {
 }
 
 // Refused says why the cluster did not do what was proposed.
-type Refused struct{ Reason string }
+type Refused struct {
+	Reason string
+	Busy   bool // only for as long as something else is under way
+}
 
 // Error is the reason.
 func (e *Refused) Error() string { return e.Reason }
 
 // errStaleTopology refuses tokens that were chosen for another topology.
-var errStaleTopology = &Refused{"the topology changed meanwhile"}
+var errStaleTopology = &Refused{Reason: "the topology changed meanwhile"}

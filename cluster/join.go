@@ -19,8 +19,11 @@ type joinReply struct {
 	Peers map[ring.NodeID]netip.AddrPort
 }
 
-// refusedCode is the code of a messaging.RemoteError that carries a Refused.
-const refusedCode = 1
+// Codes of a messaging.RemoteError that carries a Refused: for good, or until what is under way ends.
+const (
+	refusedCode = 1
+	busyCode    = 2
+)
 
 // numTokensMax is how many tokens a node may ask for, as its options say, too.
 const numTokensMax = 1024
@@ -28,138 +31,322 @@ const numTokensMax = 1024
 // Pauses of a node that waits to be admitted, and how long a seed may take to answer.
 const (
 	joinPause   = 50 * time.Millisecond
+	busyPause   = time.Second
 	seedTimeout = 5 * time.Second
 )
 
 // Join returns when this node is a member: at once when it was one before, else after it founded
-// a cluster or was admitted by a seed. Run must be running.
+// a cluster or was admitted by a seed. Run must be running. A member may still have to fetch its
+// data: see Metadata.Topology's operations.
 func (c *Cluster) Join(ctx context.Context) error {
-	if c.identity.Node != 0 {
-		return c.rejoin(ctx)
+	result := make(chan error, 1)
+	if !c.post(func() { c.StartJoin(func(err error) { result <- err }) }) {
+		return errQueueFull
 	}
-	seeds := slices.DeleteFunc(slices.Clone(c.opts.Seeds), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode })
-	founder := len(c.opts.Seeds) == 0 || c.opts.Seeds[0] == c.opts.Self.Internode
-	for {
-		admitted, err := c.askSeeds(ctx, seeds)
-		if err != nil {
-			return err
-		}
-		if admitted {
-			return c.await(ctx)
-		}
-		if founder {
-			if err := c.become(ctx, 1, nil, true); err != nil {
-				return err
+	select {
+	case err := <-result:
+		return err
+	case <-c.stopped:
+		return errStopped
+	case <-ctx.Done():
+		state := make(chan error, 1)
+		if c.post(func() { state <- c.giveUp() }) {
+			select {
+			case err := <-state:
+				return fmt.Errorf("%w: %w", err, ctx.Err())
+			case <-c.stopped:
 			}
-			return c.establish(ctx)
 		}
-		if err := c.pause(ctx, joinPause); err != nil {
-			return fmt.Errorf("cluster: no seed of %v could be reached: %w", c.opts.Seeds, err)
-		}
+		return ctx.Err()
 	}
 }
 
-// askSeeds asks one seed after the other for admission.
-func (c *Cluster) askSeeds(ctx context.Context, seeds []netip.AddrPort) (bool, error) {
-	request, err := json.Marshal(c.opts.Self)
-	if err != nil {
-		return false, err
+// joining is a node's way into the cluster, as far as it is.
+type joining struct {
+	c       *Cluster
+	seeds   []netip.AddrPort // all but this node
+	next    int              // the seed to ask
+	founder bool
+	waiting error // what is missing, for when there is no more time
+	// admitted says that only the metadata is waited for.
+	admitted bool
+	done     func(error)
+}
+
+// StartJoin is Join for callers that do not wait. It is called by the loop, and so is done.
+func (c *Cluster) StartJoin(done func(error)) {
+	seeds := slices.DeleteFunc(slices.Clone(c.opts.Seeds), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode })
+	j := &joining{c: c, seeds: seeds, done: done,
+		founder: len(c.opts.Seeds) == 0 || c.opts.Seeds[0] == c.opts.Self.Internode,
+		waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
+	c.joining = j
+	if c.identity.Node == 0 {
+		j.ask()
+		return
 	}
-	for _, seed := range seeds {
-		ask, cancel := context.WithTimeout(ctx, seedTimeout)
-		b, err := c.opts.Network.RequestAddr(ask, seed, messaging.VerbJoin, request)
-		cancel()
-		var remote *messaging.RemoteError
-		if errors.As(err, &remote) && remote.Code == refusedCode {
-			return false, &Refused{remote.Message}
-		}
-		if err != nil {
-			c.opts.Logger.Debug("seed did not admit this node", "seed", seed, "err", err)
-			continue
-		}
+	if c.identity.Founder && c.log.memoryLastIndex() <= foundingEntries {
+		j.establish() // it may have crashed on the way
+		return
+	}
+	if err := c.process(); err != nil { // what is known to be agreed on
+		j.end(err)
+		return
+	}
+	if c.driver.onlyVoter() {
+		_ = c.driver.node.Campaign() // refused only when it is elected already
+	}
+	j.confirm()
+}
+
+// giveUp ends the attempt to join; it says what was missing.
+func (c *Cluster) giveUp() error {
+	j := c.joining
+	if j == nil {
+		return errors.New("cluster: joined too late")
+	}
+	c.joining = nil
+	return j.waiting
+}
+
+// end tells the outcome, unless nobody waits for it any more.
+func (j *joining) end(err error) {
+	if j.c.joining == j {
+		j.c.joining = nil
+		j.done(err)
+	}
+}
+
+// over says whether nobody waits any more.
+func (j *joining) over() bool { return j.c.joining != j }
+
+// later goes on after a pause.
+func (j *joining) later(d time.Duration, f func()) {
+	j.c.opts.Clock.After(d, func() {
+		j.c.post(func() {
+			if !j.over() {
+				f()
+			}
+		})
+	})
+}
+
+// ask asks the next seed for admission; after the last a founder founds, and others begin again.
+func (j *joining) ask() {
+	if j.over() {
+		return
+	}
+	if j.next < len(j.seeds) {
+		seed := j.seeds[j.next]
+		j.next++
+		j.askAddr(seed, func(b []byte, err error) { j.answered(seed, b, err) })
+		return
+	}
+	j.next = 0
+	if !j.founder {
+		j.later(joinPause, j.ask)
+		return
+	}
+	if err := j.c.become(1, nil, true); err != nil {
+		j.end(err)
+		return
+	}
+	j.establish()
+}
+
+func (j *joining) askAddr(addr netip.AddrPort, then func([]byte, error)) {
+	request, err := json.Marshal(j.c.opts.Self)
+	if err != nil {
+		j.end(err)
+		return
+	}
+	j.c.opts.Network.AskAddr(addr, messaging.VerbJoin, request, seedTimeout, func(b []byte, err error) {
+		b = slices.Clone(b)
+		j.c.post(func() {
+			if !j.over() {
+				then(b, err)
+			}
+		})
+	})
+}
+
+// answered is the event of a seed's answer.
+func (j *joining) answered(seed netip.AddrPort, b []byte, err error) {
+	var remote *messaging.RemoteError
+	switch {
+	case errors.As(err, &remote) && remote.Code == refusedCode:
+		j.end(&Refused{Reason: remote.Message})
+	case errors.As(err, &remote) && remote.Code == busyCode:
+		j.waiting = fmt.Errorf("cluster: waiting to be admitted: %s", remote.Message)
+		j.c.opts.Logger.Info("waiting to be admitted", "reason", remote.Message)
+		j.next = 0
+		j.later(busyPause, j.ask)
+	case err != nil:
+		j.c.opts.Logger.Debug("seed did not admit this node", "seed", seed, "err", err)
+		j.ask()
+	default:
 		var r joinReply
 		if err := json.Unmarshal(b, &r); err != nil {
-			return false, fmt.Errorf("cluster: malformed answer of seed %s: %w", seed, err)
+			j.end(fmt.Errorf("cluster: malformed answer of seed %s: %w", seed, err))
+			return
 		}
-		return true, c.become(ctx, r.Node, r.Peers, false)
+		if err := j.c.become(r.Node, r.Peers, false); err != nil {
+			j.end(err)
+			return
+		}
+		j.await()
 	}
-	return false, nil
+}
+
+// await waits until this node has applied its own admission; look ends it.
+func (j *joining) await() {
+	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
+	j.look()
+}
+
+// look is called when the metadata changed.
+func (j *joining) look() {
+	c := j.c
+	self := c.Self()
+	if self == 0 || !j.admitted {
+		return
+	}
+	n := c.Metadata().Topology.Node(self)
+	if n == nil {
+		return
+	}
+	if n.Internode == c.opts.Self.Internode && n.Native == c.opts.Self.Native {
+		j.end(nil)
+		return
+	}
+	c.joining = nil // look must not come again
+	c.start(&command{Update: &updateCommand{c.opts.Self}}, func(err error) { j.done(err) })
 }
 
 // become makes this node member id.
-func (c *Cluster) become(ctx context.Context, id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, founder bool) error {
+func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, founder bool) error {
 	c.identity.Node, c.identity.Peers, c.identity.Founder = id, peers, founder
 	if err := c.saveIdentity(); err != nil {
 		return err
 	}
-	started := make(chan error, 1)
-	posted := c.post(func() {
-		c.opts.Network.SetSelf(id)
-		c.detector.self.Store(uint64(id))
-		c.opts.Network.SetPeers(peers)
-		d, err := startRaft(c, id)
-		if err == nil {
-			c.driver = d
-		}
-		started <- err
-	})
-	if !posted {
-		return errQueueFull
+	c.opts.Network.SetSelf(id)
+	c.detector.self.Store(uint64(id))
+	c.opts.Network.SetPeers(peers)
+	d, err := startRaft(c, id)
+	if err == nil {
+		c.driver = d
 	}
-	select {
-	case err := <-started:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.stopped:
-		return errStopped
-	}
+	return err
 }
 
 // establish makes the founder the leader of its cluster of one, and the cluster's first member.
-func (c *Cluster) establish(ctx context.Context) error {
-	secret := make(chan []byte, 1)
-	posted := c.post(func() {
-		// The first entries make this node a voter; they must be applied before it can be elected.
-		if err := c.driver.process(); err == nil {
-			_ = c.driver.node.Campaign() // refused only when it is elected already
-		}
-		a, b := c.randomUUID(), c.randomUUID()
-		secret <- slices.Concat(a[:], b[:])
-	})
-	if !posted {
-		return errQueueFull
+func (j *joining) establish() {
+	c := j.c
+	// The first entries make this node a voter; they must be applied before it can be elected.
+	if err := c.driver.process(); err == nil {
+		_ = c.driver.node.Campaign() // refused only when it is elected already
 	}
-	cmd := &command{Found: &foundCommand{Cluster: c.opts.Name}}
-	select {
-	case cmd.Found.Secret = <-secret:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.stopped:
-		return errStopped
-	}
-	var refused *Refused
-	if err := c.proposeNew(ctx, cmd); err != nil && !errors.As(err, &refused) { // refused: founded before a crash
-		return err
-	}
-	return c.admit(ctx, c.opts.Self)
-}
-
-// admit proposes a node's membership until it was decided.
-func (c *Cluster) admit(ctx context.Context, spec NodeSpec) error {
-	for {
-		t := c.Metadata().Topology
-		err := c.proposeNew(ctx, &command{Admit: &admitCommand{Node: spec, Epoch: t.Epoch(),
-			Tokens: ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)}})
+	a, b := c.randomUUID(), c.randomUUID()
+	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:])}}, func(err error) {
 		var refused *Refused
-		if errors.As(err, &refused) && refused.Reason == errStaleTopology.Reason {
-			continue
+		if err != nil && !errors.As(err, &refused) { // refused: founded before a crash
+			j.end(err)
+			return
 		}
-		return err
+		c.admit(c.opts.Self, func(err error) {
+			if err != nil {
+				j.end(err)
+				return
+			}
+			j.await()
+		})
+	})
+}
+
+// confirm asks the other members whether this node still is one: it may have been removed while it was
+// down, and must not serve then. When nobody answers, all of them may be starting, too.
+func (j *joining) confirm() {
+	j.waiting = errors.New("cluster: the metadata did not arrive")
+	if reason, ok := j.c.Metadata().removed(j.c.identity.Host); ok {
+		j.end(&Refused{Reason: reason})
+		return
+	}
+	peers := j.c.peersOf(j.c.Metadata())
+	var addrs []netip.AddrPort
+	for _, id := range sortedIDs(peers) {
+		if id != j.c.Self() {
+			addrs = append(addrs, peers[id])
+		}
+	}
+	open := len(addrs)
+	if open == 0 {
+		j.await()
+		return
+	}
+	answered := false
+	for _, a := range addrs {
+		j.askAddr(a, func(_ []byte, err error) {
+			open--
+			var remote *messaging.RemoteError
+			if errors.As(err, &remote) && remote.Code == refusedCode {
+				j.end(&Refused{Reason: remote.Message})
+				return
+			}
+			if !answered && (err == nil || open == 0) {
+				answered = true
+				j.await()
+			}
+		})
 	}
 }
 
-// handleJoin admits a node that asks this one.
+func sortedIDs(peers map[ring.NodeID]netip.AddrPort) []ring.NodeID {
+	ids := make([]ring.NodeID, 0, len(peers))
+	for id := range peers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// admit proposes a node's membership until it was decided. It is called by the loop, and so is done.
+func (c *Cluster) admit(spec NodeSpec, done func(error)) (stop func()) {
+	t := c.Metadata().Topology
+	cmd := &admitCommand{Node: spec, Epoch: t.Epoch()}
+	if spec.Replace == "" {
+		cmd.Tokens = ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)
+	} else if cmd.Replaced = findMember(t, spec.Replace); cmd.Replaced == 0 {
+		done(&Refused{Reason: fmt.Sprintf("there is no member %s to be replaced", spec.Replace)})
+		return func() {}
+	} else if c.Alive(cmd.Replaced) {
+		done(&Refused{Reason: fmt.Sprintf("node %s is alive: it can be decommissioned, not replaced", spec.Replace)})
+		return func() {}
+	}
+	stopped, stopNow := false, func() {}
+	stopNow = c.start(&command{Admit: cmd}, func(err error) {
+		var refused *Refused
+		if errors.As(err, &refused) && refused.Reason == errStaleTopology.Reason && !stopped {
+			stopNow = c.admit(spec, done)
+			return
+		}
+		done(err)
+	})
+	return func() {
+		stopped = true
+		stopNow()
+	}
+}
+
+// findMember finds a member by its host id or its internode address, with or without the port.
+func findMember(t *ring.Topology, name string) ring.NodeID {
+	for _, n := range t.Nodes() {
+		if n.Host.String() == name || n.Internode.String() == name || n.Internode.Addr().String() == name {
+			return n.ID
+		}
+	}
+	return 0
+}
+
+// handleJoin admits a node that asks this one, or tells a member that it is one.
 func (c *Cluster) handleJoin(_ ring.NodeID, p []byte, respond messaging.Respond) {
 	var spec NodeSpec
 	if err := json.Unmarshal(p, &spec); err != nil {
@@ -171,27 +358,52 @@ func (c *Cluster) handleJoin(_ ring.NodeID, p []byte, respond messaging.Respond)
 			Message: fmt.Sprintf("num_tokens: %d is not between 1 and %d", spec.NumTokens, numTokensMax)})
 		return
 	}
-	if c.Self() == 0 || c.Metadata().Topology.Node(c.Self()) == nil {
+	if !c.post(func() { c.decideJoin(spec, respond) }) {
+		respond(nil, errQueueFull)
+	}
+}
+
+func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
+	m := c.Metadata()
+	if c.Self() == 0 || m.Topology.Node(c.Self()) == nil {
 		respond(nil, errors.New("this node is no member yet"))
 		return
 	}
-	if n := c.Metadata().NodeByHost(spec.Host); n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
+	if reason, ok := m.removed(spec.Host); ok {
+		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
+		return
+	}
+	if n := m.NodeByHost(spec.Host); n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
 		c.welcome(spec.Host, respond) // it crashed before it heard: nothing is left to agree on
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	timer := c.opts.Clock.After(seedTimeout, cancel)
-	defer timer.Stop()
-	if err := c.admit(ctx, spec); err != nil {
+	over := false
+	stop := c.admit(spec, func(err error) {
 		var refused *Refused
-		if errors.As(err, &refused) {
+		switch {
+		case over:
+			return
+		case errors.As(err, &refused) && refused.Busy:
+			err = &messaging.RemoteError{Code: busyCode, Message: refused.Reason}
+		case errors.As(err, &refused):
 			err = &messaging.RemoteError{Code: refusedCode, Message: refused.Reason}
 		}
-		respond(nil, err)
-		return
-	}
-	c.welcome(spec.Host, respond)
+		over = true
+		if err != nil {
+			respond(nil, err)
+			return
+		}
+		c.welcome(spec.Host, respond)
+	})
+	c.opts.Clock.After(seedTimeout, func() {
+		c.post(func() {
+			stop()
+			if !over {
+				over = true
+				respond(nil, errors.New("the cluster did not decide in time"))
+			}
+		})
+	})
 }
 
 // welcome tells a member who it is.
@@ -201,48 +413,6 @@ func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 	respond(b, err)
 }
 
-// await returns when this node has applied its own admission.
-func (c *Cluster) await(ctx context.Context) error {
-	for c.Metadata().Topology.Node(c.Self()) == nil {
-		if err := c.pause(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("cluster: admitted, but the metadata did not arrive: %w", err)
-		}
-	}
-	return nil
-}
-
-// rejoin brings a member back; its addresses may have changed.
-func (c *Cluster) rejoin(ctx context.Context) error {
-	if c.identity.Founder && c.log.memoryLastIndex() <= foundingEntries {
-		return c.establish(ctx) // it may have crashed on the way
-	}
-	c.post(func() {
-		if c.driver.onlyVoter() {
-			_ = c.driver.node.Campaign() // refused only when it is elected already
-		}
-	})
-	if err := c.await(ctx); err != nil {
-		return err
-	}
-	n := c.Metadata().Topology.Node(c.Self())
-	if n.Internode == c.opts.Self.Internode && n.Native == c.opts.Self.Native {
-		return nil
-	}
-	return c.proposeNew(ctx, &command{Update: &updateCommand{c.opts.Self}})
-}
-
 // foundingEntries is how long the log is while founding may not have finished: the first voter, a
 // leader's first entry and the founding itself.
 const foundingEntries = 3
-
-func (c *Cluster) pause(ctx context.Context, d time.Duration) error {
-	done := make(chan struct{})
-	t := c.opts.Clock.After(d, func() { close(done) })
-	defer t.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -18,9 +18,32 @@ type Metadata struct {
 	// Secret authenticates what clients carry between nodes, such as paging states.
 	Secret []byte
 
+	// Unclean are the nodes that still have data which they do not hold any more, ascending by node.
+	Unclean []Unclean
+	// Removed are the members that were; they must not come back.
+	Removed []Removed
+
 	nextNode ring.NodeID
 	recent   []CommandID // the last commands applied, so that a repeated one is not applied twice
 }
+
+// Unclean says since which epoch a node has data that it lost.
+type Unclean struct {
+	Node  ring.NodeID
+	Epoch uint64
+}
+
+// Removed is a former member.
+type Removed struct {
+	Node   ring.NodeID
+	Host   ring.HostID
+	Epoch  uint64
+	Addr   netip.AddrPort // where it was reached
+	Reason string
+}
+
+// removedMax is how many former members are remembered.
+const removedMax = 1024
 
 // recentMax is how many commands are remembered: far more than can be proposed while one proposal
 // is being repeated.
@@ -38,6 +61,11 @@ type metadataJSON struct {
 	NextNode ring.NodeID
 	Nodes    []nodeJSON
 	Recent   []CommandID
+	// Since the ring can change:
+	Moved      uint64            `json:",omitempty"`
+	Operations []*ring.Operation `json:",omitempty"`
+	Unclean    []Unclean         `json:",omitempty"`
+	Removed    []Removed         `json:",omitempty"`
 }
 
 type nodeJSON struct {
@@ -59,7 +87,8 @@ func emptyMetadata() *Metadata {
 // encode is the form of a Raft snapshot.
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
-		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent}
+		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
+		Unclean: m.Unclean, Removed: m.Removed}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -83,8 +112,11 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
 			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk})
 	}
-	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewTopology(j.Topology, nodes), Secret: j.Secret,
-		nextNode: j.NextNode, recent: j.Recent}, nil
+	if j.Moved == 0 {
+		j.Moved = j.Topology // written before the ring could change
+	}
+	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
+		Unclean: j.Unclean, Removed: j.Removed, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost finds a member by its host id; nil when there is none.
@@ -97,13 +129,37 @@ func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
 	return nil
 }
 
-// peers are the addresses of all members.
+// peers are the addresses of all members but those that are being replaced, at whose address their
+// successor may be.
 func (m *Metadata) peers() map[ring.NodeID]netip.AddrPort {
 	out := map[ring.NodeID]netip.AddrPort{}
 	for _, n := range m.Topology.Nodes() {
 		out[n.ID] = n.Internode
 	}
+	for _, o := range m.Topology.Operations() {
+		delete(out, o.Replaced)
+	}
 	return out
+}
+
+// removed says why a host is no member any more.
+func (m *Metadata) removed(h ring.HostID) (reason string, ok bool) {
+	for _, r := range m.Removed {
+		if r.Host == h {
+			return r.Reason, true
+		}
+	}
+	return "", false
+}
+
+// removedAt is the epoch at which a node ceased to be a member; zero when it did not.
+func (m *Metadata) removedAt(id ring.NodeID) uint64 {
+	for _, r := range m.Removed {
+		if r.Node == id {
+			return r.Epoch
+		}
+	}
+	return 0
 }
 
 func (m *Metadata) seen(id CommandID) bool { return slices.Contains(m.recent, id) }

@@ -17,7 +17,7 @@ type proposal struct {
 	data  []byte
 	index uint64 // where it was applied; zero before
 	sent  uint64 // tick at which it was proposed last
-	done  chan error
+	done  func(error)
 	// abandoned is set when nobody waits any more: it is not to be proposed again.
 	abandoned atomic.Bool
 }
@@ -38,44 +38,52 @@ func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error
 	return c.proposeNew(ctx, &command{Schema: &schemaCommand{schema.EncodeChange(change)}})
 }
 
+// StartSchema is ProposeSchema for callers that do not wait. done is called by the loop.
+func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
+	c.start(&command{Schema: &schemaCommand{schema.EncodeChange(change)}}, done)
+}
+
+// start proposes cmd under a new id; done is called by the loop. stop gives the proposal up.
+func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
+	p := &proposal{done: done}
+	posted := c.post(func() {
+		cmd.ID = CommandID(c.randomUUID())
+		p.id = cmd.ID
+		var err error
+		if p.data, err = cmd.encode(); err != nil {
+			done(fmt.Errorf("cluster: encode command: %w", err))
+			return
+		}
+		c.enter(p)
+	})
+	if !posted {
+		done(errQueueFull)
+	}
+	return func() { p.abandoned.Store(true) }
+}
+
 // proposeNew gives the command an id and proposes it.
 func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
-	id := make(chan CommandID, 1)
-	if !c.post(func() { id <- CommandID(c.randomUUID()) }) {
-		return errQueueFull
-	}
+	return c.wait(ctx, func(done func(error)) func() { return c.start(cmd, done) })
+}
+
+// wait returns when what begin began has called done.
+func (c *Cluster) wait(ctx context.Context, begin func(done func(error)) (stop func())) error {
+	result := make(chan error, 1)
+	stop := begin(func(err error) { result <- err })
 	select {
-	case cmd.ID = <-id:
-		return c.propose(ctx, cmd)
-	case <-ctx.Done():
-		return ctx.Err()
+	case err := <-result:
+		return err
 	case <-c.stopped:
 		return errStopped
+	case <-ctx.Done():
+		stop()
+		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
 	}
 }
 
 // errQueueFull says that nothing was proposed.
 var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
-
-func (c *Cluster) propose(ctx context.Context, cmd *command) error {
-	data, err := cmd.encode()
-	if err != nil {
-		return fmt.Errorf("cluster: encode command: %w", err)
-	}
-	p := &proposal{id: cmd.ID, data: data, done: make(chan error, 1)}
-	if !c.post(func() { c.enter(p) }) {
-		return errQueueFull
-	}
-	select {
-	case err := <-p.done:
-		return err
-	case <-c.stopped:
-		return errStopped
-	case <-ctx.Done():
-		p.abandoned.Store(true)
-		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
-	}
-}
 
 func (c *Cluster) enter(p *proposal) {
 	c.proposals[p.id] = p
@@ -121,7 +129,7 @@ func (c *Cluster) resolve(id CommandID, index uint64, result error) {
 	}
 	if result != nil {
 		delete(c.proposals, id)
-		p.done <- result
+		p.done(result)
 		return
 	}
 	p.index = index
@@ -139,7 +147,7 @@ func (c *Cluster) checkProposals() {
 	for _, p := range c.sortedProposals() {
 		if p.index != 0 && c.everywhere(p.index) {
 			delete(c.proposals, p.id)
-			p.done <- nil
+			p.done(nil)
 		}
 	}
 }

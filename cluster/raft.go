@@ -159,13 +159,13 @@ func (d *driver) apply(e *pb.Entry) error {
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
+		d.adopt(cc)
 	case pb.EntryConfChangeV2:
 		cc := new(pb.ConfChangeV2)
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
+		d.adopt(cc)
 	default:
 		if len(e.GetData()) == 0 {
 			return nil // a new leader's first entry
@@ -179,6 +179,14 @@ func (d *driver) apply(e *pb.Entry) error {
 		d.c.resolve(cmd.ID, e.GetIndex(), result)
 	}
 	return nil
+}
+
+// adopt takes a change of Raft's membership.
+func (d *driver) adopt(cc pb.ConfChangeI) {
+	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
+	if m := d.c.Metadata(); len(m.Removed) > 0 {
+		d.c.opts.Network.SetPeers(d.c.peersOf(m))
+	}
 }
 
 // voters are the members that should vote: those that do, and the oldest others that are ready to,
@@ -215,7 +223,10 @@ func (d *driver) reconfigure() {
 		return // Raft would log a change that comes before the last one is applied as an empty entry
 	}
 	members := d.c.Metadata().Topology.Nodes()
-	changes := d.newLearners(members)
+	changes := d.former(members)
+	if len(changes) == 0 {
+		changes = d.newLearners(members)
+	}
 	if len(changes) == 0 {
 		changes = d.newVoters(members)
 	}
@@ -228,6 +239,36 @@ func (d *driver) reconfigure() {
 	}
 }
 
+// former takes one former member out of Raft, when it has heard that it is one, or is dead. A leader
+// that is a former member itself hands over first.
+func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
+	for _, id := range slices.Concat(d.conf.GetLearners(), d.conf.GetVoters()) {
+		if slices.ContainsFunc(members, func(n *ring.Node) bool { return uint64(n.ID) == id }) {
+			continue
+		}
+		removed := d.c.Metadata().removedAt(ring.NodeID(id))
+		switch {
+		case removed == 0: // not admitted yet, as far as this node has applied
+		case id == uint64(d.self):
+			d.handOver()
+		case d.c.applied[ring.NodeID(id)] >= removed || !d.c.Alive(ring.NodeID(id)):
+			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
+		}
+	}
+	return nil
+}
+
+// handOver makes another voter lead.
+func (d *driver) handOver() {
+	progress := d.node.Status().Progress
+	for _, id := range d.conf.GetVoters() {
+		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive && d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil {
+			d.node.TransferLeader(id)
+			return
+		}
+	}
+}
+
 func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
 	for _, n := range members {
 		if id := uint64(n.ID); !slices.Contains(d.conf.GetVoters(), id) && !slices.Contains(d.conf.GetLearners(), id) {
@@ -237,9 +278,17 @@ func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSing
 	return changes
 }
 
+// newVoters are changes towards an odd number of voters.
 func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
 	voting := d.conf.GetVoters()
-	if len(voting) >= votersWanted(len(members)) {
+	switch wanted := max(1, votersWanted(len(members))); {
+	case len(voting) > wanted: // members have left: the youngest voter learns from now on
+		last := slices.Max(voting)
+		if last == uint64(d.self) {
+			last = slices.Max(slices.DeleteFunc(slices.Clone(voting), func(id uint64) bool { return id == last }))
+		}
+		return []*pb.ConfChangeSingle{confChange(pb.ConfChangeAddLearnerNode, last)}
+	case len(voting) == wanted:
 		return nil
 	}
 	progress := d.node.Status().Progress

@@ -218,7 +218,11 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	n.Cluster = c
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := seed.admit(ctx, c.opts.Self); err != nil {
+	admit := func(done func(error)) (stop func()) {
+		seed.post(func() { seed.admit(c.opts.Self, done) })
+		return func() {}
+	}
+	if err := seed.wait(ctx, admit); err != nil {
 		t.Fatal(err)
 	}
 	if knows {

@@ -265,6 +265,29 @@ func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, 
 	return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
 }
 
+// AskAddr is RequestAddr for callers that do not wait.
+func (t *GRPC) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.closed {
+		rep(nil, ErrUnreachable)
+		return
+	}
+	payload = slices.Clone(payload)
+	t.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		t.work.Go(func() {
+			select {
+			case <-t.stop:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		rep(t.RequestAddr(ctx, addr, verb, payload))
+	})
+}
+
 // Close ends all streams and waits for every goroutine.
 func (t *GRPC) Close() {
 	t.mu.Lock()

@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// replications are those of the keyspaces that nodes hold data of, each once.
+func replications(s *schema.Schema) (out []ring.Replication) {
+	for _, name := range s.KeyspaceNames() {
+		r := s.Keyspace(name).Replication
+		if r.Class != ring.Local && !slices.ContainsFunc(out, r.Equal) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// describe says what an operation does, for those who have to wait for it.
+func (m *Metadata) describe(o *ring.Operation) string {
+	n := m.Topology.Node(o.Node)
+	host := ""
+	if n != nil {
+		host = n.Host.String()
+	}
+	return fmt.Sprintf("operation %d (%s of node %s, %s) is under way", o.ID, o.Kind, host, o.Phase)
+}
+
+// begin enters an operation into the topology, unless another one, or data not yet dropped, is in
+// its way. nodes are the members from now on.
+func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) error {
+	operations := append(slices.Clone(m.Topology.Operations()), o)
+	t := ring.NewMovingTopology(index, index, nodes, operations)
+	for _, other := range m.Topology.Operations() {
+		if !m.independent(t, o, other) {
+			return &Refused{Busy: true, Reason: m.describe(other)}
+		}
+	}
+	o.Gaining = t.GainingOf(o, replications(m.Schema))
+	for _, u := range m.Unclean {
+		if slices.Contains(o.Gaining, u.Node) {
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %d still drops data of the ranges it lost", u.Node)}
+		}
+	}
+	if !o.Force {
+		if err := m.checkSources(t, o); err != nil {
+			return err
+		}
+	}
+	if len(o.Gaining) == 0 {
+		o.Phase, o.Switched = ring.Switching, index
+		t = ring.NewMovingTopology(index, index, nodes, operations)
+	}
+	m.Topology = t
+	return nil
+}
+
+// independent says whether two operations touch no range of a keyspace in common: they are in
+// different data centers, and every keyspace places replicas by data center.
+func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
+	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
+		return false
+	}
+	for _, r := range replications(m.Schema) {
+		if r.Class == ring.Simple {
+			return false
+		}
+	}
+	return true
+}
+
+// checkSources refuses an operation after which a range would be lost.
+func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
+	for _, name := range m.Schema.KeyspaceNames() {
+		r := m.Schema.Keyspace(name).Replication
+		for _, g := range t.Gains(o, r, 0) {
+			if g.From == 0 && len(g.Sources) == 0 {
+				return &Refused{Reason: fmt.Sprintf("keyspace %s: range %s is on no other node, it would be lost; force it if it is lost anyway", name, g.Range)}
+			}
+		}
+		if o.Kind == ring.Leave || o.Kind == ring.Remove {
+			if dc, left, want := m.shortOf(r, t.Node(o.Node)); left < want {
+				return &Refused{Reason: fmt.Sprintf("Not enough live nodes to maintain replication factor in keyspace %s "+
+					"(%s: replication factor %d, %d nodes would be left). Perform a forceful decommission to ignore.", name, dc, want, left)}
+			}
+		}
+	}
+	return nil
+}
+
+// shortOf counts the nodes that are left for r in the leaver's data center, and how many it wants.
+func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string, left, want int) {
+	if r.Class == ring.Local {
+		return "", 0, 0
+	}
+	where, want = "ring", r.Total()
+	if r.Class == ring.NetworkTopology {
+		where, want = leaver.Datacenter, r.In(leaver.Datacenter)
+	}
+	had := 0
+	for _, n := range m.Topology.Nodes() {
+		if n.State == ring.Joining || r.Class == ring.NetworkTopology && n.Datacenter != leaver.Datacenter {
+			continue
+		}
+		had++
+		if n.ID != leaver.ID {
+			left++
+		}
+	}
+	return where, left, min(want, had) // a keyspace that wants more than there are does not hold anybody
+}
+
+func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
+	n := m.Topology.Node(c.Node)
+	if n == nil {
+		return &Refused{Reason: fmt.Sprintf("there is no node %d", c.Node)}
+	}
+	if n.State != ring.Normal {
+		return &Refused{Reason: fmt.Sprintf("node %s is %s", n.Host, n.State), Busy: true}
+	}
+	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force}
+	state := ring.Leaving
+	switch c.Kind {
+	case ring.Leave, ring.Remove:
+		if len(m.Topology.Nodes()) == 1 {
+			return &Refused{Reason: "this is the only node"}
+		}
+	case ring.Move:
+		if c.Epoch != m.Topology.Epoch() {
+			return errStaleTopology
+		}
+		if len(c.Tokens) == 0 {
+			return &Refused{Reason: "a node cannot be moved to no tokens"}
+		}
+		for _, tok := range c.Tokens {
+			if i := slices.Index(m.Topology.Tokens(), tok); i >= 0 && m.Topology.Owner(i).ID != c.Node {
+				return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, m.Topology.Owner(i).Host)}
+			}
+		}
+		o.Tokens, state = slices.Sorted(slices.Values(c.Tokens)), ring.Moving
+	default:
+		return &Refused{Reason: fmt.Sprintf("operation of kind %d", c.Kind)}
+	}
+	return m.begin(o, m.withNode(c.Node, func(n *ring.Node) { n.State = state }), index)
+}
+
+// withNode are the members with one of them changed.
+func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Node {
+	nodes := slices.Clone(m.Topology.Nodes())
+	for i, n := range nodes {
+		if n.ID == id {
+			changed := *n
+			change(&changed)
+			nodes[i] = &changed
+		}
+	}
+	return nodes
+}
+
+// without are the members without one of them, which is remembered.
+func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, reason string) []*ring.Node {
+	n := m.Topology.Node(id)
+	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode, fmt.Sprintf("node %s %s", n.Host, reason)})
+	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
+	m.Unclean = slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return u.Node == id })
+	return slices.DeleteFunc(nodes, func(n *ring.Node) bool { return n.ID == id })
+}
+
+// operation finds one under way, and the others.
+func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Operation, err error) {
+	for _, x := range m.Topology.Operations() {
+		if x.ID == id {
+			o = x
+		} else {
+			others = append(others, x)
+		}
+	}
+	if o == nil {
+		return nil, nil, &Refused{Reason: fmt.Sprintf("no operation %d is under way", id)}
+	}
+	return o, others, nil
+}
+
+func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if o.Phase != ring.Streaming || slices.Contains(o.Streamed, c.Node) {
+		return nil // told again
+	}
+	if !slices.Contains(o.Gaining, c.Node) {
+		return &Refused{Reason: fmt.Sprintf("node %d gains nothing by operation %d", c.Node, o.ID)}
+	}
+	next := *o
+	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
+	moved := m.Topology.Moved()
+	if len(next.Streamed) == len(next.Gaining) {
+		next.Phase, next.Switched, moved = ring.Switching, index, index
+	}
+	m.Topology = ring.NewMovingTopology(index, moved, m.Topology.Nodes(), sortOperations(append(others, &next)))
+	return nil
+}
+
+func sortOperations(os []*ring.Operation) []*ring.Operation {
+	slices.SortFunc(os, func(a, b *ring.Operation) int { return int(int64(a.ID) - int64(b.ID)) })
+	return os
+}
+
+func applyEnd(m *Metadata, c *endCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if o.Phase != ring.Switching {
+		return &Refused{Reason: fmt.Sprintf("operation %d is still streaming", o.ID)}
+	}
+	before := m.Topology
+	var nodes []*ring.Node
+	switch o.Kind {
+	case ring.Join, ring.Move:
+		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })
+	case ring.Replace:
+		tokens := before.Node(o.Replaced).Tokens
+		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, tokens })
+		nodes = m.without(nodes, o.Replaced, index, "was replaced")
+	case ring.Leave:
+		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was decommissioned")
+	case ring.Remove:
+		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
+	}
+	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
+	m.noteUnclean(before, index)
+	return nil
+}
+
+// noteUnclean remembers who held ranges before that it does not hold now.
+func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
+	var losers []ring.NodeID
+	for _, r := range replications(m.Schema) {
+		now := m.Topology.Placement(r)
+		for _, x := range before.Placement(r).Ranges(ring.FullRange()) {
+			for _, y := range now.Ranges(x.Range) {
+				for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
+					if !y.Replicas.Contains(id) && m.Topology.Node(id) != nil && !slices.Contains(losers, id) {
+						losers = append(losers, id)
+					}
+				}
+			}
+		}
+	}
+	unclean := slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return slices.Contains(losers, u.Node) })
+	for _, id := range losers {
+		unclean = append(unclean, Unclean{id, index})
+	}
+	slices.SortFunc(unclean, func(a, b Unclean) int { return int(int64(a.Node) - int64(b.Node)) })
+	m.Unclean = unclean
+}
+
+func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if o.Phase != ring.Streaming {
+		return &Refused{Reason: fmt.Sprintf("operation %d has its data already and ends by itself", o.ID)}
+	}
+	before := m.Topology
+	nodes := slices.Clone(before.Nodes())
+	switch o.Kind {
+	case ring.Join, ring.Replace:
+		nodes = m.without(nodes, o.Node, index, "did not join: the operation was aborted")
+	default:
+		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State = ring.Normal })
+	}
+	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
+	m.noteUnclean(before, index)
+	return nil
+}
+
+func applyCleaned(m *Metadata, c *cleanedCommand) error {
+	m.Unclean = slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })
+	return nil
+}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+
+	"cqld/ring"
+)
+
+// Decommission begins to hand this node's ranges over to the others; it is no member when that has
+// ended. It returns the id of the operation.
+func (c *Cluster) Decommission(ctx context.Context, force bool) (uint64, error) {
+	return c.begin(ctx, &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force})
+}
+
+// RemoveNode begins to make copies elsewhere of what a dead node held.
+func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
+	if id == c.Self() {
+		return 0, &Refused{Reason: "a node cannot remove itself: decommission it"}
+	}
+	if c.Alive(id) {
+		return 0, &Refused{Reason: fmt.Sprintf("node %d is alive and owns its ranges: decommission it there", id)}
+	}
+	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
+}
+
+// Move begins to give this node other tokens: those named, or, when there are none, as many as it has
+// where ownership is most even.
+func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error) {
+	for {
+		t := c.Metadata().Topology
+		cmd := &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens, Epoch: t.Epoch()}
+		if len(tokens) == 0 {
+			self := t.Node(c.Self())
+			others := slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == self.ID })
+			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens), c.opts.ReplicationFactor)
+		}
+		id, err := c.begin(ctx, cmd)
+		var refused *Refused
+		if errors.As(err, &refused) && refused.Reason == errStaleTopology.Reason {
+			continue
+		}
+		return id, err
+	}
+}
+
+// begin proposes an operation of a member and finds its id.
+func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) {
+	before := c.Metadata().Topology.Epoch()
+	if err := c.proposeNew(ctx, &command{Begin: cmd}); err != nil {
+		return 0, err
+	}
+	for _, o := range c.Metadata().Topology.Operations() {
+		if o.Node == cmd.Node && o.Kind == cmd.Kind && o.ID > before {
+			return o.ID, nil
+		}
+	}
+	return 0, nil // it has ended already
+}
+
+// Abort undoes an operation that still streams.
+func (c *Cluster) Abort(ctx context.Context, operation uint64) error {
+	return c.proposeNew(ctx, &command{Abort: &abortCommand{operation}})
+}
+
+// AwaitOperation returns when an operation has ended, one way or the other.
+func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
+	for c.Metadata().Topology.Operation(operation) != nil {
+		if err := c.pause(ctx, joinPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartStreamed says that this node has all that it gains by an operation. done is called by the loop.
+func (c *Cluster) StartStreamed(operation uint64, done func(error)) {
+	c.start(&command{Streamed: &streamedCommand{operation, c.Self()}}, done)
+}
+
+// StartCleaned says that this node has dropped what it did not hold any more at epoch.
+func (c *Cluster) StartCleaned(epoch uint64, done func(error)) {
+	c.start(&command{Cleaned: &cleanedCommand{c.Self(), epoch}}, done)
+}
+
+// Gains are the ranges that this node must fetch by an operation, of one replication.
+func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
+	return c.Metadata().Topology.Gains(o, r, c.Self())
+}
+
+// advanceOperations ends, when this node leads, the operations whose second phase everybody knows who
+// must: then no one reads any more from those who lost a range.
+func (c *Cluster) advanceOperations() {
+	if c.driver == nil || c.ticks%advanceEvery != 0 || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
+		return
+	}
+	m := c.Metadata()
+	for _, o := range m.Topology.Operations() {
+		if o.Phase == ring.Switching && c.driver.applied >= o.Switched && c.known(m, o) {
+			c.start(&command{End: &endCommand{o.ID}}, func(err error) {
+				if err != nil {
+					c.opts.Logger.Debug("operation not ended", "operation", o.ID, "err", err)
+				}
+			})
+		}
+	}
+}
+
+// advanceEvery is how many ticks lie between looks at the operations.
+const advanceEvery = 2
+
+// known says whether all live nodes have applied the switch of an operation, and so many others that
+// no quorum of a range's old replicas is without it.
+func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
+	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched }
+	for _, n := range m.Topology.Nodes() {
+		if behind(n.ID) && c.Alive(n.ID) {
+			return false
+		}
+	}
+	for _, r := range replications(m.Schema) {
+		quorum := ring.QuorumOf(r.Total())
+		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
+			stale := 0
+			for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
+				if behind(id) {
+					stale++
+				}
+			}
+			if stale >= quorum {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *Cluster) pause(ctx context.Context, d time.Duration) error {
+	done := make(chan struct{})
+	t := c.opts.Clock.After(d, func() { close(done) })
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.stopped:
+		return errStopped
+	}
+}

@@ -1,0 +1,357 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// follow makes the nodes do what their owners would: report what they gain as fetched, and what they
+// lost as dropped.
+func follow(t *testing.T, nodes ...*testNode) {
+	t.Helper()
+	eventually(t, func() bool {
+		idle := true
+		for _, n := range nodes {
+			m := n.Metadata()
+			for _, o := range m.Topology.Operations() {
+				idle = false
+				if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
+					n.StartStreamed(o.ID, func(error) {})
+				}
+			}
+			for _, u := range m.Unclean {
+				idle = false
+				if u.Node == n.Self() {
+					n.StartCleaned(u.Epoch, func(error) {})
+				}
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		return idle
+	})
+}
+
+func TestTheRingGrowsAndShrinks(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "ks"); err != nil {
+		t.Fatal(err)
+	}
+	fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
+	o := fifth.Metadata().Topology.Operations()
+	if len(o) != 1 || o[0].Kind != ring.Join || !slices.Equal(o[0].Gaining, []ring.NodeID{fifth.Self()}) || o[0].Phase != ring.Streaming {
+		t.Fatalf("%+v", o)
+	}
+	sixth := newTestNode(t, 6, nodes[0].addr)
+	joined := make(chan error, 1)
+	go func() { joined <- sixth.open() }()
+	select {
+	case err := <-joined:
+		t.Fatalf("a second node joined while the first did: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	all := append(slices.Clone(nodes), fifth)
+	follow(t, all...)
+	if err := <-joined; err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, sixth)
+	follow(t, all...)
+	if n := len(nodes[0].Metadata().Topology.Tokens()); n != 96 {
+		t.Errorf("%d tokens", n)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, n := range []*testNode{fifth, nodes[0]} { // one of them leads, or has led
+		id, err := n.Decommission(ctx, false)
+		if err != nil || id == 0 {
+			t.Fatal(id, err)
+		}
+		follow(t, all...)
+		if err := n.AwaitOperation(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		all = slices.DeleteFunc(all, func(x *testNode) bool { return x == n })
+	}
+	m := nodes[1].Metadata()
+	if len(m.Topology.Nodes()) != 4 || len(m.Topology.Tokens()) != 64 || len(m.Removed) != 2 {
+		t.Errorf("%d nodes, %d tokens, removed %+v", len(m.Topology.Nodes()), len(m.Topology.Tokens()), m.Removed)
+	}
+	eventually(t, func() bool { // the two are out of the log's membership, too
+		voters, learners := nodes[1].conf()
+		return voters == 3 && learners == 1
+	})
+	if err := createKeyspace(nodes[2], "after"); err != nil {
+		t.Error(err)
+	}
+	if _, err := nodes[1].Decommission(ctx, false); err == nil || !strings.Contains(err.Error(), "Not enough live nodes to maintain replication factor in keyspace") {
+		t.Errorf("got %v", err)
+	}
+	nodes[0].stop()
+	if err := nodes[0].open(); err == nil || !strings.Contains(err.Error(), "was decommissioned") {
+		t.Errorf("a former member came back: %v", err)
+	}
+}
+
+func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "ks"); err != nil {
+		t.Fatal(err)
+	}
+	dead := nodes[3]
+	id := dead.Self()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, err := nodes[0].RemoveNode(ctx, id, true); err == nil || !strings.Contains(err.Error(), "is alive") {
+		t.Errorf("got %v", err)
+	}
+	dead.stop()
+	eventually(t, func() bool { return !nodes[0].Alive(id) && !nodes[1].Alive(id) && !nodes[2].Alive(id) })
+	wiped := newTestNode(t, 7, nodes[0].addr)
+	wiped.addr = dead.addr
+	if err := wiped.open(); err == nil || !strings.Contains(err.Error(), "--replace") {
+		t.Fatalf("a wiped disk joined: %v", err)
+	}
+	wiped.stop()
+	wiped = newTestNode(t, 8, nodes[0].addr)
+	wiped.addr, wiped.replace = dead.addr, dead.addr.String()
+	wiped.mustOpen()
+	live := append(nodes[:3:3], wiped)
+	follow(t, live...)
+	topology := nodes[0].Metadata().Topology
+	if n := topology.Node(wiped.Self()); topology.Node(id) != nil || n == nil || n.State != ring.Normal || len(n.Tokens) != 16 {
+		t.Errorf("after the replacement: %+v", n)
+	}
+
+	wiped.stop()
+	eventually(t, func() bool { return !nodes[0].Alive(wiped.Self()) })
+	if _, err := nodes[0].RemoveNode(ctx, wiped.Self(), false); err == nil || !strings.Contains(err.Error(), "forceful") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := nodes[0].RemoveNode(ctx, wiped.Self(), true); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, nodes[:3]...)
+	if n := len(nodes[0].Metadata().Topology.Nodes()); n != 3 {
+		t.Errorf("%d nodes", n)
+	}
+}
+
+func TestAnAbortedJoinLeavesNothing(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "ks"); err != nil {
+		t.Fatal(err)
+	}
+	before := nodes[0].Metadata().Topology.Tokens()
+	fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := nodes[1].Abort(ctx, fifth.Metadata().Topology.Operations()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	m := nodes[1].Metadata()
+	if len(m.Topology.Nodes()) != 4 || !slices.Equal(m.Topology.Tokens(), before) || len(m.Topology.Operations()) != 0 {
+		t.Errorf("%+v", m.Topology)
+	}
+	follow(t, nodes...)
+	if id, err := nodes[2].Move(ctx, nil); err != nil || id == 0 {
+		t.Fatal(id, err)
+	}
+	follow(t, nodes...)
+	if n := nodes[0].Metadata().Topology.Node(nodes[2].Self()); n.State != ring.Normal || len(n.Tokens) != 16 {
+		t.Errorf("after the move: %+v", n)
+	}
+}
+
+// TestOperationsKeepTheirPromises applies random commands and looks at what each leaves: every range
+// has its replicas, whoever reads it has fetched it from enough others, and nobody else does.
+func TestOperationsKeepTheirPromises(t *testing.T) {
+	for seed := range uint64(60) {
+		w := newOperationsWalk(t, seed)
+		for range 120 {
+			w.step()
+		}
+		if w.ended == 0 {
+			t.Errorf("seed %d: no operation ended", seed)
+		}
+	}
+}
+
+// operationsWalk keeps, for each node and replication, which sample tokens it has all acknowledged
+// writes of.
+type operationsWalk struct {
+	t     *testing.T
+	seed  uint64
+	rand  *rand.Rand
+	m     *Metadata
+	index uint64
+	has   map[ring.NodeID]map[ring.Token]bool
+	ended int
+	hosts byte
+}
+
+var walkReplication = ring.Replication{Class: ring.Simple, Factor: 3}
+
+func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
+	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: emptyMetadata(), has: map[ring.NodeID]map[ring.Token]bool{}}
+	for range 4 {
+		w.join()
+	}
+	w.apply(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
+	for _, tok := range w.samples() {
+		for _, id := range w.m.Topology.Placement(walkReplication).Replicas(tok).Natural {
+			w.keep(id, tok)
+		}
+	}
+	return w
+}
+
+func (w *operationsWalk) samples() (out []ring.Token) {
+	for i := range 64 {
+		out = append(out, ring.Token(uint64(i)<<58+1<<57))
+	}
+	return out
+}
+
+func (w *operationsWalk) keep(id ring.NodeID, tok ring.Token) {
+	if w.has[id] == nil {
+		w.has[id] = map[ring.Token]bool{}
+	}
+	w.has[id][tok] = true
+}
+
+func (w *operationsWalk) apply(c *command) error {
+	w.index++
+	c.ID = CommandID{byte(w.index), byte(w.index >> 8), byte(w.index >> 16)}
+	m, err := apply(w.m, c, w.index)
+	if err == nil {
+		w.m = recode(w.t, m)
+	}
+	return err
+}
+
+func (w *operationsWalk) join() error {
+	w.hosts++
+	t := w.m.Topology
+	return w.apply(&command{Admit: &admitCommand{Epoch: t.Epoch(), Tokens: w.tokens(),
+		Node: NodeSpec{Host: ring.HostID{w.hosts}, Disk: [16]byte{w.hosts}, Datacenter: "dc1", Rack: "r1", NumTokens: 4,
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, w.hosts}), 7000)}}})
+}
+
+func (w *operationsWalk) tokens() []ring.Token {
+	var out []ring.Token
+	for range 4 {
+		out = append(out, ring.Token(w.rand.Uint64()))
+	}
+	return slices.Sorted(slices.Values(out))
+}
+
+func (w *operationsWalk) step() {
+	nodes := w.m.Topology.Nodes()
+	some := nodes[w.rand.IntN(len(nodes))].ID
+	switch w.rand.IntN(10) {
+	case 0:
+		_ = w.join() // refused while another operation runs
+	case 1:
+		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Leave, Node: some}})
+	case 2:
+		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Remove, Node: some}})
+	case 3:
+		t := w.m.Topology
+		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Move, Node: some, Epoch: t.Epoch(), Tokens: w.tokens()}})
+	case 4:
+		if os := w.m.Topology.Operations(); len(os) > 0 && w.rand.IntN(4) == 0 {
+			_ = w.apply(&command{Abort: &abortCommand{os[0].ID}})
+		}
+	case 5:
+		for _, u := range w.m.Unclean {
+			w.clean(u)
+		}
+	default:
+		w.proceed()
+	}
+	w.check()
+}
+
+func (w *operationsWalk) clean(u Unclean) {
+	for tok := range w.has[u.Node] {
+		if !w.m.Topology.Placement(walkReplication).Replicas(tok).Contains(u.Node) {
+			delete(w.has[u.Node], tok)
+		}
+	}
+	if err := w.apply(&command{Cleaned: &cleanedCommand{u.Node, w.m.Epoch}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// proceed lets a node fetch what it gains, or ends the operation.
+func (w *operationsWalk) proceed() {
+	for _, o := range w.m.Topology.Operations() {
+		if o.Phase == ring.Switching {
+			w.ended++
+			if err := w.apply(&command{End: &endCommand{o.ID}}); err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		}
+		for _, id := range o.Gaining {
+			if slices.Contains(o.Streamed, id) {
+				continue
+			}
+			for _, g := range w.m.Topology.Gains(o, walkReplication, id) {
+				w.fetch(g)
+			}
+			if err := w.apply(&command{Streamed: &streamedCommand{o.ID, id}}); err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+func (w *operationsWalk) fetch(g ring.Gain) {
+	for _, tok := range w.samples() {
+		if !g.Range.Contains(tok) {
+			continue
+		}
+		if w.has[g.Node][tok] {
+			w.t.Fatalf("seed %d: node %d gains token %s, whose data it has already", w.seed, g.Node, tok)
+		}
+		sources := g.Sources
+		if g.From != 0 {
+			sources = []ring.NodeID{g.From}
+		} else if len(sources) < g.Total {
+			w.t.Fatalf("seed %d: %d sources of %d", w.seed, len(sources), g.Total)
+		}
+		for _, s := range sources {
+			if !w.has[s][tok] {
+				w.t.Fatalf("seed %d: node %d does not have token %s that node %d gains: %+v", w.seed, s, tok, g.Node, w.m.Topology.Operations())
+			}
+		}
+		w.keep(g.Node, tok)
+	}
+}
+
+func (w *operationsWalk) check() {
+	p := w.m.Topology.Placement(walkReplication)
+	for _, tok := range w.samples() {
+		set := p.Replicas(tok)
+		if want := min(3, len(w.m.Topology.Nodes())); len(set.Natural) < want && len(w.m.Topology.Operations()) == 0 {
+			w.t.Fatalf("seed %d: token %s has replicas %v", w.seed, tok, set)
+		}
+		for _, id := range set.Natural {
+			if !w.has[id][tok] {
+				w.t.Fatalf("seed %d: reads of token %s ask node %d, which has not fetched it: %+v %s", w.seed, tok, id, set, fmt.Sprint(w.m.Topology.Operations()))
+			}
+		}
+	}
+}
