@@ -43,6 +43,7 @@ type hints struct {
 	mu    struct {
 		sync.Mutex
 		closed    bool
+		refusing  bool // no new ones are kept
 		rand      env.Rand
 		bytes     int64 // of all nodes
 		nodes     map[ring.NodeID]*hintQueue
@@ -109,7 +110,7 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 	h.mu.Lock()
 	q := h.queueLocked(node)
 	before := len(q.buffer)
-	lost := h.mu.closed
+	lost := h.mu.closed || h.mu.refusing
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
 		if table == nil || table.Options.GCGraceSeconds <= 0 {

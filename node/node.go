@@ -39,12 +39,14 @@ type Node struct {
 	cluster     *cluster.Cluster
 	coordinator *coordinator.Coordinator
 	processor   *query.Processor
-	server      *server.Server
+	server      atomic.Pointer[server.Server] // nil: clients cannot connect
+	measured    *measured
 	control     *control.Server
 	started     time.Time
 	drained     atomic.Bool // clients are refused for good
+	binary      sync.Mutex  // held while the CQL door opens or closes
+	snapshots   sync.Mutex  // held while snapshots are made, read or removed
 	agreeing    atomic.Bool // cluster is set: storage asks from the first moment
-	serving     atomic.Bool // server is set: the cluster has news before
 
 	failed   chan error // capacity 1: why the node must stop
 	cancel   context.CancelFunc
@@ -127,6 +129,7 @@ func (n *Node) openStorage() error {
 			n.log.Error("corrupt data; it is not served", "file", c.Path, "err", c.Err)
 		},
 	})
+	n.measured = newMeasured(n.engine)
 	return err
 }
 
@@ -195,7 +198,7 @@ func (n *Node) openCluster() error {
 
 func (n *Node) openCoordinator() {
 	v := view{n.cluster}
-	local := replica.NewLocal(n.engine, v, func(id schema.StorageID) error { return n.coordinator.DropHints(id) })
+	local := replica.NewLocal(n.measured, v, func(id schema.StorageID) error { return n.coordinator.DropHints(id) })
 	replica.Serve(n.transport, local)
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
@@ -205,6 +208,8 @@ func (n *Node) openCoordinator() {
 }
 
 func (n *Node) openServer() error {
+	n.binary.Lock()
+	defer n.binary.Unlock()
 	v := view{n.cluster}
 	n.processor = query.New(query.Options{
 		Store: n.coordinator, View: v, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
@@ -214,15 +219,20 @@ func (n *Node) openServer() error {
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
 	})
+	return n.startBinary()
+}
+
+// startBinary opens the CQL door; binary is held.
+func (n *Node) startBinary() error {
 	l, err := net.Listen("tcp", n.opts.Native().String())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
-	n.server = server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
+	s := server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
-	n.serving.Store(true)
+	n.server.Store(s)
 	n.running.Go(func() {
-		if err := n.server.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
+		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)
 		}
 	})
@@ -246,8 +256,8 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.control != nil {
 		n.control.Close()
 	}
-	if n.server != nil {
-		errs = append(errs, n.server.Drain(ctx))
+	if s := n.server.Swap(nil); s != nil {
+		errs = append(errs, s.Drain(ctx))
 	}
 	if n.coordinator != nil {
 		n.coordinator.Close()

@@ -38,6 +38,51 @@ func (n *Node) handleOperations() {
 	control.Handle(s, control.DescribeRing, n.opDescribeRing)
 	control.Handle(s, control.EndpointsOf, n.opEndpoints)
 	control.Handle(s, control.InfoOf, n.opInfo)
+	control.Handle(s, control.SeedsOf, n.opSeeds)
+	n.handleFigures()
+	n.handleData()
+	n.handleTopology()
+}
+
+func (n *Node) handleFigures() {
+	s := n.control
+	control.Handle(s, control.StatsOfTables, n.opTableStats)
+	control.Handle(s, control.HistogramsOf, n.opHistograms)
+	control.Handle(s, control.TopPartitions, n.opTopPartitions)
+	control.Handle(s, control.StatsOfPools, n.opPools)
+	control.Handle(s, control.CompactionStats, n.opCompactions)
+	control.Handle(s, control.NetStats, n.opNet)
+	control.Handle(s, control.ClientStats, n.opClients)
+	control.Handle(s, control.PendingHintsOf, n.opPendingHints)
+}
+
+func (n *Node) handleData() {
+	s := n.control
+	control.Handle(s, control.Flush, n.opFlush)
+	control.Handle(s, control.Compact, n.opCompact)
+	control.Handle(s, control.Drain, n.opDrain)
+	control.Handle(s, control.TakeSnapshot, n.opSnapshot)
+	control.Handle(s, control.ListSnapshots, n.opListSnapshots)
+	control.Handle(s, control.ClearSnapshot, n.opClearSnapshot)
+	control.Handle(s, control.BinaryOf, n.opBinaryOf)
+	control.Handle(s, control.SetBinary, n.opSetBinary)
+	control.Handle(s, control.HandoffOf, n.opHandoffOf)
+	control.Handle(s, control.SetHandoff, n.opSetHandoff)
+	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
+	control.Handle(s, control.LoggingLevelOf, n.opLogging)
+	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+}
+
+func (n *Node) handleTopology() {
+	s := n.control
+	control.Handle(s, control.Operations, n.opChanges)
+	control.Handle(s, control.Repair, notYet[control.RepairArgs, control.RepairResult]("repair"))
+	control.Handle(s, control.Cleanup, notYet[control.TablesArgs, control.None]("cleanup"))
+	control.Handle(s, control.Decommission, notYet[control.ForceArgs, control.None]("decommission"))
+	control.Handle(s, control.RemoveNode, notYet[control.NodeArgs, control.None]("removenode"))
+	control.Handle(s, control.Move, notYet[control.MoveArgs, control.None]("move"))
+	control.Handle(s, control.Rebuild, notYet[control.RebuildArgs, control.None]("rebuild"))
+	control.Handle(s, control.Abort, notYet[control.AbortArgs, control.None]("abort"))
 }
 
 // facts are what only a node itself knows and all may hear.

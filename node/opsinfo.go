@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"cqld/node/control"
+	"cqld/query/system"
 )
 
 func (n *Node) opInfo(context.Context, control.None, control.Report) (control.Info, error) {
 	m := n.cluster.Metadata()
-	i := control.Info{Version: control.Build(), Mode: n.mode(), NativeActive: n.accepting(), Uptime: time.Since(n.started),
+	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: n.mode(), NativeActive: n.accepting(), Uptime: time.Since(n.started),
 		HeapLimit: memoryLimit(), Corrupt: []string{}}
 	if self := m.Topology.Node(n.cluster.Self()); self != nil {
 		i.Member = n.member(self)
@@ -26,8 +27,8 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	load := n.load()
 	i.Load = &load
 	i.HeapUsed, i.Goroutines = heap()
-	if n.accepting() {
-		i.Clients = len(n.server.Clients())
+	if s := n.server.Load(); s != nil {
+		i.Clients = s.Load().Connections
 	}
 	figures := n.engine.Metrics()
 	i.DiskFull = figures.DiskFull
@@ -57,7 +58,7 @@ func (n *Node) mode() string {
 }
 
 // accepting says whether CQL clients can connect.
-func (n *Node) accepting() bool { return n.serving.Load() && !n.drained.Load() }
+func (n *Node) accepting() bool { return n.server.Load() != nil }
 
 // memoryLimit is GOMEMLIMIT; zero when there is none.
 func memoryLimit() int64 {

@@ -56,7 +56,8 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
-	Logger *slog.Logger
+	Logger   *slog.Logger
+	LogLevel *slog.LevelVar // Logger's, when it can be changed
 }
 
 // DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.

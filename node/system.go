@@ -19,7 +19,11 @@ func (n *Node) systemTables() *system.Source {
 // clients are the connections open now. It is first called by one, so the server is there.
 func (n *Node) clients() []system.Client {
 	var out []system.Client
-	for _, c := range n.server.Clients() {
+	s := n.server.Load()
+	if s == nil {
+		return nil
+	}
+	for _, c := range s.Clients() {
 		out = append(out, system.Client{Address: c.Address, User: c.User, Stage: strings.ToLower(c.Stage),
 			ProtocolVersion: c.ProtocolVersion, Options: c.Options, Keyspace: c.Keyspace, Requests: c.Requests, TLS: c.TLS})
 	}

@@ -72,20 +72,21 @@ func (n *Node) statusChanged() {
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.dropTables(old.Schema, now.Schema)
-	if !n.serving.Load() {
+	clients := n.server.Load()
+	if clients == nil {
 		return
 	}
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
-		n.server.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
 	}
 	for _, m := range now.Topology.Nodes() {
 		if old.Topology.Node(m.ID) == nil {
-			n.server.NotifyTopology("NEW_NODE", m.Native)
+			clients.NotifyTopology("NEW_NODE", m.Native)
 		}
 	}
 	for _, m := range old.Topology.Nodes() {
 		if now.Topology.Node(m.ID) == nil {
-			n.server.NotifyTopology("REMOVED_NODE", m.Native)
+			clients.NotifyTopology("REMOVED_NODE", m.Native)
 		}
 	}
 }
@@ -97,6 +98,7 @@ func (n *Node) dropTables(old, now *schema.Schema) {
 			continue
 		}
 		n.running.Go(func() {
+			n.measured.forget(id)
 			if err := n.engine.DropTable(id); err != nil {
 				n.log.Error("a dropped table's data stays on disk", "err", err)
 			}
@@ -108,6 +110,13 @@ func (n *Node) dropTables(old, now *schema.Schema) {
 // native port before clients are told.
 const nativeProbes = 100
 
+// notifyStatus tells the clients that are connected now.
+func (n *Node) notifyStatus(change string, native netip.AddrPort) {
+	if s := n.server.Load(); s != nil {
+		s.NotifyStatus(change, native)
+	}
+}
+
 // aliveChanged hears of a peer that went down or came up.
 func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
@@ -115,11 +124,11 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 		n.coordinator.NodeUp(id)
 	}
 	m := n.cluster.Metadata().Topology.Node(id)
-	if !n.serving.Load() || m == nil {
+	if n.server.Load() == nil || m == nil {
 		return
 	}
 	if !up {
-		n.server.NotifyStatus("DOWN", m.Native)
+		n.notifyStatus("DOWN", m.Native)
 		return
 	}
 	n.running.Go(func() {
@@ -129,7 +138,7 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 			}
 			if c, err := net.DialTimeout("tcp", m.Native.String(), time.Second); err == nil {
 				c.Close()
-				n.server.NotifyStatus("UP", m.Native)
+				n.notifyStatus("UP", m.Native)
 				return
 			}
 			select {

@@ -25,6 +25,8 @@ type workers struct {
 		queue   []job
 		head    int // of queue
 		closed  bool
+
+		submitted, refused int64 // jobs, since the beginning
 	}
 }
 
@@ -36,6 +38,7 @@ func newWorkers(l Limits) *workers {
 // having done nothing, when the queue is full.
 func (p *workers) submit(j job) bool {
 	p.mu.Lock()
+	p.mu.submitted++
 	if n := len(p.mu.idle); n > 0 {
 		w := p.mu.idle[n-1]
 		p.mu.idle = p.mu.idle[:n-1]
@@ -52,6 +55,8 @@ func (p *workers) submit(j job) bool {
 		return true
 	}
 	if len(p.mu.queue)-p.mu.head >= p.queueMax {
+		p.mu.submitted--
+		p.mu.refused++
 		p.mu.Unlock()
 		return false
 	}

@@ -52,3 +52,19 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 	}
 	return size, nil
 }
+
+// CheckpointTables is Checkpoint of what these tables need. Rows of others may be in the copy, too,
+// not all of them.
+func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	spans := []pebble.CheckpointSpan{{Start: appendTable(nil, 0), End: appendTable(nil, 1)}} // the node's own keys
+	for _, id := range ids {
+		spans = append(spans, pebble.CheckpointSpan{Start: appendTable(nil, id), End: appendTableEnd(nil, id)})
+	}
+	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL(), pebble.WithRestrictToSpans(spans)); err != nil {
+		return e.failure(err)
+	}
+	return writeFormat(e.opts.FS, dir)
+}

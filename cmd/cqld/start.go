@@ -30,6 +30,7 @@ type startCommand struct {
 	Datacenter          *string  `help:"Data center of this node."`
 	Rack                *string  `help:"Rack of this node."`
 	CommitlogSync       *string  `help:"batch: a write is on disk when it is acknowledged. periodic: soon after."`
+	ControlAddress      *string  `help:"Loopback address and port of the control port, besides its socket in the data directory." placeholder:"ADDRESS:PORT"`
 	LogLevel            string   `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 	LogFormat           string   `help:"text or json." default:"text" enum:"text,json"`
 	Pprof               string   `help:"Serve Go's profiles on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
@@ -119,6 +120,13 @@ func (c *startCommand) options() (node.Options, error) {
 		}
 		*f.field = a
 	}
+	if c.ControlAddress != nil {
+		a, err := node.ParseAddressPort(*c.ControlAddress)
+		if err != nil {
+			return o, fmt.Errorf("--control-address: %w", err)
+		}
+		o.ControlAddress = a
+	}
 	if c.Seeds != nil {
 		seeds, err := node.ParseSeeds(c.Seeds, o.StoragePort)
 		if err != nil {
@@ -126,7 +134,8 @@ func (c *startCommand) options() (node.Options, error) {
 		}
 		o.Seeds = seeds
 	}
-	o.Logger = c.logger()
+	o.LogLevel = new(slog.LevelVar)
+	o.Logger = c.logger(o.LogLevel)
 	return o, nil
 }
 
@@ -136,8 +145,8 @@ func setIf[T any](field *T, flag *T) {
 	}
 }
 
-func (c *startCommand) logger() *slog.Logger {
-	var level slog.Level
+// logger logs what is at the level or above, which may change later.
+func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has checked it
 	opts := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {

@@ -105,6 +105,7 @@ type Endpoints struct {
 // Info is a node's figures.
 type Info struct {
 	Member
+	Release       string        `json:"release_version"` // Cassandra's that clients are told
 	Version       string        `json:"version"`
 	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED
 	NativeActive  bool          `json:"native_transport_active"`

@@ -29,7 +29,8 @@ const (
 )
 
 func newBar(w io.Writer) *bar {
-	b := &bar{w: w, began: time.Now()}
+	now := time.Now()
+	b := &bar{w: w, began: now, last: now}
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil {
 			b.terminal = info.Mode()&os.ModeCharDevice != 0

@@ -1,0 +1,202 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"cqld/node/control"
+)
+
+// tablesCommand names tables.
+type tablesCommand struct {
+	Keyspace string   `arg:"" optional:"" help:"The keyspace; all when there is none."`
+	Tables   []string `arg:"" optional:"" help:"Tables of it; all when there is none."`
+}
+
+func (c tablesCommand) args() control.TablesArgs {
+	return control.TablesArgs{Keyspace: c.Keyspace, Tables: c.Tables}
+}
+
+type flushCommand struct{ tablesCommand }
+
+// Run writes memtables to disk.
+func (c *flushCommand) Run(s *session) error {
+	return ask(s, control.Flush, c.args(), quiet[control.None])
+}
+
+type compactCommand struct{ tablesCommand }
+
+// Run compacts.
+func (c *compactCommand) Run(s *session) error {
+	return ask(s, control.Compact, c.args(), quiet[control.None])
+}
+
+type cleanupCommand struct{ tablesCommand }
+
+// Run drops what the node does not hold any more.
+func (c *cleanupCommand) Run(s *session) error {
+	return ask(s, control.Cleanup, c.args(), quiet[control.None])
+}
+
+type drainCommand struct{}
+
+// Run makes the node ready to be stopped.
+func (c *drainCommand) Run(s *session) error {
+	return ask(s, control.Drain, control.None{}, quiet[control.None])
+}
+
+type snapshotCommand struct {
+	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; all when there is none."`
+	Tag       string   `short:"t" help:"Name of the snapshot; the time when it is not given."`
+}
+
+// Run makes a snapshot.
+func (c *snapshotCommand) Run(s *session) error {
+	return ask(s, control.TakeSnapshot, control.SnapshotArgs{Tag: c.Tag, Keyspaces: c.Keyspaces}, func(w io.Writer, made control.Snapshot) error {
+		what := "all keyspaces"
+		if len(c.Keyspaces) > 0 {
+			what = strings.Join(made.Keyspaces, ", ")
+		}
+		_, err := fmt.Fprintf(w, "Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s\n", what, made.Tag, made.Directory)
+		return err
+	})
+}
+
+type listSnapshotsCommand struct{}
+
+// Run lists the snapshots.
+func (c *listSnapshotsCommand) Run(s *session) error {
+	return ask(s, control.ListSnapshots, control.None{}, showSnapshots)
+}
+
+func showSnapshots(w io.Writer, all control.Snapshots) error {
+	p := &printer{w: w}
+	p.line("Snapshot Details:")
+	if len(all.Snapshots) == 0 {
+		p.line("There are no snapshots")
+		return p.err
+	}
+	var total int64
+	t := newTable("Snapshot name", "Keyspace names", "True size", "Size on disk", "Creation time")
+	for _, s := range all.Snapshots {
+		total += s.TrueSize
+		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size), s.Created.UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	p.table(t)
+	p.line("\nTotal TrueDiskSpaceUsed: %s", size(total))
+	return p.err
+}
+
+type clearSnapshotCommand struct {
+	Tag string `short:"t" help:"The snapshot to remove."`
+	All bool   `help:"Remove all."`
+}
+
+// Run removes snapshots.
+func (c *clearSnapshotCommand) Run(s *session) error {
+	return ask(s, control.ClearSnapshot, control.ClearArgs{Tag: c.Tag, All: c.All}, func(w io.Writer, gone control.Snapshots) error {
+		p := &printer{w: w}
+		for _, s := range gone.Snapshots {
+			p.line("Removed snapshot %s", s.Tag)
+		}
+		return p.err
+	})
+}
+
+type statusBinaryCommand struct{}
+
+// Run tells whether CQL clients can connect.
+func (c *statusBinaryCommand) Run(s *session) error {
+	return ask(s, control.BinaryOf, control.None{}, func(w io.Writer, on control.Switch) error {
+		_, err := fmt.Fprintln(w, map[bool]string{true: "running", false: "not running"}[on.On])
+		return err
+	})
+}
+
+type disableBinaryCommand struct{}
+
+// Run closes the CQL door.
+func (c *disableBinaryCommand) Run(s *session) error {
+	return ask(s, control.SetBinary, control.Switch{}, quiet[control.Switch])
+}
+
+type enableBinaryCommand struct{}
+
+// Run opens the CQL door.
+func (c *enableBinaryCommand) Run(s *session) error {
+	return ask(s, control.SetBinary, control.Switch{On: true}, quiet[control.Switch])
+}
+
+type statusHandoffCommand struct{}
+
+// Run tells whether hints are kept.
+func (c *statusHandoffCommand) Run(s *session) error {
+	return ask(s, control.HandoffOf, control.None{}, func(w io.Writer, on control.Switch) error {
+		_, err := fmt.Fprintf(w, "Hinted handoff is %s\n", map[bool]string{true: "running", false: "not running"}[on.On])
+		return err
+	})
+}
+
+type disableHandoffCommand struct{}
+
+// Run keeps no hints from now on.
+func (c *disableHandoffCommand) Run(s *session) error {
+	return ask(s, control.SetHandoff, control.Switch{}, quiet[control.Switch])
+}
+
+type enableHandoffCommand struct{}
+
+// Run keeps hints again.
+func (c *enableHandoffCommand) Run(s *session) error {
+	return ask(s, control.SetHandoff, control.Switch{On: true}, quiet[control.Switch])
+}
+
+type timeoutCommand struct {
+	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`
+}
+
+// Run prints how long requests wait for replicas.
+func (c *timeoutCommand) Run(s *session) error {
+	return ask(s, control.TimeoutsOf, control.None{}, func(w io.Writer, t control.Timeouts) error {
+		_, err := fmt.Fprintf(w, "Current timeout for type %s: %d ms\n", c.Kind, t.Timeouts[c.Kind]/time.Millisecond)
+		return err
+	})
+}
+
+type seedsCommand struct{}
+
+// Run prints the other seeds.
+func (c *seedsCommand) Run(s *session) error {
+	return ask(s, control.SeedsOf, control.None{}, func(w io.Writer, list control.Seeds) error {
+		if len(list.Seeds) == 0 {
+			_, err := fmt.Fprintln(w, "Seed node list does not contain any remote node IPs")
+			return err
+		}
+		_, err := fmt.Fprintf(w, "Current list of seed node IPs, excluding the current node's IP: %s\n", strings.Join(list.Seeds, " "))
+		return err
+	})
+}
+
+type loggingCommand struct{}
+
+// Run prints the level of the log.
+func (c *loggingCommand) Run(s *session) error {
+	return ask(s, control.LoggingLevelOf, control.None{}, showLogging)
+}
+
+func showLogging(w io.Writer, l control.Logging) error {
+	t := newTable("Logger Name", "Log Level")
+	t.row("ROOT", l.Level)
+	return t.print(w)
+}
+
+type setLoggingCommand struct {
+	Level string `arg:"" help:"debug, info, warn or error."`
+}
+
+// Run sets the level of the log.
+func (c *setLoggingCommand) Run(s *session) error {
+	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
+}

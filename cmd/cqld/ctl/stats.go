@@ -1,0 +1,267 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"cqld/node/control"
+)
+
+type tableStatsCommand struct {
+	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; all of them when there is none."`
+}
+
+// Run prints the figures of tables.
+func (c *tableStatsCommand) Run(s *session) error {
+	if len(c.Names) == 0 {
+		return ask(s, control.StatsOfTables, control.TablesArgs{}, showTableStats)
+	}
+	var all control.TableStats
+	for _, name := range c.Names {
+		keyspace, table, _ := strings.Cut(name, ".")
+		a := control.TablesArgs{Keyspace: keyspace}
+		if table != "" {
+			a.Tables = []string{table}
+		}
+		got, err := fetch(s, control.StatsOfTables, a)
+		if err != nil {
+			return err
+		}
+		all.MemTableSize, all.Flushes = got.MemTableSize, got.Flushes
+		all.Tables = append(all.Tables, got.Tables...)
+	}
+	return show(s, all, showTableStats)
+}
+
+func showTableStats(w io.Writer, st control.TableStats) error {
+	p := &printer{w: w}
+	p.line("Total number of tables: %d\n----------------", len(st.Tables))
+	names, by := groups(st.Tables, func(t control.TableStat) string { return t.Keyspace })
+	for _, ks := range names {
+		var reads, writes int64
+		for _, t := range by[ks] {
+			reads, writes = reads+t.Reads, writes+t.Writes
+		}
+		p.line("Keyspace: %s\n\tRead Count: %d\n\tWrite Count: %d", ks, reads, writes)
+		for _, t := range by[ks] {
+			showTable(p, t)
+		}
+		p.line("----------------")
+	}
+	p.line("Memtables of all tables: %s, flushed %d times", size(st.MemTableSize), st.Flushes)
+	return p.err
+}
+
+func showTable(p *printer, t control.TableStat) {
+	field := func(name, format string, args ...any) { p.line("\t\t%s: %s", name, fmt.Sprintf(format, args...)) }
+	field("Table", "%s", t.Table)
+	field("SSTable count", "%d", t.Files)
+	var levels []string
+	for _, n := range t.Levels {
+		levels = append(levels, fmt.Sprint(n))
+	}
+	field("SSTables in each level", "[%s]", strings.Join(levels, ", "))
+	field("Max SSTable size", "%s", size(t.MaxBytes))
+	field("Space used (live)", "%d", t.Bytes)
+	field("Number of entries (estimate)", "%d", t.Entries)
+	field("Local read count", "%d", t.Reads)
+	field("Local read latency", "%s ms", milliseconds(t.ReadLatency))
+	field("Local write count", "%d", t.Writes)
+	p.line("")
+}
+
+// milliseconds is a duration as tablestats prints it.
+func milliseconds(d time.Duration) string {
+	if d == 0 {
+		return "NaN"
+	}
+	return fmt.Sprintf("%.3f", float64(d)/1e6)
+}
+
+type tableHistogramsCommand struct {
+	Keyspace string `arg:"" help:"The keyspace."`
+	Table    string `arg:"" help:"The table."`
+}
+
+// Run prints how long a table's requests took.
+func (c *tableHistogramsCommand) Run(s *session) error {
+	return ask(s, control.HistogramsOf, control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}, showHistograms)
+}
+
+func showHistograms(w io.Writer, h control.TableHistograms) error {
+	p := &printer{w: w}
+	p.line("%s/%s histograms", h.Keyspace, h.Table)
+	t := newTable("Percentile", "Read Latency (micros)").alignRight(1)
+	for _, r := range []struct {
+		name string
+		d    time.Duration
+	}{{"50%", h.Read.P50}, {"75%", h.Read.P75}, {"95%", h.Read.P95}, {"98%", h.Read.P98}, {"99%", h.Read.P99},
+		{"Min", h.Read.Min}, {"Max", h.Read.Max}} {
+		t.row(r.name, fmt.Sprintf("%.2f", float64(r.d)/1e3))
+	}
+	p.table(t)
+	p.line("%d reads measured, one of eight", h.Read.Count)
+	return p.err
+}
+
+type topPartitionsCommand struct {
+	Keyspace string `arg:"" help:"The keyspace."`
+	Table    string `arg:"" help:"The table."`
+	Duration int64  `arg:"" help:"How long to look, in milliseconds."`
+	Count    int    `short:"k" default:"10" help:"How many partitions to show."`
+}
+
+// Run looks at which partitions are asked for most.
+func (c *topPartitionsCommand) Run(s *session) error {
+	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table},
+		Duration: time.Duration(c.Duration) * time.Millisecond, Count: c.Count}, showTop)
+}
+
+func showTop(w io.Writer, top control.Top) error {
+	p := &printer{w: w}
+	for _, part := range []struct {
+		what string
+		all  []control.TopPartition
+	}{{"reads", top.Reads}, {"writes", top.Writes}} {
+		p.line("Frequency of %s by partition:", part.what)
+		if len(part.all) == 0 {
+			p.line("   Nothing recorded during sampling period...\n")
+			continue
+		}
+		t := newTable("   Table", "Partition", "Count", "+/-").alignRight(2, 3)
+		for _, k := range part.all {
+			t.row("   "+top.Keyspace+"."+top.Table, k.Key, fmt.Sprint(k.Count), fmt.Sprint(k.Error))
+		}
+		p.table(t)
+		p.line("")
+	}
+	return p.err
+}
+
+type poolStatsCommand struct{}
+
+// Run prints who works and waits.
+func (c *poolStatsCommand) Run(s *session) error {
+	return ask(s, control.StatsOfPools, control.None{}, showPools)
+}
+
+func showPools(w io.Writer, st control.Pools) error {
+	p := &printer{w: w}
+	t := newTable("Pool Name", "Active", "Limit", "Pending", "Completed", "Refused").alignRight(1, 2, 3, 4, 5)
+	for _, pool := range st.Pools {
+		limit := "-"
+		if pool.ActiveMax > 0 {
+			limit = fmt.Sprint(pool.ActiveMax)
+		}
+		t.row(pool.Name, fmt.Sprint(pool.Active), limit, fmt.Sprint(pool.Pending), fmt.Sprint(pool.Completed), fmt.Sprint(pool.Refused))
+	}
+	p.table(t)
+	p.line("")
+	t = newTable("Message type", "Dropped").alignRight(1)
+	for _, d := range st.Dropped {
+		t.row(d.Kind, fmt.Sprint(d.Count))
+	}
+	p.table(t)
+	return p.err
+}
+
+type compactionStatsCommand struct{}
+
+// Run prints the state of the storage engine.
+func (c *compactionStatsCommand) Run(s *session) error {
+	return ask(s, control.CompactionStats, control.None{}, showCompactions)
+}
+
+func showCompactions(w io.Writer, st control.Compactions) error {
+	p := &printer{w: w}
+	field := func(name, format string, args ...any) { p.line("%-24s %s", name, fmt.Sprintf(format, args...)) }
+	field("compactions in progress", "%d (%s)", st.InProgress, size(st.InProgressBytes))
+	field("pending (estimate)", "%s", size(st.Debt))
+	field("compactions completed", "%d", st.Completed)
+	field("data compacted", "%s", size(st.BytesCompacted))
+	field("compactions cancelled", "%d", st.Cancelled)
+	field("compactions failed", "%d", st.Failed)
+	field("flushes", "%d", st.Flushes)
+	field("write stalls", "%d", st.Stalls)
+	field("memtables", "%d (%s)", st.MemTables, size(st.MemTableBytes))
+	field("commit log", "%s", size(st.LogBytes))
+	field("sweeper", "%d entries seen, %d purged", st.Swept, st.Purged)
+	p.line("")
+	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
+	for _, l := range st.Levels {
+		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score), fmt.Sprint(l.Sublevels))
+	}
+	p.table(t)
+	return p.err
+}
+
+type netStatsCommand struct{}
+
+// Run prints what goes between nodes.
+func (c *netStatsCommand) Run(s *session) error {
+	return ask(s, control.NetStats, control.None{}, showNet)
+}
+
+func showNet(w io.Writer, st control.Net) error {
+	p := &printer{w: w}
+	p.line("Mode: %s", st.Mode)
+	if len(st.Streams) == 0 {
+		p.line("Not sending any streams.")
+	}
+	for _, m := range st.Streams {
+		direction := "from"
+		if m.Sending {
+			direction = "to"
+		}
+		p.line("%s %s %s: %s of %s", m.What, direction, m.Peer, size(m.Done), size(m.Total))
+	}
+	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches, st.ReadRepair.Repairs)
+	h := st.Hints
+	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed, h.Expired, h.Lost,
+		size(st.HintBytes), size(st.HintBytesMax))
+	p.table(hintTable(st.Peers))
+	return p.err
+}
+
+func hintTable(peers []control.PeerHints) *table {
+	t := newTable("Address", "Host ID", "Rack", "DC", "Status", "Hints").alignRight(5)
+	for _, peer := range peers {
+		t.row(host(peer.Address), peer.HostID, peer.Rack, peer.Datacenter, strings.ToUpper(upDown(peer.Up)), fmt.Sprint(peer.Records))
+	}
+	return t
+}
+
+type pendingHintsCommand struct{}
+
+// Run prints the hints for other nodes.
+func (c *pendingHintsCommand) Run(s *session) error {
+	return ask(s, control.PendingHintsOf, control.None{}, func(w io.Writer, h control.PendingHints) error {
+		h.Peers = slices.DeleteFunc(h.Peers, func(p control.PeerHints) bool { return p.Records == 0 })
+		if len(h.Peers) == 0 {
+			_, err := fmt.Fprintln(w, "This node does not have hints for other endpoints")
+			return err
+		}
+		return hintTable(h.Peers).print(w)
+	})
+}
+
+type clientStatsCommand struct{}
+
+// Run prints the CQL connections.
+func (c *clientStatsCommand) Run(s *session) error {
+	return ask(s, control.ClientStats, control.None{}, showClients)
+}
+
+func showClients(w io.Writer, st control.Clients) error {
+	p := &printer{w: w}
+	t := newTable("Address", "SSL", "Version", "User", "Keyspace", "Requests", "Driver", "Stage").alignRight(5)
+	for _, c := range st.Clients {
+		t.row(c.Address, fmt.Sprint(c.TLS), fmt.Sprint(c.Version), c.User, c.Keyspace, fmt.Sprint(c.Requests), c.Driver, c.Stage)
+	}
+	p.table(t)
+	p.line("\nTotal connected clients: %d", len(st.Clients))
+	return p.err
+}

@@ -1,0 +1,131 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"cqld/node/control"
+)
+
+func (n *Node) opFlush(_ context.Context, a control.TablesArgs, _ control.Report) (control.None, error) {
+	if _, err := n.tablesOf(a); err != nil {
+		return control.None{}, err
+	}
+	return control.None{}, n.engine.Flush() // tables share their memtables
+}
+
+func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report control.Report) (control.None, error) {
+	tables, err := n.tablesOf(a)
+	if err != nil {
+		return control.None{}, err
+	}
+	if err := n.engine.Flush(); err != nil {
+		return control.None{}, err
+	}
+	for i, t := range tables {
+		report(control.Progress{What: "compacting " + t.Keyspace + "." + t.Name, Done: int64(i), Total: int64(len(tables))})
+		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil {
+			return control.None{}, err
+		}
+	}
+	return control.None{}, nil
+}
+
+// drainWait bounds how long requests under way are waited for.
+const drainWait = 10 * time.Second
+
+// opDrain makes the node ready to be stopped: clients are refused for good, everything is flushed.
+func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
+	report(control.Progress{What: "waiting for requests under way", Total: 2})
+	n.binary.Lock()
+	n.drained.Store(true)
+	n.binary.Unlock()
+	if err := n.stopBinary(ctx); err != nil {
+		return control.None{}, err
+	}
+	report(control.Progress{What: "flushing", Done: 1, Total: 2})
+	if err := n.engine.Flush(); err != nil {
+		return control.None{}, err
+	}
+	n.log.Info("drained: clients are refused until the node is started again")
+	return control.None{}, nil
+}
+
+func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
+	return control.Switch{On: n.accepting()}, nil
+}
+
+func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
+	if !a.On {
+		return a, n.stopBinary(ctx)
+	}
+	n.binary.Lock()
+	defer n.binary.Unlock()
+	switch {
+	case n.drained.Load():
+		return a, &control.Error{Code: control.Refused, Message: "the node is drained: start it again"}
+	case n.server.Load() != nil:
+		return a, nil
+	case n.processor == nil:
+		return a, &control.Error{Code: control.Refused, Message: "the node is no member yet"}
+	}
+	return a, n.startBinary()
+}
+
+// stopBinary closes the CQL door, when it is open, and waits for requests under way.
+func (n *Node) stopBinary(ctx context.Context) error {
+	n.binary.Lock()
+	defer n.binary.Unlock()
+	s := n.server.Swap(nil)
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainWait)
+	defer cancel()
+	return s.Drain(ctx)
+}
+
+func (n *Node) opHandoffOf(context.Context, control.None, control.Report) (control.Switch, error) {
+	return control.Switch{On: n.coordinator.KeepsHints()}, nil
+}
+
+func (n *Node) opSetHandoff(_ context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
+	n.coordinator.KeepHints(a.On)
+	return a, nil
+}
+
+func (n *Node) opTimeouts(context.Context, control.None, control.Report) (control.Timeouts, error) {
+	return control.Timeouts{Timeouts: map[string]time.Duration{"read": n.opts.ReadTimeout, "range": n.opts.RangeTimeout,
+		"write": n.opts.WriteTimeout, "truncate": n.opts.TruncateTimeout}}, nil
+}
+
+func (n *Node) opSeeds(context.Context, control.None, control.Report) (control.Seeds, error) {
+	out := control.Seeds{Seeds: []string{}}
+	for _, s := range n.opts.Seeds {
+		if s != n.opts.Internode() {
+			out.Seeds = append(out.Seeds, s.String())
+		}
+	}
+	return out, nil
+}
+
+func (n *Node) opLogging(context.Context, control.None, control.Report) (control.Logging, error) {
+	if n.opts.LogLevel == nil {
+		return control.Logging{}, control.NotSupported("a level of this logger")
+	}
+	return control.Logging{Level: n.opts.LogLevel.Level().String()}, nil
+}
+
+func (n *Node) opSetLogging(_ context.Context, a control.Logging, _ control.Report) (control.Logging, error) {
+	if n.opts.LogLevel == nil {
+		return a, control.NotSupported("a level of this logger")
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.Level)); err != nil {
+		return a, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is none of debug, info, warn, error", a.Level)}
+	}
+	n.opts.LogLevel.Set(level)
+	return control.Logging{Level: level.String()}, nil
+}

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cqld/node/control"
+	"cqld/schema"
+)
+
+// A snapshot is a directory DATA/snapshots/TAG: what it is made of in snapshot.json, the storage
+// engine's files in data, which are links to the live ones. It is made under a name that begins with
+// a dot, so that one that was interrupted is none.
+const (
+	snapshotsDir = "snapshots"
+	snapshotFile = "snapshot.json"
+	snapshotTemp = ".making-"
+)
+
+// snapshotJSON is what stands in snapshot.json.
+type snapshotJSON struct {
+	Tag       string
+	Created   time.Time
+	Host      string
+	Cluster   string
+	Build     string
+	Epoch     uint64 // of the metadata
+	Keyspaces []string
+	Tables    []snapshotTable
+}
+
+// snapshotTable is a table of a snapshot, with the number under which the files have it.
+type snapshotTable struct {
+	Keyspace, Table string
+	ID              string
+	Storage         schema.StorageID
+}
+
+func (n *Node) snapshotPath(name string) string {
+	return filepath.Join(n.opts.DataDir, snapshotsDir, name)
+}
+
+// tagPattern keeps tags what they are: names of directories.
+func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
+
+func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot, err error) {
+	now := time.Now().UTC()
+	if a.Tag == "" {
+		a.Tag = strconv.FormatInt(now.UnixMilli(), 10)
+	}
+	if !tagPattern().MatchString(a.Tag) {
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is no name of a snapshot: letters, digits and _ . : - only", a.Tag)}
+	}
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	if _, err := os.Stat(n.snapshotPath(a.Tag)); err == nil {
+		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("there is a snapshot %s", a.Tag)}
+	}
+	made := snapshotJSON{Tag: a.Tag, Created: now, Host: n.cluster.HostID().String(), Cluster: n.opts.ClusterName, Build: control.Build(),
+		Epoch: n.cluster.Metadata().Epoch}
+	var ids []schema.StorageID
+	for _, keyspace := range keyspacesOr(a.Keyspaces, "") {
+		tables, err := n.tablesOf(control.TablesArgs{Keyspace: keyspace})
+		if err != nil {
+			return out, err
+		}
+		for _, t := range tables {
+			ids = append(ids, t.StorageID)
+			made.Tables = append(made.Tables, snapshotTable{t.Keyspace, t.Name, t.ID.String(), t.StorageID})
+			if !slices.Contains(made.Keyspaces, t.Keyspace) {
+				made.Keyspaces = append(made.Keyspaces, t.Keyspace)
+			}
+		}
+	}
+	if err := n.makeSnapshot(made, ids, len(a.Keyspaces) == 0); err != nil {
+		return out, err
+	}
+	return n.readSnapshot(a.Tag)
+}
+
+func keyspacesOr(names []string, none string) []string {
+	if len(names) == 0 {
+		return []string{none}
+	}
+	return names
+}
+
+func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
+	temp := n.snapshotPath(snapshotTemp + made.Tag)
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), os.RemoveAll(temp))
+		}
+	}()
+	if err := os.RemoveAll(temp); err != nil { // what an interrupted one left
+		return err
+	}
+	if err := os.MkdirAll(temp, 0o755); err != nil {
+		return err
+	}
+	data := filepath.Join(temp, "data")
+	if all {
+		err = n.engine.Checkpoint(data)
+	} else {
+		err = n.engine.CheckpointTables(data, ids)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(made, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(temp, snapshotFile), append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, n.snapshotPath(made.Tag))
+}
+
+func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
+	dir := n.snapshotPath(tag)
+	b, err := os.ReadFile(filepath.Join(dir, snapshotFile))
+	if err != nil {
+		return control.Snapshot{}, err
+	}
+	var made snapshotJSON
+	if err := json.Unmarshal(b, &made); err != nil {
+		return control.Snapshot{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	s := control.Snapshot{Tag: tag, Directory: dir, Keyspaces: made.Keyspaces, Created: made.Created}
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		s.Size += info.Size()
+		if linked(info) == 1 {
+			s.TrueSize += info.Size()
+		}
+		return nil
+	})
+	return s, err
+}
+
+// linked is how many names a file has.
+func linked(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
+func (n *Node) opListSnapshots(context.Context, control.None, control.Report) (control.Snapshots, error) {
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	return n.listSnapshots()
+}
+
+func (n *Node) listSnapshots() (control.Snapshots, error) {
+	out := control.Snapshots{Snapshots: []control.Snapshot{}}
+	found, err := os.ReadDir(n.snapshotPath(""))
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	for _, d := range found {
+		if strings.HasPrefix(d.Name(), ".") {
+			continue
+		}
+		s, err := n.readSnapshot(d.Name())
+		if err != nil {
+			return out, err
+		}
+		out.Snapshots = append(out.Snapshots, s)
+	}
+	return out, nil
+}
+
+// opClearSnapshot removes snapshots and tells which.
+func (n *Node) opClearSnapshot(_ context.Context, a control.ClearArgs, _ control.Report) (control.Snapshots, error) {
+	out := control.Snapshots{Snapshots: []control.Snapshot{}}
+	if a.All == (a.Tag != "") {
+		return out, &control.Error{Code: control.Invalid, Message: "Specify snapshot name or --all"}
+	}
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	all, err := n.listSnapshots()
+	if err != nil {
+		return out, err
+	}
+	for _, s := range all.Snapshots {
+		if !a.All && s.Tag != a.Tag {
+			continue
+		}
+		if err := os.RemoveAll(n.snapshotPath(s.Tag)); err != nil {
+			return out, err
+		}
+		out.Snapshots = append(out.Snapshots, s)
+	}
+	if !a.All && len(out.Snapshots) == 0 {
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no snapshot %s", a.Tag)}
+	}
+	return out, nil
+}

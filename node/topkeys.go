@@ -1,0 +1,79 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"cqld/schema"
+)
+
+// sample is one look at which partitions of a table are asked for most.
+type sample struct {
+	table         schema.StorageID
+	reads, writes topKeys
+}
+
+// topKeysKept is how many keys a look remembers: a key that is more than 1 in so many of all is among
+// them for sure.
+const topKeysKept = 1024
+
+// topKeys counts the most frequent keys in bounded memory: the space-saving sketch (Metwally et al.
+// 2005). A new key takes the place of the rarest, and its count as the error.
+type topKeys struct {
+	mu   sync.Mutex
+	keys map[string]*topKey
+}
+
+type topKey struct {
+	key          string
+	count, error int64
+}
+
+func (t *topKeys) add(key []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.keys[string(key)]; k != nil {
+		k.count++
+		return
+	}
+	if t.keys == nil {
+		t.keys = map[string]*topKey{}
+	}
+	added := &topKey{key: string(key), count: 1}
+	if len(t.keys) >= topKeysKept {
+		rarest := t.rarestLocked()
+		delete(t.keys, rarest.key)
+		added.count, added.error = rarest.count+1, rarest.count
+	}
+	t.keys[added.key] = added
+}
+
+// rarestLocked looks through all: a microsecond or two, while an operator looks.
+func (t *topKeys) rarestLocked() *topKey {
+	var rarest *topKey
+	for _, k := range t.keys {
+		if rarest == nil || k.count < rarest.count {
+			rarest = k
+		}
+		if k.count == 1 {
+			break // there is none rarer
+		}
+	}
+	return rarest
+}
+
+// top are the most frequent keys, at most n.
+func (t *topKeys) top(n int) []topKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []topKey
+	for _, k := range t.keys {
+		all = append(all, *k)
+	}
+	slices.SortFunc(all, func(a, b topKey) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.error, b.error), strings.Compare(a.key, b.key))
+	})
+	return all[:min(n, len(all))]
+}
