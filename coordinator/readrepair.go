@@ -8,7 +8,8 @@ import (
 )
 
 // difference is the mutation that a replica which answered with have (nil: it has nothing) needs in
-// order to answer with merged; nil when it needs none.
+// order to answer with merged; nil when it needs none. It shares no memory with either: the read may
+// have been answered, and its pages be used for another, before the last repair is sent.
 func difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation {
 	if have == nil {
 		have = &row.Partition{Header: *row.NewRow()}
@@ -46,6 +47,7 @@ func difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation
 	if m.Empty() {
 		return nil
 	}
+	m.Key.Bytes = bytes.Clone(m.Key.Bytes)
 	return m
 }
 

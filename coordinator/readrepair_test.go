@@ -1,0 +1,27 @@
+package coordinator
+
+import (
+	"testing"
+
+	"cqld/row"
+)
+
+// A repair may be sent when the read has been answered, and the pages it was made from hold another
+// read's rows (simulation, seed 163: rows of a partition that nobody had written).
+func TestRepairsOutliveTheirPages(t *testing.T) {
+	page := []byte("key")
+	r := row.NewRow()
+	r.Clustering = []byte("c")
+	r.Liveness.Timestamp = 1
+	merged := &row.Partition{Key: row.NewPartitionKey(page), Header: *row.NewRow(), Rows: []row.Row{*r}}
+	m := difference(&row.ReadCommand{Table: 1}, merged, nil)
+	clear(page)
+	clear(r.Clustering)
+	if string(m.Key.Bytes) != "key" {
+		t.Errorf("the repair's key is %q", m.Key.Bytes)
+	}
+	var e row.Entry
+	if es := m.Entries(); !es.Next(&e) || string(e.Start) != "c" {
+		t.Errorf("the repair's row is %q", e.Start)
+	}
+}
