@@ -45,6 +45,7 @@ type Engine struct {
 	disk diskState
 
 	sweeper sweeper
+	lost    lostRanges
 
 	failed     atomic.Pointer[error]
 	wedged     atomic.Bool // Pebble's locks are held for ever
@@ -90,7 +91,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, e.failure(err))
 	}
 	e.opened.Store(true)
-	if err := e.loadHeaderFlags(); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.loadLost()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.checkSpace()
@@ -116,6 +117,10 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+	}
+	if e.opts.Inline {
+		// When background work happens to be done must not change what a read meets.
+		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
 	}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 16 << 10

@@ -28,6 +28,9 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, afte
 	}
 	x := exporter{block: dst, start: len(dst), bytesMax: bytesMax}
 	for _, r := range tokens.Unwrap() {
+		if lost := e.lost.overlaps(id, r); lost != nil {
+			return dst, nil, lost.lostError()
+		}
 		lower, upper, ok := tokenBounds(nil, nil, id, r)
 		if !ok || len(after) > 0 && bytes.Compare(after, upper) >= 0 {
 			continue

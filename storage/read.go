@@ -108,6 +108,14 @@ func (r *reader) end() {
 }
 
 func (r *reader) run() error {
+	tokens := r.cmd.Range.Tokens
+	if r.cmd.SinglePartition() {
+		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
+	}
+	// A repair's read brings back what was lost.
+	if lost := r.e.lost.overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
+		return lost.lostError()
+	}
 	if r.cmd.SinglePartition() {
 		return r.readOne()
 	}

@@ -1,0 +1,249 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// LostRange is a part of a table that lay in a corrupt file. What is here of it is not all there was, so
+// that it must not be read, but by a repair, until Lift.
+type LostRange struct {
+	Table  schema.StorageID
+	Tokens ring.Range // does not wrap
+	Since  int64      // ns, by this node's clock
+	Path   string     // the file
+}
+
+// lostRanges are the lost ranges of an engine.
+type lostRanges struct {
+	list atomic.Pointer[[]LostRange] // replaced, never changed; nil when there is none
+	mu   sync.Mutex                  // held by who replaces list
+}
+
+// Each is one of the engine's own keys; a number tells them apart:
+//
+//	'q' number 8 → table 4, start 8, end 8, since 8, path
+const ownLost = 'q'
+
+// overlaps is the lost range that has a part of tokens, which does not wrap; nil when there is none.
+func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange {
+	list := l.list.Load()
+	if list == nil {
+		return nil
+	}
+	for i := range *list {
+		if x := &(*list)[i]; x.Table == id && len(cutRange(x.Tokens, tokens)) > 0 {
+			return x
+		}
+	}
+	return nil
+}
+
+// lostError is why what was asked for is not answered.
+func (x *LostRange) lostError() error {
+	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table %d were lost, and are not repaired yet", x.Tokens, x.Table)}
+}
+
+// Lost are the ranges that were lost and not repaired yet.
+func (e *Engine) Lost() []LostRange {
+	if list := e.lost.list.Load(); list != nil {
+		return slices.Clone(*list)
+	}
+	return nil
+}
+
+// Quarantine removes the corrupt files that were found so far from the data, with all else that lies
+// between their first and last key, which are whole partitions then. It returns what was lost: from
+// then on these ranges are not read. The range is noted before the file goes.
+func (e *Engine) Quarantine() (lost []LostRange, err error) {
+	if err := e.failedErr(); err != nil {
+		return nil, err
+	}
+	if err := e.Drain(); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, info := range e.Corruptions() {
+		some, err := e.quarantineFile(&info)
+		if err != nil {
+			errs = append(errs, &CorruptError{Path: info.Path, Err: err})
+			continue
+		}
+		lost = append(lost, some...)
+		e.quarantine.Lock()
+		e.quarantine.found = slices.DeleteFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+		e.quarantine.Unlock()
+	}
+	return lost, errors.Join(errs...)
+}
+
+func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
+	if len(info.Start) < tableSize || len(info.End) < tableSize {
+		return nil, errors.New("what keys it holds is not known; replace the node")
+	}
+	lost := e.lostIn(info)
+	if len(lost) == 0 {
+		return nil, errors.New("it holds what is the node's own; replace the node")
+	}
+	e.lost.mu.Lock()
+	defer e.lost.mu.Unlock()
+	if err := e.putLostLocked(append(e.Lost(), lost...)); err != nil {
+		return nil, err
+	}
+	first, last := lost[0], lost[len(lost)-1]
+	lower, _, _ := tokenBounds(nil, nil, first.Table, first.Tokens)
+	_, upper, _ := tokenBounds(nil, nil, last.Table, last.Tokens)
+	return lost, e.excise(lower, upper)
+}
+
+// lostIn are the tokens of tables in a file.
+func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
+	from, to := tableOf(info.Start), tableOf(info.End)
+	now := e.opts.Clock.Now().UnixNano()
+	for id := max(from, 1); id <= to; id++ {
+		tokens := ring.FullRange()
+		if id == from {
+			tokens.Start = max(tokenOf(info.Start, ring.MinToken), ring.MinToken+1) - 1
+		}
+		if id == to {
+			tokens.End = tokenOf(info.End, ring.MinToken)
+		}
+		bare := id == to && id != from && len(info.End) < tableSize+tokenSize // it ends before that table
+		if bare || id != from && id != to && !e.opts.Table(id).Exists {
+			continue
+		}
+		out = append(out, LostRange{Table: id, Tokens: tokens, Since: now, Path: info.Path})
+	}
+	return out
+}
+
+func tableOf(key []byte) schema.StorageID { return schema.StorageID(binary.BigEndian.Uint32(key)) }
+
+// tokenOf is the token in a key, or in the beginning of one.
+func tokenOf(key []byte, otherwise ring.Token) ring.Token {
+	if len(key) < tableSize+tokenSize {
+		return otherwise
+	}
+	return ring.Token(binary.BigEndian.Uint64(key[tableSize:]) ^ (1 << 63))
+}
+
+// excise removes keys without reading them, as far as whole files are concerned.
+func (e *Engine) excise(lower, upper []byte) (err error) {
+	e.sweeper.mu.Lock()
+	defer e.sweeper.mu.Unlock()
+	e.sweeper.restart()
+	e.latches.lock(allStripes)
+	defer e.latches.unlock(allStripes)
+	defer e.commitPanic(&err)
+	return e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper})
+}
+
+// Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:
+// a repair that began later has brought it back.
+func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error {
+	if e.lost.list.Load() == nil {
+		return nil
+	}
+	e.lost.mu.Lock()
+	defer e.lost.mu.Unlock()
+	var left []LostRange
+	for _, x := range e.Lost() {
+		if x.Table != id || x.Since > since {
+			left = append(left, x)
+			continue
+		}
+		rest := []ring.Range{x.Tokens}
+		for _, r := range tokens.Unwrap() {
+			rest = withoutRange(rest, r)
+		}
+		for _, r := range rest {
+			left = append(left, LostRange{x.Table, r, x.Since, x.Path})
+		}
+	}
+	return e.putLostLocked(left)
+}
+
+// cutRange is what a and b, which do not wrap, have in common: one range, or none.
+func cutRange(a, b ring.Range) []ring.Range {
+	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
+	if a.End == ring.MinToken || b.End != ring.MinToken && b.End < a.End {
+		r.End = b.End
+	}
+	if r.End != ring.MinToken && r.Start >= r.End {
+		return nil
+	}
+	return []ring.Range{r}
+}
+
+// withoutRange is what of in does not lie in r; none wraps.
+func withoutRange(in []ring.Range, r ring.Range) (out []ring.Range) {
+	for _, x := range in {
+		if len(cutRange(x, r)) == 0 {
+			out = append(out, x)
+			continue
+		}
+		if x.Start < r.Start {
+			out = append(out, ring.Range{Start: x.Start, End: r.Start})
+		}
+		if r.End != ring.MinToken && (x.End == ring.MinToken || r.End < x.End) {
+			out = append(out, ring.Range{Start: r.End, End: x.End})
+		}
+	}
+	return out
+}
+
+// putLostLocked replaces the lost ranges, on disk first.
+func (e *Engine) putLostLocked(list []LostRange) (err error) {
+	defer e.commitPanic(&err)
+	batch := e.db.NewBatch()
+	defer batch.Close()
+	prefix := ownKey(ownLost)
+	if err := batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+		return err
+	}
+	for i, x := range list {
+		value := wire.AppendInt64(wire.AppendUint32(nil, uint32(x.Table)), int64(x.Tokens.Start))
+		value = wire.AppendInt64(wire.AppendInt64(value, int64(x.Tokens.End)), x.Since)
+		if err := batch.Set(wire.AppendUint64(ownKey(ownLost), uint64(i)), append(value, x.Path...), nil); err != nil {
+			return err
+		}
+	}
+	if err := e.db.Apply(batch, pebble.Sync); err != nil {
+		return e.failure(err)
+	}
+	e.lost.list.Store(&list)
+	if len(list) == 0 {
+		e.lost.list.Store(nil)
+	}
+	return e.failedErr()
+}
+
+// loadLost reads the lost ranges when the engine is opened.
+func (e *Engine) loadLost() error {
+	var list []LostRange
+	err := e.scan(ownKey(ownLost), func(key, value []byte) error {
+		c := wire.NewCursor(value)
+		x := LostRange{Table: schema.StorageID(c.Uint32()), Tokens: ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())},
+			Since: c.Int64(), Path: string(c.Rest())}
+		if c.Finish() != nil {
+			return badKey(key)
+		}
+		list = append(list, x)
+		return nil
+	})
+	if len(list) > 0 {
+		e.lost.list.Store(&list)
+	}
+	return err
+}
