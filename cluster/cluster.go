@@ -210,6 +210,10 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 }
 
+// Replay applies what this node knows to be agreed on. It is called before requests come in: they
+// must not be judged by a topology older than one this node has acted on.
+func (c *Cluster) Replay() error { return c.process() }
+
 // Begin is Run for an owner that set Options.Post: from now on events come, until Close.
 func (c *Cluster) Begin() { c.armTick() }
 

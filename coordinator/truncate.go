@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 // Truncate drops all rows of the table on every node that holds some. All must live: a node that
 // missed it would bring its rows back.
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
+	if ops := c.view.Topology().Operations(); len(ops) > 0 && table.Replication.Class != ring.Local {
+		done(&TruncateFailure{Node: ops[0].Node, Cause: fmt.Errorf("the ring changes (%s, %s): rows on their way would come back", ops[0].Kind, ops[0].Phase)})
+		return
+	}
 	nodes := c.holders(table)
 	alive := 0
 	for _, n := range nodes {

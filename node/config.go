@@ -29,6 +29,7 @@ func settings() map[string]setting {
 		"rpc_address":                      address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
 		"native_transport_port":            port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"seeds":                            setSeeds,
+		"replace_address_first_boot":       text(func(o *Options) *string { return &o.Replace }),
 		"control_address":                  setControlAddress,
 		"seed_provider":                    setSeedProvider,
 		"partitioner":                      only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),

@@ -38,6 +38,8 @@ type Node struct {
 	transport   *messaging.GRPC
 	cluster     *cluster.Cluster
 	coordinator *coordinator.Coordinator
+	streams     *replica.Streams
+	moves       *replica.Moves
 	processor   *query.Processor
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
 	measured    *measured
@@ -94,6 +96,9 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.agreeing.Store(true)
 	n.openCoordinator()
+	if err := n.cluster.Replay(); err != nil {
+		return err
+	}
 	n.serveControl()
 	if err := n.openControl(); err != nil {
 		return err
@@ -109,7 +114,8 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.cluster.Join(ctx); err != nil {
 		return err
 	}
-	return n.openServer()
+	n.moves.Look()
+	return n.serveWhenJoined()
 }
 
 func (n *Node) openStorage() error {
@@ -190,7 +196,7 @@ func (n *Node) openCluster() error {
 		Name: n.opts.ClusterName, Dir: dir, FS: n.opts.FS, Network: n.transport, Clock: n.clock, Rand: newSecureRand(seed),
 		Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
-			Native: n.opts.Native(), NumTokens: n.opts.NumTokens},
+			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, Fatal: n.fail,
 	})
 	return err
@@ -200,11 +206,14 @@ func (n *Node) openCoordinator() {
 	v := view{n.cluster}
 	local := replica.NewLocal(n.measured, v, func(id schema.StorageID) error { return n.coordinator.DropHints(id) })
 	replica.Serve(n.transport, local)
+	n.openMoves(local)
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
-		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc,
+		OnError: func(err error) { n.log.Error("the coordinator goes on without", "err", err) }, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 	})
 	replica.ServeCounters(n.transport, n.coordinator)
+	replica.ServeBatches(n.transport, n.coordinator)
 }
 
 func (n *Node) openServer() error {
@@ -258,6 +267,10 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	if s := n.server.Swap(nil); s != nil {
 		errs = append(errs, s.Drain(ctx))
+	}
+	if n.moves != nil {
+		n.moves.Close()
+		n.streams.Close()
 	}
 	if n.coordinator != nil {
 		n.coordinator.Close()

@@ -36,7 +36,10 @@ type Options struct {
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
 	Seeds               []netip.AddrPort
-	ControlAddress      netip.AddrPort // of the control port, besides its socket; none when not valid
+	// Replace names the dead node whose place a node takes that starts for the first time, by address or
+	// host id; empty: it joins as one more.
+	Replace        string
+	ControlAddress netip.AddrPort // of the control port, besides its socket; none when not valid
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration

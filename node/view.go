@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"cqld/cluster"
 	"cqld/query"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/server"
 )
 
 // view is the cluster as the rooms above storage see it.
@@ -72,6 +74,7 @@ func (n *Node) statusChanged() {
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.dropTables(old.Schema, now.Schema)
+	n.ringChanged(old, now)
 	clients := n.server.Load()
 	if clients == nil {
 		return
@@ -79,13 +82,30 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
 		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
 	}
-	for _, m := range now.Topology.Nodes() {
-		if old.Topology.Node(m.ID) == nil {
+	n.notifyTopology(clients, old.Topology, now.Topology)
+}
+
+// notifyTopology tells clients of nodes that came, went or got other tokens; one that still fetches its
+// data is none of theirs.
+func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
+	member := func(t *ring.Topology, id ring.NodeID) *ring.Node {
+		if m := t.Node(id); m != nil && m.State != ring.Joining {
+			return m
+		}
+		return nil
+	}
+	for _, m := range now.Nodes() {
+		was, is := member(old, m.ID), member(now, m.ID)
+		switch {
+		case is == nil:
+		case was == nil:
 			clients.NotifyTopology("NEW_NODE", m.Native)
+		case !slices.Equal(was.Tokens, is.Tokens):
+			clients.NotifyTopology("MOVED_NODE", m.Native)
 		}
 	}
-	for _, m := range old.Topology.Nodes() {
-		if now.Topology.Node(m.ID) == nil {
+	for _, m := range old.Nodes() {
+		if member(old, m.ID) != nil && member(now, m.ID) == nil {
 			clients.NotifyTopology("REMOVED_NODE", m.Native)
 		}
 	}

@@ -26,6 +26,7 @@ type startCommand struct {
 	RPCAddress          *string  `name:"rpc-address" help:"Address for CQL clients."`
 	NativeTransportPort *uint16  `help:"Port for CQL clients."`
 	Seeds               []string `help:"Nodes to ask for admission, ADDRESS or ADDRESS:PORT; the first founds the cluster."`
+	Replace             *string  `help:"On first start: take the place of this dead node, ADDRESS or host id." placeholder:"NODE"`
 	NumTokens           *int     `help:"Virtual nodes of this node."`
 	Datacenter          *string  `help:"Data center of this node."`
 	Rack                *string  `help:"Rack of this node."`
@@ -64,7 +65,9 @@ func (c *startCommand) Run(ctx context.Context) error {
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
-	opts.Logger.Info("ready for clients", "address", opts.Native())
+	if n.Joined() {
+		opts.Logger.Info("ready for clients", "address", opts.Native())
+	}
 	var failed error
 	select {
 	case <-ctx.Done():
@@ -104,6 +107,7 @@ func (c *startCommand) options() (node.Options, error) {
 	setIf(&o.NumTokens, c.NumTokens)
 	setIf(&o.Datacenter, c.Datacenter)
 	setIf(&o.Rack, c.Rack)
+	setIf(&o.Replace, c.Replace)
 	if c.CommitlogSync != nil {
 		o.CommitLogSync = node.CommitLogSync(*c.CommitlogSync)
 	}

@@ -1,0 +1,461 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Agreement is the cluster as Moves tells it of progress. done is called once.
+type Agreement interface {
+	StartStreamed(operation uint64, done func(error))
+	StartCleaned(epoch uint64, done func(error))
+}
+
+// RangeDropper is storage as Moves cleans it.
+type RangeDropper interface {
+	DropRange(table schema.StorageID, tokens ring.Range) error
+}
+
+// MovesOptions are what Moves are made of; all are required but Note.
+type MovesOptions struct {
+	View      coordinator.View
+	Agreement Agreement
+	Streams   *Streams
+	Local     *Local
+	Engine    RangeDropper
+	Clock     env.Clock
+	// Unclean says since which epoch this node has data that it lost; zero: it has none.
+	Unclean func() uint64
+	// Run does work that takes the time of a disk, as StreamOptions.Run.
+	Run func(func())
+	// Note tells the operator; nil: nobody.
+	Note func(message string)
+}
+
+// Moves follows the ring's operations on this node: it fetches the ranges that this node gains and says
+// so when it has them, and drops those that it lost.
+//
+//	Streaming: for each range and table: pull from the one who loses it, or from a quorum's complement
+//	           of those who keep it ── all here ──▶ Agreement.StartStreamed
+//	ended:     drop what this node does not hold any more ──▶ Agreement.StartCleaned
+type Moves struct {
+	o  MovesOptions
+	mu struct {
+		sync.Mutex
+		moves    map[uint64]*move
+		cleaning bool
+		closed   bool
+	}
+}
+
+// NewMoves makes the moves of a node. Look is to be called when it has started.
+func NewMoves(o MovesOptions) *Moves {
+	m := &Moves{o: o}
+	if m.o.Note == nil {
+		m.o.Note = func(string) {}
+	}
+	m.mu.moves = map[uint64]*move{}
+	return m
+}
+
+// pullsAhead is how many pulls of one operation are handed to Streams at a time.
+const pullsAhead = 16
+
+// moveRetry is how long an operation pauses when a range has too few living sources, or the cluster did
+// not take the news.
+const moveRetry = time.Second
+
+// fetch is one range of one replication's tables that this node gains.
+type fetch struct {
+	gain   ring.Gain
+	tables []schema.StorageID
+}
+
+// move is one operation as far as it concerns this node; guarded by Moves.mu.
+type move struct {
+	m         *Moves
+	operation *ring.Operation
+	todo      []*fetch // not begun
+	waiting   []Pull   // of the range begun last
+	running   int
+	total     int // ranges
+	bytes     map[string]int64
+	sessions  []string
+	told      bool
+	over      bool
+}
+
+// Look compares what this node does with what the topology asks for. It is called after every change.
+func (m *Moves) Look() {
+	t, self := m.o.View.Topology(), m.o.View.Self()
+	m.mu.Lock()
+	if m.mu.closed || self == 0 {
+		m.mu.Unlock()
+		return
+	}
+	var ended, begun []*move
+	for id, v := range m.mu.moves {
+		if o := t.Operation(id); o == nil || o.Phase != ring.Streaming {
+			v.over = true
+			delete(m.mu.moves, id)
+			ended = append(ended, v)
+		}
+	}
+	for _, o := range t.Operations() {
+		if o.Phase == ring.Streaming && m.mu.moves[o.ID] == nil && slices.Contains(o.Gaining, self) && !slices.Contains(o.Streamed, self) {
+			v := &move{m: m, operation: o, bytes: map[string]int64{}}
+			m.mu.moves[o.ID] = v
+			begun = append(begun, v)
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(ended, func(a, b *move) int { return int(int64(a.operation.ID) - int64(b.operation.ID)) })
+	for _, v := range ended {
+		v.forget()
+	}
+	for _, v := range begun {
+		v.begin(t)
+	}
+	m.clean()
+}
+
+// Close stops what is under way; the next start goes on with it.
+func (m *Moves) Close() {
+	m.mu.Lock()
+	m.mu.closed = true
+	m.mu.Unlock()
+}
+
+// begin lists what is to be fetched.
+func (v *move) begin(t *ring.Topology) {
+	catalog := v.m.o.View.Schema()
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local {
+			continue
+		}
+		tables := tablesOf(k)
+		if len(tables) == 0 {
+			continue
+		}
+		tables = append(tables, paxosTables(catalog)...)
+		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
+			v.todo = append(v.todo, &fetch{gain: g, tables: tables})
+		}
+	}
+	v.total = len(v.todo)
+	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node fetches %d ranges", v.operation.ID, v.operation.Kind, v.total))
+	v.proceed()
+}
+
+func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
+	for _, name := range k.TableNames() {
+		ids = append(ids, k.Table(name).StorageID)
+	}
+	return ids
+}
+
+// paxosTables is the table of what acceptors promised: it goes with the data it is about.
+func paxosTables(catalog *schema.Schema) []schema.StorageID {
+	if t := catalog.Table("system", "paxos"); t != nil {
+		return []schema.StorageID{t.StorageID}
+	}
+	return nil
+}
+
+// proceed hands pulls to the streams, and tells the cluster when none is left.
+func (v *move) proceed() {
+	for {
+		v.m.mu.Lock()
+		if v.over || v.m.mu.closed || v.running >= pullsAhead {
+			v.m.mu.Unlock()
+			return
+		}
+		if len(v.waiting) == 0 && len(v.todo) > 0 {
+			pulls, ok := v.plan(v.todo[0])
+			if !ok {
+				v.m.mu.Unlock()
+				v.later()
+				return
+			}
+			v.waiting, v.todo = pulls, v.todo[1:]
+			v.m.mu.Unlock()
+			continue
+		}
+		if len(v.waiting) == 0 {
+			finished := v.running == 0 && !v.told
+			v.told = v.told || finished
+			v.m.mu.Unlock()
+			if finished {
+				v.tell()
+			}
+			return
+		}
+		p := v.waiting[0]
+		v.waiting = v.waiting[1:]
+		v.running++
+		v.sessions = append(v.sessions, p.Session)
+		v.m.mu.Unlock()
+		v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, func(err error) { v.pulled(p, err) })
+	}
+}
+
+// plan says whom to fetch a range from: the one who loses it, when it lives, because what a quorum
+// acknowledged with its copy is met with this node's; else so many of the others that at least one of
+// them has each such write.
+func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
+	from := []ring.NodeID{f.gain.From}
+	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
+		if from, ok = v.others(f.gain); !ok {
+			return nil, false
+		}
+	}
+	for _, source := range from {
+		for _, table := range f.tables {
+			pulls = append(pulls, Pull{
+				Session: fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
+				Epoch:   v.operation.ID, Table: table, Range: f.gain.Range, Source: source,
+			})
+		}
+	}
+	return pulls, true
+}
+
+// others are living sources, those of this node's data center first.
+func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
+	view := v.m.o.View
+	t := view.Topology()
+	local := t.Node(view.Self()).Datacenter
+	var far []ring.NodeID
+	for _, id := range g.Sources {
+		switch {
+		case id == g.From || !view.Alive(id):
+		case t.Node(id).Datacenter == local:
+			from = append(from, id)
+		default:
+			far = append(far, id)
+		}
+	}
+	if v.operation.Force && len(from)+len(far) == 0 {
+		return nil, true // it is lost, as the operator knows
+	}
+	if len(from) < g.Local {
+		return nil, false
+	}
+	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
+	if len(from) < g.Total {
+		return nil, false
+	}
+	return from[:max(g.Total, g.Local)], true
+}
+
+// later tries again after a pause.
+func (v *move) later() {
+	v.m.o.Clock.After(moveRetry, v.proceed)
+}
+
+func (v *move) progress(session string, bytes int64) {
+	v.m.mu.Lock()
+	v.bytes[session] = bytes
+	v.m.mu.Unlock()
+}
+
+// pulled is the event of a pull's end. One that failed is planned again: its source may be dead.
+func (v *move) pulled(p Pull, err error) {
+	v.m.mu.Lock()
+	v.running--
+	if err != nil && !v.over {
+		f := &fetch{tables: []schema.StorageID{p.Table}}
+		for _, k := range v.replicationsOf(p.Table) {
+			for _, g := range v.m.o.View.Topology().Gains(v.operation, k, v.m.o.View.Self()) {
+				if g.Range == p.Range {
+					f.gain = g
+				}
+			}
+		}
+		if f.gain.Node != 0 {
+			v.todo = append(v.todo, f)
+		}
+	}
+	over := v.over || v.m.mu.closed
+	v.m.mu.Unlock()
+	switch {
+	case over:
+	case err != nil:
+		v.m.o.Note(err.Error())
+		v.later()
+	default:
+		v.proceed()
+	}
+}
+
+// replicationsOf are those that a table's ranges may have been gained under.
+func (v *move) replicationsOf(id schema.StorageID) (out []ring.Replication) {
+	catalog := v.m.o.View.Schema()
+	if !slices.Contains(paxosTables(catalog), id) {
+		if t := catalog.TableByStorage(id); t != nil {
+			out = append(out, t.Replication)
+		}
+		return out
+	}
+	for _, name := range catalog.KeyspaceNames() {
+		if r := catalog.Keyspace(name).Replication; r.Class != ring.Local {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// tell says that all is here, until the cluster has heard it.
+func (v *move) tell() {
+	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
+	v.m.o.Agreement.StartStreamed(v.operation.ID, func(err error) {
+		v.m.mu.Lock()
+		again := err != nil && !v.over && !v.m.mu.closed
+		if again {
+			v.told = false
+		}
+		v.m.mu.Unlock()
+		if again {
+			v.later()
+		}
+	})
+}
+
+// forget removes the sessions of an operation that has ended.
+func (v *move) forget() {
+	for _, s := range v.sessions {
+		if err := v.m.o.Streams.Forget(s); err != nil {
+			v.m.o.Note(fmt.Sprintf("the record of stream %s stays: %v", s, err))
+		}
+	}
+}
+
+// clean drops what this node does not hold any more.
+func (m *Moves) clean() {
+	epoch := m.o.Unclean()
+	m.mu.Lock()
+	if epoch == 0 || m.mu.cleaning || m.mu.closed {
+		m.mu.Unlock()
+		return
+	}
+	m.mu.cleaning = true
+	m.mu.Unlock()
+	m.o.Run(func() {
+		err := m.Cleanup()
+		if err != nil {
+			m.o.Note(fmt.Sprintf("data of ranges lost stays for now: %v", err))
+			m.cleaned(err)
+			return
+		}
+		m.o.Agreement.StartCleaned(epoch, m.cleaned)
+	})
+}
+
+// cleaned is the event of the end of a cleanup; there may be more to do.
+func (m *Moves) cleaned(err error) {
+	m.mu.Lock()
+	m.mu.cleaning = false
+	closed := m.mu.closed
+	m.mu.Unlock()
+	switch {
+	case closed:
+	case err != nil:
+		m.o.Clock.After(moveRetry, m.clean)
+	default:
+		m.clean()
+	}
+}
+
+// Cleanup drops all data of ranges that this node does not hold: no request is let in for them.
+func (m *Moves) Cleanup() error {
+	m.o.Local.Settle()
+	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
+	keep := []ring.Range{}
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local {
+			continue
+		}
+		held := heldBy(t.Placement(k.Replication), self)
+		keep = append(keep, held...)
+		for _, gap := range gaps(held) {
+			for _, id := range tablesOf(k) {
+				if err := m.o.Engine.DropRange(id, gap); err != nil {
+					return fmt.Errorf("replica: clean table %d: %w", id, err)
+				}
+			}
+		}
+	}
+	for _, gap := range gaps(keep) {
+		for _, id := range paxosTables(catalog) {
+			if err := m.o.Engine.DropRange(id, gap); err != nil {
+				return fmt.Errorf("replica: clean table %d: %w", id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// heldBy are the ranges of a placement that a node holds, in token order.
+func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
+	for _, r := range p.Ranges(ring.FullRange()) {
+		if r.Replicas.Contains(id) {
+			out = append(out, r.Range)
+		}
+	}
+	return out
+}
+
+// gaps are the ranges between those held, in token order; none of either wraps.
+func gaps(held []ring.Range) (out []ring.Range) {
+	slices.SortFunc(held, func(a, b ring.Range) int {
+		switch {
+		case a.Start < b.Start:
+			return -1
+		case a.Start > b.Start:
+			return 1
+		}
+		return 0
+	})
+	at := ring.MinToken
+	for _, r := range held {
+		if r.Start > at {
+			out = append(out, ring.Range{Start: at, End: r.Start})
+		}
+		if r.End == ring.MinToken {
+			return out // up to the end
+		}
+		at = max(at, r.End)
+	}
+	return append(out, ring.Range{Start: at, End: ring.MinToken})
+}
+
+// MoveStatus is how far an operation is on this node.
+type MoveStatus struct {
+	Operation    *ring.Operation
+	Ranges, Left int
+	Bytes        int64
+}
+
+// Status is what this node fetches at the moment, by operation.
+func (m *Moves) Status() (out []MoveStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.mu.moves {
+		s := MoveStatus{Operation: v.operation, Ranges: v.total, Left: len(v.todo)}
+		for _, n := range v.bytes {
+			s.Bytes += n
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b MoveStatus) int { return int(int64(a.Operation.ID) - int64(b.Operation.ID)) })
+	return out
+}
