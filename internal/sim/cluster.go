@@ -9,7 +9,6 @@ import (
 
 	"cqld/coordinator"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 )
 
@@ -22,8 +21,11 @@ type Cluster struct {
 	schema    *schema.Schema
 	topology  *ring.Topology
 	failures  []string
-	faults    int
+	plan      []fault
+	nemesis   *Stream
+	counted   map[string]int // by kind of fault, and what else is worth telling of
 	healed    bool
+	losing    bool // a disk has lost data, or will
 	order     int64
 	lastStamp int64
 	workloads []workload
@@ -32,12 +34,17 @@ type Cluster struct {
 // NewCluster makes the cluster and starts its nodes.
 func NewCluster(o Options) *Cluster {
 	k := NewKernel()
-	c := &Cluster{options: o, kernel: k, net: newNetwork(k, o.Seed)}
+	c := &Cluster{
+		options: o, kernel: k, net: newNetwork(k, o.Seed), plan: plan(o), nemesis: NewStream(o.Seed, "fatal"),
+		counted: map[string]int{},
+	}
+	k.after, k.story = c.stopFatal, o.Story
 	skew := NewStream(o.Seed, "skew")
 	var members []*ring.Node
 	for i := range o.Nodes {
 		id := ring.NodeID(i + 1)
-		n := &Node{cluster: c, id: id, disk: vfs.NewCrashableMem(), skew: skew.Between(-200*time.Millisecond, 200*time.Millisecond)}
+		n := &Node{cluster: c, id: id, disk: vfs.NewCrashableMem()}
+		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		c.net.nodes[id] = n
 		m := &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal}
@@ -59,11 +66,16 @@ func NewCluster(o Options) *Cluster {
 	return c
 }
 
+// replication is that of the workloads' keyspace.
+func (c *Cluster) replication() ring.Replication {
+	return ring.Replication{Class: ring.Simple, Factor: c.options.Factor}
+}
+
 // makeSchema makes the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
 	c.schema = schema.Empty()
 	c.change(&schema.CreateKeyspace{
-		Keyspace: keyspace, Replication: ring.Replication{Class: ring.Simple, Factor: len(c.nodes)}, DurableWrites: true,
+		Keyspace: keyspace, Replication: c.replication(), DurableWrites: true,
 	})
 	for _, kind := range workloadKinds() {
 		if !slices.Contains(c.options.Workloads, kind.name) {
@@ -95,9 +107,10 @@ type Result struct {
 	Failures   []string
 	Trace      uint64 // of all that happened: equal for equal seeds
 	Events     int
-	Operations int // of clients
-	Acked      int // of them those that were acknowledged
-	Faults     int
+	Operations int               // of clients
+	Acked      int               // of them those that were acknowledged
+	Counted    map[string]int    // faults by kind
+	Plan       []string          // the faults in order, as the option -faults numbers them
 	Stats      coordinator.Stats // of the nodes as they ended
 }
 
@@ -117,6 +130,7 @@ func Run(o Options) Result {
 	for _, w := range c.workloads {
 		w.readBack()
 	}
+	c.converge()
 	for _, w := range c.workloads {
 		w.check()
 	}
@@ -125,7 +139,10 @@ func Run(o Options) Result {
 
 // result sums up, and ends all processes.
 func (c *Cluster) result() Result {
-	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Faults: c.faults}
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Counted: c.counted}
+	for _, f := range c.plan {
+		r.Plan = append(r.Plan, f.String())
+	}
 	for _, w := range c.workloads {
 		tried, acked := w.counts()
 		r.Operations += tried
@@ -141,26 +158,46 @@ func (c *Cluster) result() Result {
 		r.Stats.HintsReplayed += s.HintsReplayed
 		r.Stats.Speculated += s.Speculated
 		r.Stats.ShortReads += s.ShortReads
-		n.crash()
+		n.crash(true)
 	}
 	return r
 }
 
-// heal ends all faults and starts what is down.
+// heal ends all faults and starts what is down. A disk that lost data does not come back as the node it
+// was.
 func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.calm()
 	for _, n := range c.nodes {
+		n.faults.mend()
+		n.wall = wallClock{}
+		if l := n.life; l != nil && (n.damaged || l.fatal.Load()) {
+			n.crash(true)
+		}
+		n.lost = n.lost || n.damaged
+		if n.life != nil {
+			n.life.resume()
+		}
 		n.start()
 	}
+}
+
+// present are the nodes that count when the cluster is healed.
+func (c *Cluster) present() (nodes []*Node) {
+	for _, n := range c.nodes {
+		if !n.lost {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }
 
 // settle waits until no hint is left.
 func (c *Cluster) settle() {
 	pending := func() (n int) {
-		for _, a := range c.nodes {
-			for _, b := range c.nodes {
+		for _, a := range c.present() {
+			for _, b := range c.present() {
 				if a.life != nil {
 					n += a.life.coord.PendingHints(b.id)
 				}
@@ -172,23 +209,5 @@ func (c *Cluster) settle() {
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return pending() == 0 })
 	if n := pending(); n > 0 {
 		c.fail("%d records of hints are still there a minute after all was healed", n)
-	}
-}
-
-// converged checks that all replicas answer a command with the same bytes.
-func (c *Cluster) converged(cmd *row.ReadCommand, what string) {
-	var pages []string
-	for _, n := range c.nodes {
-		if n.life == nil {
-			continue
-		}
-		page, err := n.life.engine.Read(nil, cmd)
-		if err != nil {
-			c.fail("node %d cannot read %s: %v", n.id, what, err)
-		}
-		pages = append(pages, string(page))
-	}
-	if len(slices.Compact(pages)) != 1 {
-		c.fail("%s: the replicas have not converged", what)
 	}
 }

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"container/heap"
+	"fmt"
+	"io"
 	"time"
 
 	"cqld/internal/env"
@@ -16,6 +18,8 @@ type Kernel struct {
 	next  uint64
 	trace uint64 // FNV-1a of all events so far
 	count int
+	after func()    // what is looked at after every event
+	story io.Writer // gets the trace in words; nil: nobody reads it
 }
 
 // event is something that will happen.
@@ -45,7 +49,7 @@ func (q *eventQueue) Pop() any {
 }
 
 // NewKernel is an empty queue at time zero.
-func NewKernel() *Kernel { return &Kernel{trace: fnvOffset} }
+func NewKernel() *Kernel { return &Kernel{trace: fnvOffset, after: func() {}} }
 
 // Now is the time since the start.
 func (k *Kernel) Now() time.Duration { return k.now }
@@ -76,6 +80,7 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 		k.count++
 		k.Trace(e.label)
 		e.f()
+		k.after()
 		if stop() {
 			return
 		}
@@ -85,6 +90,9 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 
 // Trace takes what happened into the hash of the run.
 func (k *Kernel) Trace(what string) {
+	if k.story != nil {
+		fmt.Fprintln(k.story, k.now, what)
+	}
 	k.trace = fnv(k.trace, what)
 	for n := uint64(k.now); n > 0; n >>= 8 {
 		k.trace = (k.trace ^ n&0xFF) * fnvPrime

@@ -1,85 +1,114 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
 	"time"
-
-	"cqld/ring"
 )
 
-// torment schedules faults until the run is healed: one after the other, overlapping.
-func (c *Cluster) torment() {
-	r := NewStream(c.options.Seed, "nemesis")
-	faults := []func(*Stream){c.crashOne, c.crashOne, c.powerCut, c.isolate, c.oneWay, c.halves, c.badLinks, c.slowLinks}
-	var next func()
-	next = func() {
-		if c.healed {
-			return
+// faultKind is one way in which things go wrong. strike begins it, and sees to its end.
+type faultKind struct {
+	name   string
+	strike func(c *Cluster, r *Stream)
+}
+
+// faultKinds is the list that seeds draw from.
+func faultKinds() []faultKind {
+	return []faultKind{
+		// processes
+		{"kill", (*Cluster).kill}, {"power-one", (*Cluster).powerOne}, {"power-all", (*Cluster).powerAll},
+		{"restart-storm", (*Cluster).restartStorm}, {"pause", (*Cluster).pause},
+		// the network
+		{"isolate", (*Cluster).isolate}, {"one-way", (*Cluster).oneWay}, {"halves", (*Cluster).halves},
+		{"bridge", (*Cluster).bridge}, {"ring", (*Cluster).ring}, {"bad-links", (*Cluster).badLinks},
+		{"slow-links", (*Cluster).slowLinks}, {"reorder", (*Cluster).reorder},
+		// clocks
+		{"clock-jump", (*Cluster).clockJump}, {"clock-drift", (*Cluster).clockDrift}, {"clock-strobe", (*Cluster).clockStrobe},
+		// disks
+		{"slow-disk", (*Cluster).slowDisk}, {"fsync-error", (*Cluster).fsyncError}, {"write-error", (*Cluster).writeError},
+		{"read-error", (*Cluster).readError}, {"disk-full", (*Cluster).diskFull}, {"flush", (*Cluster).flush},
+		{"bit-flip", (*Cluster).bitFlip}, {"wiped-disk", (*Cluster).wipedDisk},
+	}
+}
+
+// fault is one fault of the plan of a run. What it draws depends on the seed and its number only, so
+// that others can be left out.
+type fault struct {
+	number int
+	at     time.Duration
+	kind   faultKind
+}
+
+// String names the fault as the option -faults does.
+func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.kind.name, f.at) }
+
+// plan draws the faults of a run: kinds among those that the seed has switched on.
+func plan(o Options) (faults []fault) {
+	r := NewStream(o.Seed, "nemesis")
+	var kinds []faultKind
+	for _, k := range faultKinds() {
+		if slices.Contains(o.FaultKinds, k.name) {
+			kinds = append(kinds, k)
 		}
-		c.faults++
-		faults[r.Intn(len(faults))](r)
-		c.kernel.After(r.Between(50*time.Millisecond, 1200*time.Millisecond), "nemesis", next)
 	}
-	c.kernel.After(r.Between(100*time.Millisecond, 500*time.Millisecond), "nemesis", next)
+	if len(kinds) == 0 {
+		return nil
+	}
+	at := r.Between(100*time.Millisecond, 500*time.Millisecond)
+	for number := 1; at < o.Faults; number++ {
+		f := fault{number: number, at: at, kind: kinds[r.Intn(len(kinds))]}
+		at += r.Between(50*time.Millisecond, 1200*time.Millisecond)
+		if o.OnlyFaults == nil || slices.Contains(o.OnlyFaults, number) {
+			faults = append(faults, f)
+		}
+	}
+	return faults
 }
 
-// crashOne stops a process; it comes again.
-func (c *Cluster) crashOne(r *Stream) {
-	n := c.nodes[r.Intn(len(c.nodes))]
-	n.crash()
-	c.kernel.After(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
-}
-
-// powerCut stops all processes at once.
-func (c *Cluster) powerCut(r *Stream) {
-	for _, n := range c.nodes {
-		n.crash()
-		c.kernel.After(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
+// torment schedules the faults of the plan.
+func (c *Cluster) torment() {
+	for _, f := range c.plan {
+		c.kernel.After(f.at, "fault", func() {
+			c.count(f.kind.name)
+			c.kernel.Trace(f.kind.name)
+			f.kind.strike(c, NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
+		})
 	}
 }
 
-// cut separates the links for a while.
-func (c *Cluster) cut(r *Stream, links []link) {
-	for _, l := range links {
-		c.net.cut[l] = true
-	}
-	c.kernel.After(r.Between(100*time.Millisecond, 2500*time.Millisecond), "mend", func() {
-		for _, l := range links {
-			delete(c.net.cut, l)
+// count counts something worth telling of in the end.
+func (c *Cluster) count(what string) { c.counted[what]++ }
+
+// later schedules a part of a fault, which does not happen any more when all has been healed.
+func (c *Cluster) later(d time.Duration, label string, f func()) {
+	c.kernel.After(d, label, func() {
+		if !c.healed {
+			f()
 		}
 	})
 }
 
-// isolate cuts one node off.
-func (c *Cluster) isolate(r *Stream) {
-	n := c.nodes[r.Intn(len(c.nodes))].id
-	var links []link
-	for _, o := range c.nodes {
-		if o.id != n {
-			links = append(links, link{n, o.id}, link{o.id, n})
+// any is one of the nodes.
+func (c *Cluster) any(r *Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }
+
+// cut separates the links for a while. Cuts may overlap: a link works when all have ended.
+func (c *Cluster) cut(r *Stream, links []link) {
+	for _, l := range links {
+		c.net.cut[l]++
+	}
+	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "mend", func() {
+		for _, l := range links {
+			c.net.cut[l]--
 		}
-	}
-	c.cut(r, links)
+	})
 }
 
-// oneWay cuts one direction between two nodes.
-func (c *Cluster) oneWay(r *Stream) {
-	from := c.nodes[r.Intn(len(c.nodes))].id
-	to := c.nodes[r.Intn(len(c.nodes))].id
-	if from != to {
-		c.cut(r, []link{{from, to}})
-	}
-}
-
-// halves cuts the cluster in two.
-func (c *Cluster) halves(r *Stream) {
-	side := map[ring.NodeID]bool{}
-	for _, n := range c.nodes {
-		side[n.id] = r.Chance(500)
-	}
+// cutBetween cuts all links between nodes for which apart says so, given their places in the list.
+func (c *Cluster) cutBetween(r *Stream, apart func(a, b int) bool) {
 	var links []link
-	for _, a := range c.nodes {
-		for _, b := range c.nodes {
-			if side[a.id] != side[b.id] {
+	for i, a := range c.nodes {
+		for k, b := range c.nodes {
+			if i != k && apart(i, k) {
 				links = append(links, link{a.id, b.id})
 			}
 		}
@@ -87,10 +116,56 @@ func (c *Cluster) halves(r *Stream) {
 	c.cut(r, links)
 }
 
+// isolate cuts one node off.
+func (c *Cluster) isolate(r *Stream) {
+	n := r.Intn(len(c.nodes))
+	c.cutBetween(r, func(a, b int) bool { return a == n || b == n })
+}
+
+// oneWay cuts one direction between two nodes, or all from one.
+func (c *Cluster) oneWay(r *Stream) {
+	from, to, all := r.Intn(len(c.nodes)), r.Intn(len(c.nodes)), r.Chance(300)
+	c.cutBetween(r, func(a, b int) bool { return a == from && (all || b == to) })
+}
+
+// sides puts every node on one side or the other.
+func (c *Cluster) sides(r *Stream) []bool {
+	side := make([]bool, len(c.nodes))
+	for i := range side {
+		side[i] = r.Chance(500)
+	}
+	return side
+}
+
+// halves cuts the cluster in two.
+func (c *Cluster) halves(r *Stream) {
+	side := c.sides(r)
+	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] })
+}
+
+// bridge cuts it in two but for one node that sees both sides.
+func (c *Cluster) bridge(r *Stream) {
+	side, n := c.sides(r), r.Intn(len(c.nodes))
+	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] && a != n && b != n })
+}
+
+// ring leaves to each node its two neighbours only, in an order of its own.
+func (c *Cluster) ring(r *Stream) {
+	place := make([]int, len(c.nodes))
+	for i := range place {
+		k := r.Intn(i + 1)
+		place[i], place[k] = place[k], i
+	}
+	c.cutBetween(r, func(a, b int) bool {
+		d := (place[a] - place[b] + len(place)) % len(place)
+		return d != 1 && d != len(place)-1
+	})
+}
+
 // badLinks loses and duplicates messages for a while.
 func (c *Cluster) badLinks(r *Stream) {
 	c.net.Loss, c.net.Duplicates = r.Intn(200), r.Intn(200)
-	c.kernel.After(r.Between(200*time.Millisecond, 2*time.Second), "good links", func() {
+	c.later(r.Between(200*time.Millisecond, 2*time.Second), "good links", func() {
 		c.net.Loss, c.net.Duplicates = 0, 0
 	})
 }
@@ -98,5 +173,13 @@ func (c *Cluster) badLinks(r *Stream) {
 // slowLinks delays some messages for a while, past others.
 func (c *Cluster) slowLinks(r *Stream) {
 	c.net.Slow, c.net.SlowMax = r.Intn(200), r.Between(20*time.Millisecond, 1500*time.Millisecond)
-	c.kernel.After(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
+	c.later(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
+}
+
+// reorder delivers half of the messages twice, and all in no order at all.
+func (c *Cluster) reorder(r *Stream) {
+	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
+	c.later(r.Between(200*time.Millisecond, 2*time.Second), "order", func() {
+		c.net.Duplicates, c.net.DelayMax = 0, delayMax
+	})
 }

@@ -14,7 +14,7 @@ type Network struct {
 	kernel *Kernel
 	rand   *Stream
 	nodes  map[ring.NodeID]*Node
-	cut    map[link]bool
+	cut    map[link]int // by how many faults
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
 	Loss, Duplicates   int
@@ -23,10 +23,13 @@ type Network struct {
 	SlowMax            time.Duration
 }
 
+// delayMax is how long a message takes at most on a good day.
+const delayMax = 3 * time.Millisecond
+
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, cut: map[link]bool{}}
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, cut: map[link]int{}}
 	n.calm()
 	return n
 }
@@ -34,19 +37,22 @@ func newNetwork(k *Kernel, seed uint64) *Network {
 // calm is the network on a good day.
 func (n *Network) calm() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
-	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, 3*time.Millisecond, time.Second
+	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
 	clear(n.cut)
 }
 
 // carry delivers a message to one incarnation of a node, or does not.
 func (n *Network) carry(l link, label string, payload []byte, deliver func(payload []byte)) {
 	copies := 1
-	if n.cut[l] || n.rand.Chance(n.Loss) {
+	if n.cut[l] > 0 || n.rand.Chance(n.Loss) {
 		copies = 0
 	} else if n.rand.Chance(n.Duplicates) {
 		copies = 2
 	}
-	target, stamp := n.nodes[l.to].life, n.nodes[l.from].life.hlc.Last()
+	target, stamp := n.nodes[l.to].life, int64(0)
+	if from := n.nodes[l.from].life; from != nil {
+		stamp = from.hlc.Last()
+	}
 	for range copies {
 		delay := n.rand.Between(n.DelayMin, n.DelayMax)
 		if n.rand.Chance(n.Slow) {
@@ -56,8 +62,10 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil {
-				_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
-				deliver(own)
+				life.do(func() {
+					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
+					deliver(own)
+				})
 			}
 		})
 	}
@@ -90,12 +98,17 @@ func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte,
 	from := t.life.node.id
 	answered := false
 	answer := func(payload []byte, err error) {
-		if !answered && t.life.alive() {
-			answered = true
-			reply(payload, err)
+		if !t.life.alive() {
+			return
 		}
+		t.life.do(func() {
+			if !answered {
+				answered = true
+				reply(payload, err)
+			}
+		})
 	}
-	if t.net.nodes[to].life == nil && !t.net.cut[link{from, to}] {
+	if t.net.nodes[to].life == nil && t.net.cut[link{from, to}] == 0 {
 		// Its machine refuses the connection.
 		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
 		return

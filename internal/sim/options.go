@@ -1,6 +1,10 @@
 package sim
 
 import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"cqld/coordinator"
@@ -11,29 +15,53 @@ import (
 type Options struct {
 	Seed    uint64
 	Nodes   int
+	Factor  int // replicas of every partition
 	Clients int
 	Keys    int
 	Turns   int           // of each client, at most
 	Faults  time.Duration // how long the nemesis is at work
 
-	Workloads []string // names of workloadKinds
+	Workloads  []string // names of workloadKinds
+	FaultKinds []string // names of faultKinds
+	OnlyFaults []int    // numbers in the plan; nil: all
 
 	// What is drawn from the seed, so that rare ways are taken often somewhere.
 	PageBytes        int
 	SpeculativeRetry string
+	Limits           coordinator.Limits
 
+	Story io.Writer // gets what happened, in words; may be nil
+
+	// What tests remove.
 	Sync   storage.SyncMode
 	Unsafe coordinator.Unsafe
-	Limits coordinator.Limits
+	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
+	BlankDisksServe bool
 }
 
-// DefaultOptions are those of a run that must not fail: four nodes, eight clients.
+// DefaultOptions are those of a run that must not fail. Every seed has some workloads and some kinds
+// of faults of all there are: what is always there hides what is rare.
 func DefaultOptions(seed uint64) Options {
-	o := Options{Seed: seed, Nodes: 4, Clients: 8, Keys: 6, Turns: 10_000, Faults: 8 * time.Second, Sync: storage.SyncBatch}
-	for _, kind := range workloadKinds() {
-		o.Workloads = append(o.Workloads, kind.name)
-	}
+	o := Options{Seed: seed, Nodes: 4, Factor: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 8 * time.Second}
 	r := NewStream(seed, "options")
+	if r.Chance(150) {
+		o.Nodes, o.Factor = 3, 3
+	} else if r.Chance(150) {
+		o.Nodes, o.Factor = 5, 3+r.Intn(2)
+	}
+	for _, kind := range workloadKinds() {
+		if r.Chance(500) {
+			o.Workloads = append(o.Workloads, kind.name)
+		}
+	}
+	if len(o.Workloads) == 0 {
+		o.Workloads = []string{workloadKinds()[r.Intn(len(workloadKinds()))].name}
+	}
+	for _, kind := range faultKinds() {
+		if r.Chance(400) {
+			o.FaultKinds = append(o.FaultKinds, kind.name)
+		}
+	}
 	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
 	o.SpeculativeRetry = policies[r.Intn(len(policies))]
 	if r.Chance(300) {
@@ -48,3 +76,13 @@ func DefaultOptions(seed uint64) Options {
 	}
 	return o
 }
+
+// String is all of it, for the report of a failure.
+func (o Options) String() string {
+	return fmt.Sprintf("%d nodes, %d replicas, %d clients, %d keys, %v of faults; workloads %s; faults %s; pages of %d bytes, "+
+		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.Clients, o.Keys, o.Faults,
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
+}
+
+// has says whether a workload runs.
+func (o Options) has(workload string) bool { return slices.Contains(o.Workloads, workload) }

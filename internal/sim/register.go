@@ -137,15 +137,13 @@ func valueOf(page []byte) (value int64, err error) {
 	return value, p.Err()
 }
 
-// readBack reads every register at QUORUM, from every node, and then at ALL: after that all replicas
-// must have the same bytes.
+// readBack reads every register at QUORUM, from every node, and then from all replicas.
 func (w *registers) readBack() {
 	for key := range w.c.options.Keys {
-		for _, n := range w.c.nodes {
+		for _, n := range w.c.present() {
 			w.must(n, key, ring.Quorum)
 		}
-		w.must(w.c.nodes[0], key, ring.All)
-		w.c.converged(w.command(key, w.c.nodes[0].life), fmt.Sprintf("register %d", key))
+		w.must(w.c.present()[0], key, w.c.all())
 	}
 }
 

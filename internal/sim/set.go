@@ -173,7 +173,7 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 		for p.NextRow(&r) {
 			e := w.rows[string(p.Key.Bytes)+"/"+string(r.Clustering)]
 			if e == nil {
-				w.c.fail("a row that nobody wrote: %s/%s", p.Key.Bytes, r.Clustering)
+				w.c.fail("a row that nobody wrote: %q/%q", p.Key.Bytes, r.Clustering)
 				return
 			}
 			last = e // deleted ones too: the page covers up to there
@@ -218,15 +218,14 @@ func (w *sets) covered(cmd *row.ReadCommand, e, last *element) bool {
 func (w *sets) readBack() {
 	for partition := range setPartitions {
 		cmd := &row.ReadCommand{Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}}
-		for _, n := range w.c.nodes {
+		for _, n := range w.c.present() {
 			w.must(n, cmd, ring.Quorum)
 		}
-		w.must(w.c.nodes[0], cmd, ring.All)
-		w.c.converged(cmd, fmt.Sprintf("set %d", partition))
+		w.must(w.c.present()[0], cmd, w.c.all())
 	}
 	scan := &row.ReadCommand{Table: w.table.StorageID, Slices: []row.Slice{row.AllRows()}}
 	scan.Range.Tokens = ring.FullRange()
-	for _, n := range w.c.nodes {
+	for _, n := range w.c.present() {
 		w.must(n, scan, ring.Quorum)
 	}
 }

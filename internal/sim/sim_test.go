@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,14 +11,31 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
+	story     = flag.String("story", "", "the file to which TestSimStory writes")
 	seeds     = flag.Int("seeds", 100, "how many seeds TestSim runs")
 )
+
+// TestSimStory tells what happens in a seed: -seed=7 -story=file.
+func TestSimStory(t *testing.T) {
+	if *story == "" {
+		t.Skip("no -story")
+	}
+	f, err := os.Create(*story)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	o := DefaultOptions(*firstSeed)
+	o.Story = f
+	report(t, *firstSeed, Run(o))
+}
 
 func report(t *testing.T, seed uint64, r Result) {
 	for _, f := range r.Failures {
 		t.Errorf("seed %d: %s", seed, f)
 	}
 	if len(r.Failures) > 0 {
+		t.Errorf("%v\n%s", DefaultOptions(seed), strings.Join(r.Plan, "\n"))
 		t.Errorf("run it again with: make sim SEED=%d N=1", seed)
 	}
 }
@@ -29,6 +47,7 @@ func TestSim(t *testing.T) {
 		*seeds = min(*seeds, 20)
 	}
 	var total Result
+	counted := map[string]int{}
 	for i := range *seeds {
 		seed := *firstSeed + uint64(i)
 		r := Run(DefaultOptions(seed))
@@ -36,15 +55,17 @@ func TestSim(t *testing.T) {
 		total.Events += r.Events
 		total.Operations += r.Operations
 		total.Acked += r.Acked
-		total.Faults += r.Faults
+		for kind, n := range r.Counted {
+			counted[kind] += n
+		}
 		total.Stats.ReadRepairs += r.Stats.ReadRepairs
 		total.Stats.HintsStored += r.Stats.HintsStored
 		total.Stats.HintsReplayed += r.Stats.HintsReplayed
 		total.Stats.Speculated += r.Stats.Speculated
 		total.Stats.ShortReads += r.Stats.ShortReads
 	}
-	t.Logf("%d seeds: %d events, %d operations, %d acknowledged, %d faults, %+v",
-		*seeds, total.Events, total.Operations, total.Acked, total.Faults, total.Stats)
+	t.Logf("%d seeds: %d events, %d operations, %d acknowledged, %v, %+v",
+		*seeds, total.Events, total.Operations, total.Acked, counted, total.Stats)
 	if *seeds < 20 {
 		return // a few may be unlucky
 	}
@@ -55,7 +76,8 @@ func TestSim(t *testing.T) {
 
 // TestSimRepeats shows that a seed is a history: run again, everything happens again.
 func TestSimRepeats(t *testing.T) {
-	for seed := range uint64(5) {
+	for i := range uint64(max(5, *seeds/100)) {
+		seed := *firstSeed + 97*i
 		a, b := Run(DefaultOptions(seed)), Run(DefaultOptions(seed))
 		if a.Trace != b.Trace || a.Events != b.Events {
 			t.Errorf("seed %d: %d events with trace %x, then %d with %x", seed, a.Events, a.Trace, b.Events, b.Trace)

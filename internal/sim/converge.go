@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// all is the level at which everything that is left is asked.
+func (c *Cluster) all() ring.Consistency {
+	if len(c.present()) < len(c.nodes) {
+		return ring.Quorum
+	}
+	return ring.All
+}
+
+// converge reads every table whole from all replicas, which repairs what hints could not, and then
+// compares the replicas.
+func (c *Cluster) converge() {
+	for _, k := range workloadKinds() {
+		for _, t := range k.tables {
+			if table := c.table(t.Table); table != nil {
+				c.readAll(table)
+				c.compare(table)
+			}
+		}
+	}
+}
+
+// readAll reads a table at the level of all, page after page.
+func (c *Cluster) readAll(table *schema.Table) {
+	nodes := c.present()
+	p := &pager{table: table.StorageID}
+	for pages := 0; !p.done; pages++ {
+		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *life, done func(error)) {
+			l.coord.Read(&coordinator.ReadRequest{
+				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
+			}, func(page []byte, err error) {
+				if err == nil {
+					err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
+				}
+				done(err)
+			})
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+// compare notes a partition whose replicas do not have the same bytes.
+func (c *Cluster) compare(table *schema.Table) {
+	partitions := map[string]map[ring.NodeID][]byte{}
+	now := int64(0)
+	for _, n := range c.present() {
+		if n.life == nil {
+			return // it did not start, which was noted
+		}
+		now = max(now, clock{n.life}.Now().Unix())
+	}
+	for _, n := range c.present() {
+		if err := c.dump(n, table, now, partitions); err != nil {
+			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
+			return
+		}
+	}
+	for key, byNode := range partitions {
+		var pages []string
+		for _, n := range c.holders(row.NewPartitionKey([]byte(key)).Token) {
+			pages = append(pages, string(byNode[n.id]))
+		}
+		slices.Sort(pages)
+		if len(slices.Compact(pages)) > 1 {
+			c.fail("table %s, partition %q: the replicas have not converged", table.Name, key)
+		}
+	}
+}
+
+// dump reads a table in one node's storage: the bytes of each partition.
+func (c *Cluster) dump(n *Node, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
+	for p := (&pager{table: table.StorageID}); !p.done; {
+		page, err := n.life.engine.Read(nil, p.command(now))
+		if err != nil {
+			return err
+		}
+		err = p.took(page, func(r *row.PageReader, x *row.Row, continued bool) {
+			key := string(r.Key.Bytes)
+			if into[key] == nil {
+				into[key] = map[ring.NodeID][]byte{}
+			}
+			b := into[key][n.id]
+			if x == nil {
+				b = fmt.Append(row.AppendRow(b, &r.Header), r.RangeTombstones)
+			} else {
+				b = row.AppendRow(append(b, x.Clustering...), x)
+			}
+			into[key][n.id] = b
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
