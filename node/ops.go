@@ -77,12 +77,12 @@ func (n *Node) handleTopology() {
 	s := n.control
 	control.Handle(s, control.Operations, n.opChanges)
 	control.Handle(s, control.Repair, notYet[control.RepairArgs, control.RepairResult]("repair"))
-	control.Handle(s, control.Cleanup, notYet[control.TablesArgs, control.None]("cleanup"))
-	control.Handle(s, control.Decommission, notYet[control.ForceArgs, control.None]("decommission"))
-	control.Handle(s, control.RemoveNode, notYet[control.NodeArgs, control.None]("removenode"))
-	control.Handle(s, control.Move, notYet[control.MoveArgs, control.None]("move"))
-	control.Handle(s, control.Rebuild, notYet[control.RebuildArgs, control.None]("rebuild"))
-	control.Handle(s, control.Abort, notYet[control.AbortArgs, control.None]("abort"))
+	control.Handle(s, control.Cleanup, n.opCleanup)
+	control.Handle(s, control.Decommission, n.opDecommission)
+	control.Handle(s, control.RemoveNode, n.opRemoveNode)
+	control.Handle(s, control.Move, n.opMove)
+	control.Handle(s, control.Rebuild, n.opRebuild)
+	control.Handle(s, control.Abort, n.opAbort)
 }
 
 // facts are what only a node itself knows and all may hear.

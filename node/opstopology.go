@@ -2,8 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
 
+	"cqld/cluster"
 	"cqld/node/control"
+	"cqld/ring"
 )
 
 // notYet answers an operation whose machinery is not there.
@@ -25,4 +31,107 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 		out.Operations = append(out.Operations, c)
 	}
 	return out, nil
+}
+
+// opDecommission hands this node's data over.
+func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (none control.None, err error) {
+	id, err := n.cluster.Decommission(ctx, a.Force)
+	return none, n.follow(ctx, id, err, report)
+}
+
+// opRemoveNode removes a dead node.
+func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (none control.None, err error) {
+	m := n.findMember(a.Node)
+	if m == nil {
+		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no node %s", a.Node)}
+	}
+	id, err := n.cluster.RemoveNode(ctx, m.ID, a.Force)
+	return none, n.follow(ctx, id, err, report)
+}
+
+// findMember finds a node by its host id, its number or its address, with or without the port.
+func (n *Node) findMember(name string) *ring.Node {
+	for _, m := range n.cluster.Metadata().Topology.Nodes() {
+		switch name {
+		case m.Host.String(), strconv.FormatUint(uint64(m.ID), 10), m.Internode.String(), m.Internode.Addr().String():
+			return m
+		}
+	}
+	return nil
+}
+
+// opMove gives this node other tokens.
+func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Report) (none control.None, err error) {
+	var tokens []ring.Token
+	for _, t := range a.Tokens {
+		tokens = append(tokens, ring.Token(t))
+	}
+	id, err := n.cluster.Move(ctx, tokens)
+	return none, n.follow(ctx, id, err, report)
+}
+
+// opAbort takes an operation back.
+func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, _ control.Report) (none control.None, err error) {
+	if a.Operation == 0 {
+		all := n.cluster.Metadata().Topology.Operations()
+		if len(all) != 1 {
+			return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are under way: name one by its ID", len(all))}
+		}
+		a.Operation = all[0].ID
+	}
+	return none, refusal(n.cluster.Abort(ctx, a.Operation))
+}
+
+// opCleanup drops what this node does not hold any more; that happens by itself, too.
+func (n *Node) opCleanup(context.Context, control.TablesArgs, control.Report) (none control.None, err error) {
+	return none, n.moves.Cleanup()
+}
+
+// opRebuild fetches this node's data from the others.
+func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None, err error) {
+	done := make(chan error, 1)
+	n.moves.Rebuild(a.Keyspace, a.Datacenter, func(ended, all int) {
+		report(control.Progress{Done: int64(ended), Total: int64(all), What: "ranges"})
+	}, func(err error) { done <- err })
+	select {
+	case err = <-done:
+		return none, err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// follow waits for the end of an operation and tells how far it is: in nodes that have their data, and
+// the ranges that this one fetches.
+func (n *Node) follow(ctx context.Context, operation uint64, err error, report control.Report) error {
+	if err != nil {
+		return refusal(err)
+	}
+	ended := make(chan error, 1)
+	n.running.Go(func() { ended <- n.cluster.AwaitOperation(ctx, operation) })
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("operation %d goes on: %w", operation, err)
+			}
+			return nil
+		case <-time.After(progressEvery):
+			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have their data"})
+			}
+		}
+	}
+}
+
+// progressEvery is how often an operator hears of an operation's progress.
+const progressEvery = 200 * time.Millisecond
+
+// refusal makes what the cluster refuses an answer for the operator.
+func refusal(err error) error {
+	var refused *cluster.Refused
+	if errors.As(err, &refused) {
+		return &control.Error{Code: control.Refused, Message: refused.Reason}
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"cqld/cluster"
@@ -96,31 +95,3 @@ func (n *Node) fetching() bool {
 
 // Joined says whether this node serves clients, or would if they were let in.
 func (n *Node) Joined() bool { return !n.fetching() }
-
-// Decommission hands this node's ranges over and returns when it is no member any more. told, which
-// may be nil, hears of the progress.
-func (n *Node) Decommission(ctx context.Context, force bool) error {
-	return n.await(ctx)(n.cluster.Decommission(ctx, force))
-}
-
-// RemoveNode makes copies elsewhere of what a dead node held.
-func (n *Node) RemoveNode(ctx context.Context, id ring.NodeID, force bool) error {
-	return n.await(ctx)(n.cluster.RemoveNode(ctx, id, force))
-}
-
-// Move gives this node other tokens; none named: where ownership is most even.
-func (n *Node) Move(ctx context.Context, tokens []ring.Token) error {
-	return n.await(ctx)(n.cluster.Move(ctx, tokens))
-}
-
-func (n *Node) await(ctx context.Context) func(uint64, error) error {
-	return func(operation uint64, err error) error {
-		if err != nil {
-			return err
-		}
-		if err := n.cluster.AwaitOperation(ctx, operation); err != nil {
-			return fmt.Errorf("operation %d goes on: %w", operation, err)
-		}
-		return nil
-	}
-}

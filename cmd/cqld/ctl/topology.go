@@ -44,7 +44,7 @@ func (c *removeNodeCommand) Run(s *session) error {
 }
 
 type moveCommand struct {
-	Tokens []int64 `arg:"" help:"The node's tokens afterwards; negative ones after --."`
+	Tokens []int64 `arg:"" optional:"" help:"The node's tokens afterwards, negative ones after --; as many as now where ownership is most even when none is given."`
 }
 
 // Run gives the node other tokens.
