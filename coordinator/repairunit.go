@@ -1,0 +1,324 @@
+package coordinator
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// repairUnit repairs one range with one replica set. Its methods are events of its job.
+type repairUnit struct {
+	j        *Repair
+	r        *Repairer
+	table    *schema.Table
+	topology *ring.Topology
+	tokens   ring.Range
+	set      ring.ReplicaSet
+	session  uint64
+	began    time.Time
+	ended    bool
+
+	tree *repairTree // being built
+	// The leaves that differ; the first is being read.
+	differing []ring.Range
+	round     int
+	waiting   int // for acknowledgements of the notice
+}
+
+// repairTree is the hashes of a range on all replicas.
+type repairTree struct {
+	tokens ring.Range
+	leaves int
+	nodes  []*treeNode
+	open   int // nodes that are not done
+	then   func(t *repairTree)
+}
+
+type treeNode struct {
+	node     ring.NodeID
+	hashes   []LeafHash
+	after    []byte
+	attempts int
+	size     int64
+	stepped  bool // more than one step was needed
+}
+
+func newRepairUnit(j *Repair, table *schema.Table, t *ring.Topology, tokens ring.Range) *repairUnit {
+	return &repairUnit{
+		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.c.clock.Now(),
+		set: t.Placement(table.Replication).Replicas(tokens.Start + 1),
+	}
+}
+
+func (u *repairUnit) end(err error) {
+	if !u.ended {
+		u.ended = true
+		u.j.unitDone(u, err)
+	}
+}
+
+// begin checks that all replicas can take part.
+func (u *repairUnit) begin() {
+	if len(u.set.Pending) > 0 {
+		u.end(ErrRepairMoving)
+		return
+	}
+	if len(u.set.Natural) == 0 {
+		u.end(nil) // nobody holds it
+		return
+	}
+	var down []ring.NodeID
+	for _, node := range u.set.Natural {
+		if node != u.r.c.view.Self() && !u.r.c.view.Alive(node) {
+			down = append(down, node)
+		}
+	}
+	if len(down) > 0 {
+		u.end(&RepairUnavailable{Range: u.tokens, Nodes: down})
+		return
+	}
+	// A step will do for a small range; else it says how many leaves there should be.
+	u.hash(u.tokens, 1, u.sized)
+}
+
+// sized is the event of the first hashes, of the whole range as one leaf.
+func (u *repairUnit) sized(t *repairTree) {
+	size, stepped := int64(0), false
+	for _, n := range t.nodes {
+		size, stepped = max(size, n.size), stepped || n.stepped
+	}
+	if !stepped {
+		u.compared(t)
+		return
+	}
+	leaves := int(min(max(2, size/u.r.limits.LeafBytes), int64(u.r.limits.LeavesMax)))
+	u.hash(u.tokens, leaves, u.compared)
+}
+
+// hash builds a tree and calls then. The first step of a range that was not sized ends it.
+func (u *repairUnit) hash(tokens ring.Range, leaves int, then func(*repairTree)) {
+	t := &repairTree{tokens: tokens, leaves: leaves, then: then, open: len(u.set.Natural)}
+	u.tree = t
+	for _, node := range u.set.Natural {
+		t.nodes = append(t.nodes, &treeNode{node: node, hashes: make([]LeafHash, leaves)})
+	}
+	for _, n := range t.nodes {
+		u.step(t, n)
+	}
+}
+
+// step asks one replica to go on.
+func (u *repairUnit) step(t *repairTree, n *treeNode) {
+	req := &HashRequest{Session: u.session, Epoch: u.topology.Epoch(), Table: u.table.StorageID, Tokens: t.tokens,
+		Leaves: t.leaves, Now: u.began.Unix(), After: n.after}
+	u.r.peers.Hash(n.node, req, u.r.limits.Timeout, func(s HashStep, err error) {
+		u.j.events.do(func() {
+			if !u.j.ended && !u.ended && u.tree == t {
+				u.stepped(t, n, s, err)
+			}
+		})
+	})
+}
+
+// stepped is the event of a step's outcome.
+func (u *repairUnit) stepped(t *repairTree, n *treeNode, s HashStep, err error) {
+	if err != nil {
+		u.again(&n.attempts, n.node, err, func() {
+			if u.tree == t {
+				u.step(t, n)
+			}
+		})
+		return
+	}
+	for i, leaf := range s.Leaves {
+		if leaf < 0 || leaf >= t.leaves {
+			u.end(&RepairFailed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
+			return
+		}
+		n.hashes[leaf].add(s.Hashes[i])
+	}
+	u.j.report.Bytes += s.Scanned
+	n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)
+	wait := u.r.spend(s.Scanned)
+	if s.Next != nil && (t.leaves > 1 || t.tokens != u.tokens) {
+		u.j.after(wait, func() {
+			if u.tree == t {
+				u.step(t, n)
+			}
+		})
+		return
+	}
+	n.stepped = s.Next != nil
+	if t.open--; t.open == 0 {
+		u.tree = nil
+		u.j.after(wait, func() { t.then(t) })
+	}
+}
+
+// again tries something another time after a pause, or gives up. When a replica does not take part
+// because the ring has changed, the range is begun again.
+func (u *repairUnit) again(attempts *int, node ring.NodeID, err error, try func()) {
+	*attempts++
+	var refusal *NotReplica
+	switch {
+	case *attempts >= u.r.limits.Attempts:
+		u.end(&RepairFailed{u.tokens, node, err})
+	case errors.As(err, &refusal):
+		u.ended = true
+		u.j.after(u.r.limits.RetryPause, u.j.next)
+	default:
+		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
+			if !u.ended {
+				try()
+			}
+		})
+	}
+}
+
+// differs says whether the replicas' hashes of a leaf differ.
+func (t *repairTree) differs(leaf int) bool {
+	for _, n := range t.nodes[1:] {
+		if n.hashes[leaf] != t.nodes[0].hashes[leaf] {
+			return true
+		}
+	}
+	return false
+}
+
+// compared is the event of the tree's completion.
+func (u *repairUnit) compared(t *repairTree) {
+	u.j.report.Leaves += t.leaves
+	for i := range t.leaves {
+		if t.differs(i) {
+			u.differing = append(u.differing, t.tokens.Part(i, t.leaves))
+		}
+	}
+	u.j.report.Differing += len(u.differing)
+	u.nextLeaf()
+}
+
+// nextLeaf reads the next leaf that differs, or tells all replicas that there is none left.
+func (u *repairUnit) nextLeaf() {
+	if len(u.differing) == 0 {
+		u.notify()
+		return
+	}
+	u.round = 1
+	u.readLeaf()
+}
+
+// readLeaf reads a leaf at ALL, page by page.
+func (u *repairUnit) readLeaf() {
+	attempts := 0
+	u.readPage(&row.ReadCommand{
+		Table: u.table.StorageID, Range: row.KeyRange{Tokens: u.differing[0]}, Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Rows: u.r.limits.PageRows}, Now: u.r.c.clock.Now().Unix(), Repair: &u.j.rows,
+	}, &attempts)
+}
+
+func (u *repairUnit) readPage(cmd *row.ReadCommand, attempts *int) {
+	req := &ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
+	u.r.c.Read(req, func(page []byte, err error) {
+		var next *row.ReadCommand
+		size := int64(len(page))
+		if err == nil {
+			next, err = pageBehind(cmd, page, u.differing[0])
+		}
+		u.j.events.do(func() {
+			switch {
+			case u.j.ended || u.ended:
+			case err != nil:
+				u.again(attempts, 0, err, func() { u.readPage(cmd, attempts) })
+			case next != nil:
+				*attempts = 0
+				wait := u.r.spend(size * int64(len(u.set.Natural)))
+				u.j.after(wait, func() { u.readPage(next, attempts) })
+			default:
+				u.hash(u.differing[0], 1, u.verified)
+			}
+		})
+	})
+}
+
+// pageBehind is the command that reads on behind a page of a leaf; nil when that was the last.
+func pageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCommand, error) {
+	var r row.PageReader
+	var x row.Row
+	var last *row.PartitionKey
+	var clustering []byte
+	for r.Reset(page); r.NextPartition(); {
+		last, clustering = &row.PartitionKey{Token: r.Key.Token, Bytes: r.Key.Bytes}, nil
+		for r.NextRow(&x) {
+			clustering = x.Clustering
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	next := *cmd
+	if !r.More() || last == nil {
+		if !cmd.SinglePartition() {
+			return nil, nil
+		}
+		// A detour into one partition has ended.
+		key := cmd.Key
+		next.Key, next.Slices = row.PartitionKey{}, []row.Slice{row.AllRows()}
+		next.Range = row.KeyRange{Tokens: leaf, After: &key}
+		return &next, nil
+	}
+	last.Bytes = slices.Clone(last.Bytes) // the page goes
+	if clustering != nil {
+		next.Key, next.Range = *last, row.KeyRange{}
+		next.Slices = []row.Slice{{Start: row.After(clustering)}}
+		return &next, nil
+	}
+	next.Range.After = last
+	return &next, nil
+}
+
+// verified is the event of a leaf's new hashes.
+func (u *repairUnit) verified(t *repairTree) {
+	if t.differs(0) {
+		if u.round < u.r.limits.Rounds {
+			u.round++
+			u.readLeaf()
+			return
+		}
+		u.j.report.Unsettled++
+	}
+	u.differing = u.differing[1:]
+	u.nextLeaf()
+}
+
+// notify tells all replicas until when they have everything.
+func (u *repairUnit) notify() {
+	notice := &RepairNotice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens,
+		Until: u.began.Add(-u.r.limits.Margin).Unix()}
+	u.waiting = len(u.set.Natural)
+	for _, node := range u.set.Natural {
+		u.tell(node, notice, 1)
+	}
+}
+
+func (u *repairUnit) tell(node ring.NodeID, notice *RepairNotice, attempt int) {
+	u.r.peers.Repaired(node, notice, u.r.limits.Timeout, func(err error) {
+		u.j.events.do(func() {
+			switch {
+			case u.j.ended:
+				return
+			case err != nil && attempt < u.r.limits.Attempts:
+				u.j.after(u.r.limits.RetryPause<<(attempt-1), func() { u.tell(node, notice, attempt+1) })
+				return
+			case err != nil:
+				u.j.report.Unnoticed++ // it only keeps its tombstones longer
+			}
+			if u.waiting--; u.waiting == 0 {
+				u.end(nil)
+			}
+		})
+	})
+}

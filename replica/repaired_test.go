@@ -1,0 +1,114 @@
+package replica
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/storage"
+)
+
+// edgeTokens are where spans may begin and end in the test.
+func edgeTokens() []ring.Token {
+	return []ring.Token{ring.MinToken, ring.MinToken + 1, -7, -1, 0, 1, 2, 500, ring.MaxToken - 1, ring.MaxToken}
+}
+
+// TestRepairedIsAFunctionOfTokens adds and retains ranges at random, beside a map of tokens.
+func TestRepairedIsAFunctionOfTokens(t *testing.T) {
+	tokens := edgeTokens()
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		disk := vfs.NewMem()
+		engine := openEngine(t, disk)
+		r, err := OpenRepaired(engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[ring.Token]int64{}
+		for range 12 {
+			in := ring.Range{Start: tokens[rng.IntN(len(tokens))], End: tokens[rng.IntN(len(tokens))]}
+			switch until := rng.Int64N(5); {
+			case rng.IntN(4) > 0:
+				if err := r.Add(7, in, until); err != nil {
+					t.Fatal(err)
+				}
+				for _, at := range tokens[1:] {
+					if in.Contains(at) {
+						if old, known := want[at]; !known || until > old {
+							want[at] = until
+						}
+					}
+				}
+			default:
+				if err := r.Retain(7, []ring.Range{in}); err != nil {
+					t.Fatal(err)
+				}
+				for _, at := range tokens[1:] {
+					if !in.Contains(at) {
+						delete(want, at)
+					}
+				}
+			}
+		}
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		engine = openEngine(t, disk)
+		if r, err = OpenRepaired(engine); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range tokens[1:] {
+			until, known := want[at]
+			if !known {
+				until = neverRepaired
+			}
+			if got := r.Before(7, at); got != until {
+				t.Errorf("seed %d: token %v is repaired until %d, not %d", seed, at, got, until)
+			}
+			if got := r.Before(8, at); got != neverRepaired {
+				t.Errorf("another table is repaired until %d", got)
+			}
+		}
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRepairedForgetsRatherThanGrows(t *testing.T) {
+	var spans []repairedSpan
+	for i := range uint64(3 * repairedSpansMax) {
+		spans = append(spans, repairedSpan{3 * i, 3*i + 2 + i%2, int64(i % 10)})
+	}
+	before := append([]repairedSpan(nil), spans...)
+	spans = boundSpans(spans)
+	if len(spans) > repairedSpansMax {
+		t.Fatalf("%d spans", len(spans))
+	}
+	at := 0
+	for _, s := range spans {
+		for at < len(before) && before[at].upper <= s.lower {
+			at++
+		}
+		for k := at; k < len(before) && before[k].lower < s.upper; k++ {
+			if s.until > before[k].until {
+				t.Fatalf("%v claims more than %v", s, before[k])
+			}
+		}
+	}
+}
+
+func openEngine(t *testing.T, disk *vfs.MemFS) *storage.Engine {
+	t.Helper()
+	engine, err := storage.Open(storage.Options{Dir: "data", FS: disk, Clock: stoppedClock{}, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// stoppedClock is a clock nobody looks at.
+type stoppedClock struct{ env.Clock }
