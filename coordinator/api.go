@@ -83,6 +83,9 @@ type WriteRequest struct {
 	Trace       Trace
 	// Applied says that this node has applied the mutations already, durably.
 	Applied bool
+	// settled, when not nil, is told once nothing of the request is under way any more: whether every
+	// replica has its share, or a hint for it is on disk.
+	settled func(everywhere bool)
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.

@@ -34,6 +34,8 @@ type cluster struct {
 	away    map[ring.NodeID]bool  // unreachable: requests fail at once
 	schema  *schema.Schema
 	table   *schema.Table
+	counts  *schema.Table // counters
+	options clusterOptions
 	log     strings.Builder
 	ops     int
 	pending map[int]bool
@@ -49,7 +51,25 @@ type node struct {
 	handlers map[messaging.Verb]messaging.Handler
 	coord    *coordinator.Coordinator
 	topology *ring.Topology
+	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
+}
+
+// life is one process of a node: what it waits for dies with it.
+type life struct{ over bool }
+
+// lifeClock calls back as long as the process lives.
+type lifeClock struct {
+	*scriptClock
+	life *life
+}
+
+func (k lifeClock) After(d time.Duration, f func()) env.Timer {
+	return k.scriptClock.After(d, func() {
+		if !k.life.over {
+			f()
+		}
+	})
 }
 
 func (n *node) Self() ring.NodeID            { return n.id }
@@ -138,10 +158,11 @@ type clusterOptions struct {
 func newCluster(t testing.TB, o clusterOptions) *cluster {
 	c := &cluster{
 		t: t, clock: &scriptClock{}, cut: map[link]bool{}, held: map[ring.NodeID]bool{},
-		broken: map[ring.NodeID]error{}, away: map[ring.NodeID]bool{}, pending: map[int]bool{},
+		broken: map[ring.NodeID]error{}, away: map[ring.NodeID]bool{}, pending: map[int]bool{}, options: o,
 	}
 	c.schema, c.table = testSchema(t, o)
-	for i, dc := range o.datacenters {
+	c.counts = c.schema.Table("ks", "n")
+	for i := range o.datacenters {
 		n := &node{c: c, id: ring.NodeID(i + 1), handlers: map[messaging.Verb]messaging.Handler{}, down: map[ring.NodeID]bool{}}
 		c.nodes = append(c.nodes, n)
 		engine, err := storage.Open(storage.Options{
@@ -156,19 +177,31 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 			}
 		})
 		n.engine = engine
-		post := &postbox{n}
-		local := replica.NewLocal(engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
-		replica.Serve(post, local)
-		n.coord = coordinator.New(coordinator.Options{
-			View: n, Replicas: replica.NewDirectory(local, post, n), Clock: c.clock, LocalDatacenter: dc,
-			Hints: engine, Unsafe: o.unsafe, Limits: o.limits,
-		})
 	}
 	top := c.ring(1, o.datacenters, o.owners)
 	for _, n := range c.nodes {
 		n.topology = top
+		n.start()
 	}
 	return c
+}
+
+// start runs a process on what the node's storage holds; the one before is over.
+func (n *node) start() {
+	if n.life != nil {
+		n.life.over = true
+	}
+	n.life = &life{}
+	o := n.c.options
+	post := &postbox{n, n.life}
+	local := replica.NewLocal(n.engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
+	replica.Serve(post, local)
+	n.coord = coordinator.New(coordinator.Options{
+		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
+		LocalDatacenter: o.datacenters[n.id-1], Hints: n.engine, Unsafe: o.unsafe, Limits: o.limits,
+	})
+	replica.ServeCounters(post, n.coord)
+	replica.ServeBatches(post, n.coord)
 }
 
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.
@@ -205,6 +238,12 @@ func testSchema(t testing.TB, o clusterOptions) (*schema.Schema, *schema.Table) 
 			{Name: "s", Kind: schema.Static, Type: text},
 			{Name: "v", Kind: schema.Regular, Type: text},
 		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options, Columns: []schema.ColumnSpec{
+			{Name: "k", Kind: schema.PartitionKey, Type: text},
+			{Name: "c", Kind: schema.Clustering, Type: text},
+			{Name: "s", Kind: schema.Static, Type: types.Native(types.Counter)},
+			{Name: "v", Kind: schema.Regular, Type: types.Native(types.Counter)},
+		}},
 	} {
 		var err error
 		if s, err = schema.Apply(s, change); err != nil {
@@ -215,11 +254,16 @@ func testSchema(t testing.TB, o clusterOptions) (*schema.Schema, *schema.Table) 
 }
 
 // postbox is a node's messaging.Transport.
-type postbox struct{ n *node }
+type postbox struct {
+	n    *node
+	life *life
+}
 
 var verbNames = map[messaging.Verb]string{
 	messaging.VerbMutation: "mutation", messaging.VerbRead: "read", messaging.VerbDigest: "digest",
+	messaging.VerbCounter: "counter", messaging.VerbBatchStore: "store", messaging.VerbBatchRemove: "remove",
 	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
+	messaging.VerbPaxosPrepare: "prepare", messaging.VerbPaxosAccept: "accept", messaging.VerbPaxosCommit: "commit",
 }
 
 func (p *postbox) Handle(v messaging.Verb, h messaging.Handler) { p.n.handlers[v] = h }
@@ -235,7 +279,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 	}
 	answered := false
 	timer := c.clock.After(timeout, func() {
-		if !answered {
+		if !answered && !p.life.over {
 			answered = true
 			reply(nil, messaging.ErrTimeout)
 		}
@@ -243,7 +287,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 	back := func(payload []byte, err error) {
 		payload = slices.Clone(payload)
 		c.post(link{to, from}, verbNames[verb]+" "+outcome(verb, payload, err), func() {
-			if !answered {
+			if !answered && !p.life.over {
 				answered = true
 				timer.Stop()
 				reply(payload, err)
@@ -367,6 +411,8 @@ func errorText(err error) string {
 	switch {
 	case err == nil:
 		return "ok"
+	case casErrorText(err) != "":
+		return casErrorText(err)
 	case errors.As(err, &unavailable):
 		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required, unavailable.Alive)
 	case errors.As(err, &wt):

@@ -23,6 +23,8 @@ type Options struct {
 	Hints           HintStore  // nil: no hints are kept
 	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
 	Unsafe          Unsafe
+	// OnError is told of failures that no request waits for; nil: nobody is.
+	OnError func(error)
 }
 
 // Unsafe switches safeguards off, for the tests that show that they are needed.
@@ -32,9 +34,9 @@ type Unsafe struct {
 	NoHints      bool
 	NoReplan     bool // do not plan again when a replica refuses
 
-
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
+	NoBatchlog           bool // write logged batches as others
 }
 
 // Coordinator takes requests to their replicas. Its methods may be called from any goroutine.
@@ -48,6 +50,8 @@ type Coordinator struct {
 	hints    *hints
 	stamps   Timestamps
 	leader   *counterLeader
+	batchlog *batchlog
+	onError  func(error)
 	// What names this node's requests to others that must count once.
 	incarnation uint64
 	sequence    atomic.Uint64
@@ -68,18 +72,22 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}
-	c.incarnation, c.leader = uint64(c.stamps.Next()), newCounterLeader(c)
+	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can go back
+		c.incarnation ^= o.Rand.Uint64()
+	}
+	c.leader = newCounterLeader(c)
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
 	if o.Hints != nil && !o.Unsafe.NoHints {
 		c.hints = newHints(c, o.Hints, o.Rand)
 	}
+	c.batchlog = newBatchlog(c, o.Hints)
 	return c
 }
 
@@ -89,6 +97,7 @@ type Stats struct {
 	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
 	Replans                                               uint64
 	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
+	BatchesStored, BatchesReplayed                        uint64
 }
 
 type counters struct {
@@ -96,6 +105,7 @@ type counters struct {
 	digestMismatches, readRepairs, shortReads, speculated atomic.Uint64
 	replans                                               atomic.Uint64
 	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
+	batchesStored, batchesReplayed                        atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -108,6 +118,7 @@ func (c *Coordinator) Stats() Stats {
 		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(),
 		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
 		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
+		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 	}
 }
 
@@ -159,6 +170,13 @@ func trace(t Trace, source ring.NodeID, activity string) {
 func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	if t != nil {
 		t(source, activity+" node "+strconv.FormatUint(uint64(node), 10))
+	}
+}
+
+// report tells of a failure that no request waits for.
+func (c *Coordinator) report(err error) {
+	if c.onError != nil {
+		c.onError(err)
 	}
 }
 

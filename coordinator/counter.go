@@ -15,9 +15,9 @@ import (
 // Timestamps gives stamps (µs), each greater than any it gave before.
 type Timestamps interface{ Next() int64 }
 
-// CounterID names one update among all: who asks, in which life, and the how manieth. A leader that
-// has seen it does not count it again. Node zero is no name: the update did not travel.
-type CounterID struct {
+// RequestID names one request among all: who asks, in which life, and the how manieth. A leader that
+// has seen a counter update does not count it again. Node zero is no name: the request did not travel.
+type RequestID struct {
 	Node        ring.NodeID
 	Incarnation uint64
 	Sequence    uint64
@@ -26,7 +26,7 @@ type CounterID struct {
 // CounterUpdate is a change of one partition of a counter table on its way to the replica that leads
 // it. The values of its counter cells are what is to be added.
 type CounterUpdate struct {
-	ID          CounterID
+	ID          RequestID
 	Epoch       uint64 // of the topology it was planned with
 	Consistency ring.Consistency
 	Mutation    *row.Mutation
@@ -151,16 +151,16 @@ func (op *counterOp) plan() {
 	}
 	op.tried = append(op.tried, leader)
 	// Every asking has a name of its own: one that was refused may come again where it is welcome.
-	op.update.ID, op.update.Epoch = CounterID{}, topology.Epoch()
+	op.update.ID, op.update.Epoch = RequestID{}, topology.Epoch()
 	if leader != c.view.Self() {
-		op.update.ID = CounterID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
+		op.update.ID = RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
 	}
 	update := op.update
 	op.mu.Unlock()
 	timeout := c.remaining(op.deadline)
 	if leader == c.view.Self() {
 		trace(op.trace, leader, "Leading counter update")
-		c.Lead(&update, timeout, op.answer)
+		c.Lead(&update, LeaderTimeout(timeout), op.answer)
 		return
 	}
 	traceNode(op.trace, c.view.Self(), "Enqueuing counter update to", leader)
@@ -171,6 +171,10 @@ func (op *counterOp) plan() {
 	}
 	remote.Lead(&update, timeout, op.answer)
 }
+
+// LeaderTimeout is how long a leader may take of the time that its coordinator has: so it can still
+// say in time how many have answered.
+func LeaderTimeout(timeout time.Duration) time.Duration { return timeout - timeout/16 }
 
 // leader is this node when it is a replica, or else the nearest live one that was not asked yet.
 func (op *counterOp) leader(t *ring.Topology) (best ring.NodeID, found bool) {

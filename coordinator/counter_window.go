@@ -10,8 +10,8 @@ import (
 type counterWindows struct {
 	mu      sync.Mutex
 	limit   int                          // names kept for each life of a node
-	windows map[CounterID]*counterWindow // by name without sequence
-	recent  []CounterID                  // of windows, least recently used first
+	windows map[RequestID]*counterWindow // by name without sequence
+	recent  []RequestID                  // of windows, least recently used first
 }
 
 // livesKept is how many lives of other nodes are remembered: each holds up to CounterNames names,
@@ -32,12 +32,12 @@ type counterOutcome struct {
 }
 
 func newCounterWindows(limit int) *counterWindows {
-	return &counterWindows{limit: limit, windows: map[CounterID]*counterWindow{}}
+	return &counterWindows{limit: limit, windows: map[RequestID]*counterWindow{}}
 }
 
 // enter notes an update and gives the function that is to be called with its outcome instead of done;
 // nil when the update must not be counted: then done is, or will be, called.
-func (w *counterWindows) enter(id CounterID, done func(error)) func(error) {
+func (w *counterWindows) enter(id RequestID, done func(error)) func(error) {
 	if id.Node == 0 {
 		return done
 	}
@@ -78,7 +78,7 @@ func (w *counterWindows) enter(id CounterID, done func(error)) func(error) {
 	}
 }
 
-func (w *counterWindows) windowLocked(id CounterID) *counterWindow {
+func (w *counterWindows) windowLocked(id RequestID) *counterWindow {
 	id.Sequence = 0
 	if n := len(w.recent); n > 0 && w.recent[n-1] == id {
 		return w.windows[id]

@@ -43,6 +43,7 @@ type hints struct {
 	mu    struct {
 		sync.Mutex
 		closed    bool
+		loaded    bool
 		refusing  bool // no new ones are kept
 		rand      env.Rand
 		bytes     int64 // of all nodes
@@ -70,10 +71,21 @@ func newHints(c *Coordinator, store HintStore, rand env.Rand) *hints {
 	h.mu.rand = rand
 	h.mu.nodes = map[ring.NodeID]*hintQueue{}
 	h.mu.truncated = map[schema.StorageID]int64{}
+	h.load()
+	return h
+}
+
+// load finds what is on disk. Until it has succeeded no hint is taken: it could overwrite one that is
+// there.
+func (h *hints) load() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A store that cannot be read now cannot be read at replay either: nothing is lost by going on.
-	_ = store.ScanLocal([]byte(hintPrefix), func(key, value []byte) error {
+	if h.mu.closed {
+		return
+	}
+	clear(h.mu.nodes)
+	h.mu.bytes = 0
+	err := h.store.ScanLocal([]byte(hintPrefix), func(key, value []byte) error {
 		if len(key) != len(hintPrefix)+16 {
 			return nil
 		}
@@ -84,15 +96,23 @@ func newHints(c *Coordinator, store HintStore, rand env.Rand) *hints {
 		h.mu.bytes += int64(len(value))
 		return nil
 	})
-	_ = store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
-		k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
-		h.mu.truncated[schema.StorageID(k.Uint32())] = v.Int64()
-		return nil
-	})
+	if err == nil {
+		err = h.store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
+			k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
+			table, at := schema.StorageID(k.Uint32()), v.Int64()
+			h.mu.truncated[table] = max(at, h.mu.truncated[table])
+			return nil
+		})
+	}
+	if err != nil {
+		h.c.report(err)
+		h.c.clock.After(h.c.limits.HintRetry, h.load)
+		return
+	}
+	h.mu.loaded = true
 	for _, node := range slices.Sorted(maps.Keys(h.mu.nodes)) {
 		h.lookLocked(h.mu.nodes[node], h.c.limits.HintRetry)
 	}
-	return h
 }
 
 func (h *hints) queueLocked(node ring.NodeID) *hintQueue {
@@ -249,13 +269,15 @@ func (h *hints) look(q *hintQueue) {
 func (h *hints) send(q *hintQueue, batch hintBatch) {
 	done := func(err error) {
 		var refusal *NotReplica
-		if err != nil && !errors.As(err, &refusal) {
+		switch {
+		case errors.As(err, &refusal) && refusal.Epoch <= h.c.view.Topology().Epoch():
+			h.reroute(q, batch)
+			return
+		case err != nil: // also when this node is the one that has not heard of a change
 			h.pause(q, h.c.limits.HintRetry)
 			return
 		}
-		if err == nil {
-			h.c.counts.hintsReplayed.Add(uint64(len(batch.mutations)))
-		}
+		h.c.counts.hintsReplayed.Add(uint64(len(batch.mutations)))
 		h.delivered(q, batch)
 	}
 	replica := h.c.replicas.Replica(q.node)
@@ -268,6 +290,19 @@ func (h *hints) send(q *hintQueue, batch hintBatch) {
 	*b = remote.AppendMutations((*b)[:0], h.c.view.Topology().Epoch(), batch.mutations)
 	remote.ApplyEncoded(ForHint, *b, hintTimeout, done)
 	h.c.release(b)
+}
+
+// reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
+// get it.
+func (h *hints) reroute(q *hintQueue, batch hintBatch) {
+	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}
+	h.c.Write(req, func(err error) {
+		if err != nil {
+			h.pause(q, h.c.limits.HintRetry)
+			return
+		}
+		h.delivered(q, batch)
+	})
 }
 
 // hintTimeout is how long a batch may take: nobody waits for it.
@@ -409,4 +444,5 @@ func (c *Coordinator) Close() {
 	if c.hints != nil {
 		c.hints.close()
 	}
+	c.batchlog.close()
 }

@@ -35,6 +35,16 @@ type Limits struct {
 	// partition takes 128,000 a second.
 	CounterGroup int
 
+	// BatchBytes bounds the logged batches kept for other nodes: at 10 KiB each and two holders, 64 MiB
+	// cover 3,000 a second from each of as many nodes as hold, for the second that they are kept.
+	BatchBytes int64
+	// BatchBytesPerSecond paces the replay of batches whose coordinator died, as Cassandra's
+	// batchlog_replay_throttle.
+	BatchBytesPerSecond int64
+	// BatchRetry is how long a batch waits that could not be written everywhere.
+	BatchRetry time.Duration
+	// BatchRelease is how long releases of batches are gathered: 50 messages a second and holder.
+	BatchRelease time.Duration
 
 	// HintBytesPerNode bounds the hints for one node: a node that misses 10,000 writes of 100 bytes
 	// in a second is covered for two minutes, one that misses 100 a second for three hours.
@@ -69,6 +79,10 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.PlansMax, 5)
 	setDefault(&l.CounterNames, 4_096)
 	setDefault(&l.CounterGroup, 128)
+	setDefault(&l.BatchBytes, 64<<20)
+	setDefault(&l.BatchBytesPerSecond, 1<<20)
+	setDefault(&l.BatchRetry, 5*time.Second)
+	setDefault(&l.BatchRelease, 20*time.Millisecond)
 	setDefault(&l.HintBytesPerNode, 128<<20)
 	setDefault(&l.HintBytes, 512<<20)
 	setDefault(&l.HintBufferBytes, 256<<10)

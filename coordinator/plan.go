@@ -22,7 +22,7 @@ func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
 		t = &writeTarget{op: op}
 		t.onDone = func(err error) { t.op.answer(t, t.plan, err) }
 	}
-	t.node, t.plan, t.state, t.hinted, t.err = node, plan, targetOpen, false, nil
+	t.node, t.plan, t.state, t.hinted, t.kept, t.err = node, plan, targetOpen, false, false, nil
 	t.alive = node == op.self || op.c.view.Alive(node)
 	t.mutations, t.parts = t.mutations[:0], t.parts[:0]
 	op.targets = append(op.targets, t)

@@ -25,6 +25,10 @@ import (
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
 //	down, up, away, back, break, mend                                nodes
+//	count k a=1 static=1 | logged                                    additions to counters; a logged batch
+//	twice, restart                                                   deliver a message again; a new process
+//	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
+//	counters, batches                                                looks at shards, and at what holders hold
 //	pages, hints, stats, replicas, ring                              looks
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -58,6 +62,9 @@ var commands = map[string]func(*scenario, *datadriven.TestData){
 	"hold": (*scenario).hold, "release": (*scenario).hold, "tick": (*scenario).tick,
 	"down": (*scenario).live, "up": (*scenario).live, "away": (*scenario).reach, "back": (*scenario).reach,
 	"break": (*scenario).breaks, "mend": (*scenario).breaks,
+	"count": (*scenario).count, "logged": (*scenario).logged, "twice": (*scenario).twice, "restart": (*scenario).restart,
+	"counters": (*scenario).counters, "batches": (*scenario).batches,
+	"cas": (*scenario).cas, "paxos": (*scenario).paxos,
 	"pages": (*scenario).pages, "hints": (*scenario).hints, "stats": (*scenario).stats,
 	"replicas": (*scenario).replicas, "ring": (*scenario).ring,
 }
@@ -147,12 +154,20 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoShortRead = true
 	case "NoHints":
 		o.unsafe.NoHints = true
+	case "NoBatchlog":
+		o.unsafe.NoBatchlog = true
+	case "CounterNotIdempotent":
+		o.unsafe.CounterNotIdempotent = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
+	case "NoPaxosRepair":
+		o.unsafe.NoPaxosRepair = true
 	default:
 		s.t.Fatalf("no safeguard %q", text(d, "unsafe", ""))
 	}
 	o.limits.HintBytesPerNode = int64(number(d, "hint_bytes", 0))
+	o.limits.BatchBytes = int64(number(d, "batch_bytes", 0))
+	o.limits.CounterNames = number(d, "names", 0)
 	o.limits.WritesInFlight = int64(number(d, "writes", 0))
 	o.limits.ReadsInFlight = int64(number(d, "reads", 0))
 	o.limits.ResultBytes = number(d, "result_bytes", 0)
@@ -249,7 +264,10 @@ func (s *scenario) write(d *datadriven.TestData) {
 
 // batch takes lines "k1 a x".
 func (s *scenario) batch(d *datadriven.TestData) {
-	var all []*row.Mutation
+	s.submit(d, s.lines(d), coordinator.WriteUnloggedBatch)
+}
+
+func (s *scenario) lines(d *datadriven.TestData) (all []*row.Mutation) {
 	for line := range strings.Lines(d.Input) {
 		f := strings.Fields(line)
 		m := &row.Mutation{}
@@ -257,7 +275,7 @@ func (s *scenario) batch(d *datadriven.TestData) {
 		addRow(m, s.c.table, f[1], f[2], int64(number(d, "ts", 1)))
 		all = append(all, m)
 	}
-	s.submit(d, all, coordinator.WriteUnloggedBatch)
+	return all
 }
 
 // apply changes the replicas named by node= directly.

@@ -17,12 +17,18 @@ import (
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
+		if req.settled != nil {
+			req.settled(true)
+		}
 		return
 	}
 	op := c.writes.Get().(*writeOp)
 	if err := op.admit(req, done); err != nil {
 		c.writes.Put(op)
 		done(err)
+		if req.settled != nil {
+			req.settled(false)
+		}
 		return
 	}
 	if op.local() {
@@ -50,6 +56,7 @@ type writeTarget struct {
 	alive     bool
 	state     targetState
 	hinted    bool
+	kept      bool // the hint is on disk
 	err       error
 	plan      int // generation of the answer awaited
 	mutations []*row.Mutation
@@ -88,6 +95,7 @@ type writeOp struct {
 	ended     bool // the deadline has passed
 	direct    bool
 	applied   bool // on this node, before
+	settled   func(bool)
 	timer     env.Timer
 	onTimeout func()
 	onReplan  func()
@@ -123,7 +131,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
-	op.applied = req.Applied
+	op.applied, op.settled = req.Applied, req.settled
 	op.topology, op.self = c.view.Topology(), c.view.Self()
 	return nil
 }
@@ -233,6 +241,9 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 // answer is the event of a replica's answer.
 func (op *writeOp) answer(t *writeTarget, plan int, err error) {
 	if op.direct {
+		if err == nil {
+			t.state = targetAcked
+		}
 		done := op.done
 		op.done = nil
 		op.conclude(done, op.directResult(t, err))
@@ -413,8 +424,15 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 		return
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
-	if op.level != ring.Any {
+	if op.level != ring.Any && op.settled == nil {
 		op.c.hints.add(t.node, t.mutations, nil)
+		return
+	}
+	if op.level != ring.Any {
+		op.mu.Lock()
+		op.refs++
+		op.mu.Unlock()
+		op.c.hints.add(t.node, t.mutations, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
@@ -424,9 +442,28 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	op.c.hints.add(t.node, t.mutations, func(err error) { op.hintStored(t, plan, err) })
 }
 
+// hintKept is the event that a hint is on disk, or lost.
+func (op *writeOp) hintKept(t *writeTarget, err error) {
+	op.mu.Lock()
+	t.kept = err == nil
+	op.mu.Unlock()
+	op.release()
+}
+
+// everywhere says whether every replica has its share, or a hint for it is on disk.
+func (op *writeOp) everywhere() bool {
+	for _, t := range op.targets {
+		if t.state != targetAcked && !t.kept {
+			return false
+		}
+	}
+	return len(op.targets) > 0
+}
+
 // hintStored is the event that a hint is on disk, at level ANY.
 func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.mu.Lock()
+	t.kept = err == nil
 	if plan != op.plans {
 		op.mu.Unlock()
 		op.release()
@@ -495,7 +532,8 @@ func (op *writeOp) release() {
 	if !last {
 		return
 	}
-	c := op.c
+	c, settled := op.c, op.settled
+	everywhere := settled != nil && op.everywhere()
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
 	for _, t := range op.targets {
@@ -504,7 +542,11 @@ func (op *writeOp) release() {
 	}
 	op.targets = op.targets[:0]
 	op.trace, op.topology, op.timer = nil, nil, nil
+	op.settled = nil
 	c.writes.Put(op)
+	if settled != nil {
+		settled(everywhere)
+	}
 }
 
 // silent says whether err means that a replica did not answer, rather than that it failed.

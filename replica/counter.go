@@ -37,7 +37,8 @@ func ServeCounters(transport messaging.Transport, leader CounterLeader) {
 
 // Lead implements coordinator.CounterReplica.
 func (r *Remote) Lead(update *coordinator.CounterUpdate, timeout time.Duration, done func(error)) {
-	r.transport.Request(r.node, messaging.VerbCounter, appendCounter(nil, update, timeout), timeout, func(payload []byte, err error) {
+	request := appendCounter(nil, update, coordinator.LeaderTimeout(timeout))
+	r.transport.Request(r.node, messaging.VerbCounter, request, timeout, func(payload []byte, err error) {
 		if err != nil {
 			done(fromRemote(err))
 			return
@@ -50,9 +51,7 @@ var _ coordinator.CounterReplica = (*Remote)(nil)
 
 func appendCounter(dst []byte, u *coordinator.CounterUpdate, timeout time.Duration) []byte {
 	dst = wire.AppendUvarint(dst, u.Epoch)
-	dst = wire.AppendUvarint(dst, uint64(u.ID.Node))
-	dst = wire.AppendUint64(dst, u.ID.Incarnation)
-	dst = wire.AppendUvarint(dst, u.ID.Sequence)
+	dst = appendID(dst, u.ID)
 	dst = append(dst, byte(u.Consistency))
 	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
 	return row.AppendMutation(dst, u.Mutation)
@@ -66,7 +65,7 @@ func decodeCounter(payload []byte) (*coordinator.CounterUpdate, time.Duration, e
 	c := wire.NewCursor(payload)
 	u := &coordinator.CounterUpdate{Mutation: new(row.Mutation)}
 	u.Epoch = c.Uvarint()
-	u.ID = coordinator.CounterID{Node: ring.NodeID(c.Uvarint()), Incarnation: c.Uint64(), Sequence: c.Uvarint()}
+	u.ID = consumeID(&c)
 	u.Consistency = ring.Consistency(c.Uint8())
 	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
 	row.ConsumeMutation(&c, u.Mutation)
