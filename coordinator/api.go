@@ -30,6 +30,7 @@ type Replica interface {
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 	// Truncate drops all rows of a table.
 	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
+	Acceptor
 }
 
 // Purpose is why mutations are sent; receivers may treat them differently.
@@ -86,6 +87,7 @@ type WriteRequest struct {
 	// settled, when not nil, is told once nothing of the request is under way any more: whether every
 	// replica has its share, or a hint for it is on disk.
 	settled func(everywhere bool)
+	decided *Proposal // of which the only mutation is the update
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.
@@ -93,5 +95,6 @@ type ReadRequest struct {
 	Command     *row.ReadCommand
 	Consistency ring.Consistency
 	Timeout     time.Duration
+	Contention  time.Duration // of SERIAL and LOCAL_SERIAL; zero: a default
 	Trace       Trace
 }

@@ -34,6 +34,10 @@ type Unsafe struct {
 	NoHints      bool
 	NoReplan     bool // do not plan again when a replica refuses
 
+	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
+	NoPaxosSync    bool // promise and accept before it is on disk
+	PaxosQuorumOne bool // one vote decides
+
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
@@ -63,6 +67,13 @@ type Coordinator struct {
 	writeBytes atomic.Int64
 	reading    atomic.Int64
 
+	lastBallot atomic.Int64
+	casLines   casLines
+	chances    struct {
+		sync.Mutex
+		rand env.Rand
+	}
+
 	latency peerLatencies
 	tables  sync.Map // schema.StorageID → *tableLatency
 	counts  counters
@@ -81,6 +92,7 @@ func New(o Options) *Coordinator {
 		c.incarnation ^= o.Rand.Uint64()
 	}
 	c.leader = newCounterLeader(c)
+	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
@@ -98,6 +110,7 @@ type Stats struct {
 	Replans                                               uint64
 	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
 	BatchesStored, BatchesReplayed                        uint64
+	CASContentions, CASFinished                           uint64
 }
 
 type counters struct {
@@ -106,6 +119,7 @@ type counters struct {
 	replans                                               atomic.Uint64
 	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
 	batchesStored, batchesReplayed                        atomic.Uint64
+	casContentions, casFinished                           atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -119,6 +133,7 @@ func (c *Coordinator) Stats() Stats {
 		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
 		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
+		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 	}
 }
 
@@ -171,6 +186,16 @@ func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	if t != nil {
 		t(source, activity+" node "+strconv.FormatUint(uint64(node), 10))
 	}
+}
+
+// chance is a random number; 0 without a source of them.
+func (c *Coordinator) chance() uint64 {
+	c.chances.Lock()
+	defer c.chances.Unlock()
+	if c.chances.rand == nil {
+		return 0
+	}
+	return c.chances.rand.Uint64()
 }
 
 // report tells of a failure that no request waits for.

@@ -84,6 +84,7 @@ type WriteTimeout struct {
 	Consistency        ring.Consistency
 	Received, BlockFor int
 	Type               WriteType
+	Contentions        int // of WriteCAS: how often others were ahead
 }
 
 // Error is Cassandra's text.

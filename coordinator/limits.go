@@ -24,7 +24,7 @@ type Limits struct {
 	// Eight ranges of such pages from three replicas are 96 MiB, for the widest read there can be.
 	ResultBytes int
 	// PlansMax is how often a request is planned when replicas refuse it for their epoch. With
-	// pauses of 10, 20, 40, 80 ms it waits 150 ms, and metadata reaches every node in a few ms.
+	// pauses of 10, 20, 40, … 640 ms it waits 1.3 s, and metadata reaches every node in a few ms.
 	PlansMax int
 
 	// CounterNames is how many updates of one other node a leader remembers, to count none twice: at
@@ -34,6 +34,10 @@ type Limits struct {
 	// CounterGroup is how many updates of one partition are led together: at 1 ms for a sync, a
 	// partition takes 128,000 a second.
 	CounterGroup int
+
+	// CASInFlight is how many conditional changes and serial reads may be under way or wait for one
+	// before them: each keeps four pages (mostly a few KiB); 4,096 of 8 KiB are 128 MiB.
+	CASInFlight int64
 
 	// BatchBytes bounds the logged batches kept for other nodes: at 10 KiB each and two holders, 64 MiB
 	// cover 3,000 a second from each of as many nodes as hold, for the second that they are kept.
@@ -76,9 +80,10 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.RoundsMax, 1_000)
 	setDefault(&l.RoundRowsMax, 10_000)
 	setDefault(&l.ResultBytes, 4<<20)
-	setDefault(&l.PlansMax, 5)
+	setDefault(&l.PlansMax, 8)
 	setDefault(&l.CounterNames, 4_096)
 	setDefault(&l.CounterGroup, 128)
+	setDefault(&l.CASInFlight, 4_096)
 	setDefault(&l.BatchBytes, 64<<20)
 	setDefault(&l.BatchBytesPerSecond, 1<<20)
 	setDefault(&l.BatchRetry, 5*time.Second)

@@ -25,6 +25,11 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, &Overloaded{What: "too many reads in flight"})
 		return
 	}
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		c.reading.Add(-1)
+		c.readSerial(req, done)
+		return
+	}
 	if !req.Command.SinglePartition() {
 		c.readRange(req, table, done)
 		return

@@ -104,6 +104,18 @@ func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration
 	w.later(timeout, func(err error) { done(d, err) })
 }
 
+func (w *wildReplica) Prepare(_ uint64, _ coordinator.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
+	w.later(timeout, func(err error) { done(nil, err) })
+}
+
+func (w *wildReplica) Accept(_ uint64, _ *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
+	w.later(timeout, func(err error) { done(coordinator.Ballot{}, err) })
+}
+
+func (w *wildReplica) Commit(_ uint64, _ *coordinator.Proposal, timeout time.Duration, done func(error)) {
+	w.later(timeout, done)
+}
+
 func (w *wildReplica) Truncate(_ schema.StorageID, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
@@ -188,9 +200,14 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 }
 
 // quickReplica answers at once.
-type quickReplica struct{ page []byte }
+type quickReplica struct {
+	coordinator.Acceptor
+	page []byte
+}
 
-func (q *quickReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) { done(nil) }
+func (q *quickReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) {
+	done(nil)
+}
 func (q *quickReplica) Read(_ uint64, _ *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
 	done(q.page, nil)
 }

@@ -83,6 +83,7 @@ type writeOp struct {
 	deadline  time.Duration
 	size      int64
 	done      func(error) // nil once called
+	decided   *Proposal   // of a commit
 	topology  *ring.Topology
 	self      ring.NodeID
 	parts     []writePart
@@ -129,6 +130,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.refs = 1
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
+	op.decided = req.decided
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
 	op.applied, op.settled = req.Applied, req.settled
@@ -153,7 +155,12 @@ func (op *writeOp) local() bool {
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
 	t.op.waiting = 1
-	t.op.c.replicas.Replica(t.node).Apply(t.op.topology.Epoch(), mutations, timeout, t.onDone)
+	replica, epoch := t.op.c.replicas.Replica(t.node), t.op.topology.Epoch()
+	if t.op.decided != nil {
+		replica.Commit(epoch, t.op.decided, timeout, t.onDone)
+		return
+	}
+	replica.Apply(epoch, mutations, timeout, t.onDone)
 }
 
 // begin plans and sends. Unavailable is told before anything is sent.
@@ -208,6 +215,8 @@ func (op *writeOp) send() {
 	switch {
 	case self != nil && op.applied:
 		self.onDone(nil)
+	case self != nil && op.decided != nil:
+		c.replicas.Replica(self.node).Commit(epoch, op.decided, timeout, self.onDone)
 	case self != nil:
 		trace(op.trace, op.self, "Applying mutation")
 		c.replicas.Replica(self.node).Apply(epoch, self.mutations, timeout, self.onDone)
@@ -218,6 +227,10 @@ func (op *writeOp) send() {
 func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
 	traceNode(op.trace, op.self, "Sending mutation to", t.node)
 	replica := op.c.replicas.Replica(t.node)
+	if op.decided != nil {
+		replica.Commit(epoch, op.decided, timeout, t.onDone)
+		return shared
+	}
 	remote, ok := replica.(Remote)
 	if !ok {
 		replica.Apply(epoch, t.mutations, timeout, t.onDone)
@@ -541,7 +554,7 @@ func (op *writeOp) release() {
 		op.spare = append(op.spare, t)
 	}
 	op.targets = op.targets[:0]
-	op.trace, op.topology, op.timer = nil, nil, nil
+	op.trace, op.topology, op.timer, op.decided = nil, nil, nil, nil
 	op.settled = nil
 	c.writes.Put(op)
 	if settled != nil {

@@ -132,6 +132,7 @@ type Store interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Count(req *coordinator.WriteRequest, done func(error))
 	Batch(req *coordinator.WriteRequest, done func(error))
+	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
@@ -167,7 +168,7 @@ type Timestamps interface{ Next() int64 }
 
 // Timeouts of the requests to the coordinator.
 type Timeouts struct {
-	Read, Range, Write, Counter, Truncate time.Duration
+	Read, Range, Write, Counter, CAS, Truncate time.Duration
 }
 
 // Limits are the bounds of a Processor; zero means the default (limits.go).

@@ -53,7 +53,10 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	if b.timestamp != nil && b.kind == cql.BatchCounter {
 		return nil, invalidf("Cannot provide custom timestamp for counter BATCH")
 	}
-	return b, checkBatchKinds(b.kind, b.statements)
+	if err := checkBatchKinds(b.kind, b.statements); err != nil {
+		return nil, err
+	}
+	return b, checkConditionalBatch(b.statements, b.timestamp != nil)
 }
 
 func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*Result, error) {
@@ -108,14 +111,20 @@ func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
 
 // executeBatch makes one mutation for each partition of each table and writes them.
 func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement, params *Params, t *trace) (*Result, error) {
-	if err := checkWriteConsistency(params.Consistency); err != nil {
-		return nil, err
-	}
 	modifications := make([]*modification, len(statements))
 	for i := range statements {
 		modifications[i] = statements[i].m
 	}
 	if err := checkBatchKinds(kind, modifications); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(modifications, (*modification).conditional) {
+		if err := checkConditionalBatch(modifications, false); err != nil {
+			return nil, err
+		}
+		return p.executeConditional(statements, true, params, t)
+	}
+	if err := checkWriteConsistency(params.Consistency); err != nil {
 		return nil, err
 	}
 	w := p.writes.Get().(*write)

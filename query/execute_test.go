@@ -19,6 +19,7 @@ type modelStore struct {
 	tables           map[schema.StorageID]*model.Table
 	reads            int
 	counted, batches int
+	ballot           int64
 }
 
 func (s *modelStore) table(id schema.StorageID) *model.Table {
@@ -38,6 +39,16 @@ func (s *modelStore) Write(req *coordinator.WriteRequest, done func(error)) {
 		s.table(m.Table).Apply(m)
 	}
 	done(nil)
+}
+
+func (s *modelStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+	s.ballot++
+	page := s.table(req.Command.Table).Read(req.Command)
+	m, applies, err := req.Update(page, 2_000_000_000_000_000+s.ballot)
+	if err == nil && applies && !m.Empty() {
+		s.table(m.Table).Apply(m)
+	}
+	done(applies, page, err)
 }
 
 func (s *modelStore) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
@@ -67,7 +78,7 @@ func newTestProcessor(t testing.TB, store Store, definitions ...string) (*Proces
 
 func mustQuery(t testing.TB, p *Processor, s *Session, text string, values ...[]byte) *Result {
 	t.Helper()
-	params := &Params{Consistency: ring.One}
+	params := &Params{Consistency: ring.One, SerialConsistency: ring.Serial}
 	for _, v := range values {
 		params.Values = append(params.Values, wire.BytesValue(v))
 	}
@@ -83,6 +94,9 @@ type nullStore struct{ page []byte }
 
 func (s *nullStore) Count(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Batch(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
+func (s *nullStore) CAS(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+	done(true, s.page, nil)
+}
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Read(_ *coordinator.ReadRequest, done func([]byte, error)) {
 	done(s.page, nil)

@@ -26,9 +26,6 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 	if err := c.checkModifiable(kindInsert); err != nil {
 		return nil, err
 	}
-	if stmt.IfNotExists {
-		return nil, NotSupported("A conditional INSERT (IF NOT EXISTS)")
-	}
 	m := &modification{kind: kindInsert, table: c.table}
 	m.json = &jsonValues{columns: c.table.Columns(), missing: wire.ValueNull}
 	if stmt.DefaultUnset {
@@ -48,6 +45,9 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 		m.addOperation(assign(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
+		return nil, err
+	}
+	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
 	}
 	return m, c.using(m, stmt.Using)

@@ -19,6 +19,8 @@ type modification struct {
 	timestamp term
 	ttl       term
 	reads     bool
+	// conditions are those of IF; nil: there is none.
+	conditions *conditions
 	// single says that every key column has one value: no list of keys need be made.
 	single bool
 }
@@ -44,9 +46,6 @@ func (p *Processor) virtualWrite(t *schema.Table) error {
 func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if err := c.checkModifiable(kindInsert); err != nil {
 		return nil, err
-	}
-	if stmt.IfNotExists {
-		return nil, NotSupported("A conditional INSERT (IF NOT EXISTS)")
 	}
 	if len(stmt.Columns) != len(stmt.Values) {
 		return nil, invalidf("Unmatched column names/values")
@@ -74,6 +73,10 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 		m.addOperation(assign(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
 	}
 	return m, c.using(m, stmt.Using)
@@ -147,9 +150,6 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
-	if stmt.IfExists || len(stmt.Conditions) > 0 {
-		return nil, NotSupported("A conditional UPDATE (IF)")
-	}
 	m := &modification{kind: kindUpdate, table: c.table}
 	if err := c.using(m, stmt.Using); err != nil {
 		return nil, err
@@ -161,7 +161,12 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 		}
 		m.addOperation(o)
 	}
-	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindUpdate, onlyStatic: len(m.regular) == 0})
+	var err error
+	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
+		return nil, err
+	}
+	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
+	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindUpdate, onlyStatic: onlyStatic})
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +197,6 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
-	if stmt.IfExists || len(stmt.Conditions) > 0 {
-		return nil, NotSupported("A conditional DELETE (IF)")
-	}
 	m := &modification{kind: kindDelete, table: c.table}
 	for _, t := range stmt.Targets {
 		o, err := c.deletion(t)
@@ -206,6 +208,10 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	if err := c.using(m, stmt.Using); err != nil {
 		return nil, err
 	}
+	var err error
+	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
+		return nil, err
+	}
 	onlyStatic := len(m.static) > 0 && len(m.regular) == 0
 	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindDelete, onlyStatic: onlyStatic})
 	if err != nil {
@@ -213,7 +219,14 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	}
 	full := len(rs.missingClustering()) == 0 &&
 		!slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
-	if len(m.regular) > 0 && !full {
+	const equalities = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
+	switch {
+	case full:
+	case m.conditional() && !onlyStatic:
+		return nil, invalidf(equalities + "delete non static columns")
+	case m.conditional() && m.conditions.regular():
+		return nil, invalidf(equalities + "use IF condition on non static columns")
+	case len(m.regular) > 0:
 		return nil, invalidf("Range deletions are not supported for specific columns")
 	}
 	m.where = rs

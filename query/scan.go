@@ -301,7 +301,7 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) 
 		timeout = s.p.o.Timeouts.Read
 	}
 	call, err := s.p.read(&coordinator.ReadRequest{
-		Command: cmd, Consistency: s.consistency, Timeout: timeout, Trace: s.trace,
+		Command: cmd, Consistency: s.consistency, Timeout: timeout, Contention: s.p.o.Timeouts.CAS, Trace: s.trace,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -316,6 +316,9 @@ func defaultTimeouts(t Timeouts) Timeouts {
 	}
 	if t.Range == 0 {
 		t.Range = 10 * time.Second
+	}
+	if t.CAS == 0 {
+		t.CAS = time.Second
 	}
 	if t.Write == 0 {
 		t.Write = 2 * time.Second

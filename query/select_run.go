@@ -85,6 +85,9 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	run.limits(params.PageSize)
+	if err := checkSerialLevel(params.Consistency, len(run.scan.keys)); err != nil && !empty {
+		return nil, err
+	}
 	run.scan.consistency, run.scan.trace = params.Consistency, trace.sink()
 	if !empty {
 		if err := run.scan.run(run); err != nil {
@@ -430,11 +433,8 @@ func (run *selectRun) result(s *Session, params *Params, remaining uint32) (*Res
 }
 
 func checkReadConsistency(c ring.Consistency) error {
-	switch {
-	case c == ring.Any:
+	if c == ring.Any {
 		return invalidf("ANY ConsistencyLevel is only supported for writes")
-	case c.IsSerial():
-		return NotSupported("Reading at consistency level " + c.String())
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestStatementsAnswerAsCassandra(t *testing.T) {
 }
 
 func runStatement(p *Processor, s *Session, text string) string {
-	r, err := p.Query(context.Background(), s, text, &Params{Consistency: ring.One})
+	r, err := p.Query(context.Background(), s, text, &Params{Consistency: ring.One, SerialConsistency: ring.Serial})
 	if err != nil {
 		var failure *FunctionFailure
 		if errors.As(err, &failure) {

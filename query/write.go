@@ -26,7 +26,8 @@ type write struct {
 	values     [][]byte
 	row        row.Row
 	builder    row.Mutation
-	found      *rowView // what the row holds, for operations that must know
+	found      *rowView                         // what the row holds, for operations that must know
+	known      func(clustering []byte) *rowView // finds it, instead of a read
 }
 
 // Bounds of time to live (Cassandra's Attributes).
@@ -43,7 +44,7 @@ func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int
 // attributes evaluates USING; fallback is the timestamp when the statement has none.
 func (w *write) attributes(m *modification, fallback int64) error {
 	w.timestamp, w.ttl = fallback, m.table.Options.DefaultTTL
-	if m.timestamp != nil {
+	if m.timestamp != nil && w.known == nil { // what goes with a condition has the ballot's
 		v, err := m.timestamp.eval(&w.scope)
 		if err != nil {
 			return err
@@ -151,7 +152,7 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
 	case m.kind == kindDelete && len(m.regular) == 0 && len(m.where.clustering) == 0:
-		w.addPartitionDeletion()
+		w.addPartitionDeletion(m.table)
 	case m.kind == kindDelete && len(m.regular) == 0 && !whole:
 		for _, s := range in {
 			w.addRangeTombstone(s)
@@ -170,7 +171,11 @@ func (w *write) deletion() row.Deletion {
 	return row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
 }
 
-func (w *write) addPartitionDeletion() {
+func (w *write) addPartitionDeletion(t *schema.Table) {
+	if w.known != nil && len(t.Clustering) > 0 {
+		w.addRangeTombstone(row.AllRows()) // with conditions, as in Cassandra, statics stay
+		return
+	}
 	w.row.Reset()
 	w.row.Deletion = w.deletion()
 	w.builder.AddHeader(&w.row)
@@ -207,7 +212,7 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 	}
 	if len(m.where.clustering) == 0 && len(m.table.Clustering) > 0 {
 		if m.kind == kindDelete && len(m.static) == 0 {
-			w.addPartitionDeletion()
+			w.addPartitionDeletion(m.table)
 		}
 		return w.finish(add)
 	}
@@ -222,7 +227,7 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 	}
 	switch {
 	case m.kind == kindDelete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
-		w.addPartitionDeletion()
+		w.addPartitionDeletion(m.table)
 	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {
@@ -308,6 +313,10 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 
 // find reads what a row, or with a nil clustering the static row, holds.
 func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
+	if w.known != nil {
+		w.found = w.known(clustering)
+		return nil
+	}
 	level := w.params.Consistency
 	if level == ring.Any {
 		return invalidf("ANY ConsistencyLevel is only supported for writes")
@@ -376,6 +385,9 @@ func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 
 // executeModification executes an INSERT, UPDATE or DELETE.
 func (p *Processor) executeModification(m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+	if m.conditional() {
+		return p.executeConditional([]batchStatement{{m, values}}, false, params, trace)
+	}
 	if err := m.checkConsistency(params.Consistency); err != nil {
 		return nil, err
 	}

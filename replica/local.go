@@ -25,6 +25,7 @@ type Local struct {
 	view       coordinator.View
 	onTruncate func(schema.StorageID) error
 	pages      sync.Pool // *[]byte
+	paxos      *acceptors
 	// gate is held for reading from the look at the topology until a mutation is with the engine, so
 	// that Settle can wait for all that were admitted before.
 	gate sync.RWMutex
@@ -37,7 +38,7 @@ const pageKept = 256 << 10
 // truncated: hints for it are void then.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
 	return &Local{
-		engine: engine, view: view, onTruncate: onTruncate,
+		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }

@@ -21,6 +21,7 @@ func Serve(transport messaging.Transport, l *Local) {
 	transport.Handle(messaging.VerbRead, s.read)
 	transport.Handle(messaging.VerbDigest, s.digest)
 	transport.Handle(messaging.VerbTruncate, s.truncate)
+	servePaxos(transport, l)
 }
 
 type server struct {

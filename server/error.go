@@ -90,6 +90,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 		readTimeout  *coordinator.ReadTimeout
 		writeFailure *coordinator.WriteFailure
 		readFailure  *coordinator.ReadFailure
+		unknown      *coordinator.CASUnknown
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
@@ -101,6 +102,10 @@ func (s *Server) replicaError(err error) *frame.Error {
 	case errors.As(err, &writeTimeout):
 		e.Code, e.Consistency, e.WriteType = frame.CodeWriteTimeout, writeTimeout.Consistency, string(writeTimeout.Type)
 		e.Received, e.Required = int32(writeTimeout.Received), int32(writeTimeout.BlockFor)
+		e.Contentions = uint16(writeTimeout.Contentions)
+	case errors.As(err, &unknown):
+		e.Code, e.Consistency = frame.CodeCASWriteUnknown, unknown.Consistency
+		e.Received, e.Required = int32(unknown.Received), int32(unknown.BlockFor)
 	case errors.As(err, &readTimeout):
 		e.Code, e.Consistency, e.DataPresent = frame.CodeReadTimeout, readTimeout.Consistency, readTimeout.DataPresent
 		e.Received, e.Required = int32(readTimeout.Received), int32(readTimeout.BlockFor)

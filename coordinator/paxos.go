@@ -1,0 +1,146 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Lightweight transactions: Paxos for each partition. One trip promises and reads, one accepts, and
+// what was accepted by a quorum is committed as an ordinary write.
+//
+//	   CAS ─▶ prepare + read ─▶ condition ─▶ accept ─▶ commit ─▶ client
+//	            ▲    │ finish what is in progress,
+//	            └────┘ bring what is missing
+//
+// A ballot's time is the timestamp of what it writes. A proposal that is finished by another keeps
+// the timestamps it was made with: what a replica may have applied is never stamped anew.
+
+// Ballot numbers an attempt. Acceptors compare the time alone: of two nodes with one time a quorum
+// promises to one at most, so that one timestamp never has two values.
+type Ballot struct {
+	Micros int64 // greater than zero; also the timestamp of what is proposed
+	Node   ring.NodeID
+}
+
+// Present says whether there is a ballot.
+func (b Ballot) Present() bool { return b.Micros > 0 }
+
+// After says whether b is later than o.
+func (b Ballot) After(o Ballot) bool { return b.Micros > o.Micros }
+
+// Proposal is a change on its way to being decided.
+type Proposal struct {
+	Ballot Ballot
+	// Origin is the ballot it was first made under; another proposer may have taken it over.
+	Origin Ballot
+	// Prior is the latest ballot known to be decided when it was proposed: nothing was decided between.
+	Prior Ballot
+	Table schema.StorageID
+	Key   row.PartitionKey
+	// Update is the encoded row.Mutation; empty for a proposal that changes nothing and only makes
+	// earlier ones void.
+	Update []byte
+}
+
+// Clone is a copy of p that owns its memory.
+func (p Proposal) Clone() Proposal {
+	p.Update = append([]byte(nil), p.Update...)
+	return p
+}
+
+// Promise is an acceptor's answer to Prepare.
+type Promise struct {
+	// Refused says that it has promised Promised, which is not before the ballot asked for.
+	Refused  bool
+	Promised Ballot
+	Accepted Proposal // the latest accepted one that is not known to be decided
+	Commit   Proposal // the latest decided one
+	Page     []byte   // answer to the command; nil when refused
+}
+
+// Acceptor is a replica's part in Paxos. Methods return at once and call done exactly once; what
+// done is given is valid until it returns. What an acceptor has answered survives a crash.
+type Acceptor interface {
+	// Prepare promises to accept nothing before the ballot, and reads.
+	Prepare(epoch uint64, b Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error))
+	// Accept takes the proposal unless a later ballot was promised, which is then told.
+	Accept(epoch uint64, p *Proposal, timeout time.Duration, done func(refused Ballot, err error))
+	// Commit applies what was decided.
+	Commit(epoch uint64, p *Proposal, timeout time.Duration, done func(error))
+}
+
+// CASRequest is a conditional change of one partition.
+type CASRequest struct {
+	// Command reads what the condition and the answer need; it must not change until done is called.
+	Command *row.ReadCommand
+	// Serial is SERIAL or LOCAL_SERIAL: who votes. Consistency is who must have the result.
+	Serial, Consistency ring.Consistency
+	// Contention is how long to try when others are ahead; Timeout how long to wait for replicas.
+	Contention, Timeout time.Duration
+	// Update is asked, with what a quorum holds, for the change to be made at the timestamp, or says
+	// that the condition does not apply. It may be asked several times, must not block, and the page
+	// is valid until it returns.
+	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
+	Trace  Trace
+}
+
+// CASUnknown says that a conditional change was accepted by some replicas, and that nobody knows
+// whether it will be decided.
+type CASUnknown struct {
+	Consistency        ring.Consistency
+	Received, BlockFor int
+}
+
+// Error is Cassandra's text.
+func (e *CASUnknown) Error() string {
+	return fmt.Sprintf("CAS operation result is unknown - proposal accepted by %d but not a quorum.", e.Received)
+}
+
+// ballot is a new ballot of this node, after seen.
+func (c *Coordinator) ballot(seen int64) Ballot {
+	now := c.stamps.Next()
+	for {
+		last := c.lastBallot.Load()
+		next := max(now, seen+1, last+1)
+		if c.lastBallot.CompareAndSwap(last, next) {
+			return Ballot{Micros: next, Node: c.view.Self()}
+		}
+	}
+}
+
+// electorate is who votes on a partition's proposals: the replicas, or at LOCAL_SERIAL those of this
+// data center, and those that are becoming one.
+type electorate struct {
+	natural, pending []ring.NodeID
+}
+
+func (c *Coordinator) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token, serial ring.Consistency) electorate {
+	set := c.replicasOf(t, table, token)
+	if serial != ring.LocalSerial || table.Replication.Class == ring.Local {
+		return electorate{set.Natural, set.Pending}
+	}
+	near := func(nodes []ring.NodeID) (out []ring.NodeID) {
+		for _, id := range nodes {
+			if n := t.Node(id); n != nil && n.Datacenter == c.localDC {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	return electorate{near(set.Natural), near(set.Pending)}
+}
+
+// required is how many votes decide: a majority of the replicas and every pending one.
+func (e electorate) required() int { return ring.QuorumOf(len(e.natural)) + len(e.pending) }
+
+// plainLevel is the level of ordinary requests that meets every quorum of a serial one.
+func plainLevel(serial ring.Consistency) ring.Consistency {
+	if serial == ring.LocalSerial {
+		return ring.LocalQuorum
+	}
+	return ring.Quorum
+}

@@ -1,0 +1,136 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// cas is a conditional change: of a line "k1 a=x if=y" it gives row a the value x if it has y; if=none
+// asks that there is no such row, and without if= there is no condition.
+func (s *scenario) cas(d *datadriven.TestData) {
+	done := s.begin("cas")
+	key := row.NewPartitionKey([]byte(words(d)[0]))
+	wanted := text(d, "if", "")
+	var clustering, value string
+	for _, a := range d.CmdArgs {
+		if len(a.Key) == 1 && len(a.Vals) == 1 {
+			clustering, value = a.Key, a.Vals[0]
+		}
+	}
+	serial := ring.Serial
+	if d.HasArg("local") {
+		serial = ring.LocalSerial
+	}
+	s.c.node(ring.NodeID(number(d, "at", 1))).coord.CAS(&coordinator.CASRequest{
+		Command: &row.ReadCommand{Table: s.c.table.StorageID, Key: key, Slices: []row.Slice{row.ExactRow([]byte(clustering))},
+			StaticCounts: true, Now: s.c.clock.Now().Unix()},
+		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"), Timeout: duration(d, "timeout", "2s"),
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			if wanted != "" && wanted != valueIn(page) {
+				return nil, false, nil
+			}
+			m := &row.Mutation{}
+			m.Reset(s.c.table.StorageID, key)
+			if value != "nothing" {
+				addRow(m, s.c.table, clustering, value, timestamp)
+			}
+			return m, true, nil
+		},
+	}, func(applied bool, page []byte, err error) {
+		switch {
+		case err != nil:
+			done(errorText(err))
+		case applied:
+			done("applied")
+		default:
+			done("not applied, there is " + valueIn(page))
+		}
+	})
+}
+
+// valueIn is the value of the one row of a page, or "none".
+func valueIn(page []byte) string {
+	var r row.PageReader
+	r.Reset(page)
+	var x row.Row
+	for r.NextPartition() {
+		for r.NextRow(&x) {
+			for _, c := range x.Cells {
+				if !c.Tombstone {
+					return string(c.Value)
+				}
+			}
+		}
+	}
+	return "none"
+}
+
+// paxos shows the acceptors' state of a key: what they promised, accepted and know to be decided. A
+// ballot is shown as its time since the beginning (µs) and its node; #n is an update of n bytes.
+func (s *scenario) paxos(d *datadriven.TestData) {
+	table := schema.Initial().Table("system", "paxos")
+	for _, n := range s.c.nodes {
+		cmd := s.command(d)
+		cmd.Table = table.StorageID
+		page, err := n.engine.Read(nil, cmd)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.c.printf("%d: %s", n.id, s.acceptorText(table, page))
+	}
+}
+
+func (s *scenario) acceptorText(table *schema.Table, page []byte) string {
+	var r row.PageReader
+	r.Reset(page)
+	var x row.Row
+	var out []string
+	for r.NextPartition() {
+		for r.NextRow(&x) {
+			for i := range x.Cells {
+				if c := &x.Cells[i]; !c.Tombstone {
+					out = append(out, s.paxosCell(table, c))
+				}
+			}
+		}
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, " ")
+}
+
+func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
+	name := table.ColumnByID(c.Column).Name
+	at := time.UnixMicro(c.Timestamp).Sub(time.Unix(1_000_000, 0)).Microseconds()
+	switch name {
+	case "most_recent_commit", "proposal":
+		cursor := wire.NewCursor(c.Value)
+		origin := time.UnixMicro(cursor.Varint()).Sub(time.Unix(1_000_000, 0)).Microseconds()
+		cursor.Uvarint()
+		cursor.Varint()
+		cursor.Uvarint()
+		return fmt.Sprintf("#%d of %d", cursor.Len(), origin)
+	}
+	short := map[string]string{"in_progress_ballot": "promised", "proposal_ballot": "accepted", "most_recent_commit_at": "decided"}[name]
+	return fmt.Sprintf("%s=%d/%d", short, at, c.Value[15])
+}
+
+// casErrorText shows what only conditional changes fail with.
+func casErrorText(err error) string {
+	var unknown *coordinator.CASUnknown
+	if errors.As(err, &unknown) {
+		return fmt.Sprintf("CASUnknown %s received=%d blockFor=%d", unknown.Consistency, unknown.Received, unknown.BlockFor)
+	}
+	return ""
+}

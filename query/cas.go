@@ -1,0 +1,432 @@
+package query
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/coordinator"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// cas is one execution of conditional statements on one partition.
+type cas struct {
+	p          *Processor
+	params     *Params
+	table      *schema.Table
+	key        row.PartitionKey
+	now        int64
+	statements []batchStatement
+	batch      bool
+
+	rows   []casRow // that have conditions, by clustering
+	static casRow
+	reads  [][]byte // clusterings of further rows that operations must know; nil is the static row
+	// shown are the columns of the answer when a condition does not hold; all is every column.
+	shown []*schema.Column
+	all   bool
+	// Whether static, and regular, columns count that have no condition. So it is in Cassandra: one that
+	// nothing is asked of is shown as null unless a statement changes such columns.
+	allStatic, allRegular bool
+
+	found  map[string]*rowView // by clustering, of the page at hand
+	header *rowView            // a view of the static row alone
+}
+
+// casRow is what is asked of one row.
+type casRow struct {
+	clustering        []byte
+	exists, notExists bool
+	columns           []boundCondition
+}
+
+// executeConditional executes statements of which at least one has a condition.
+func (p *Processor) executeConditional(statements []batchStatement, batch bool, params *Params, trace *trace) (*Result, error) {
+	if params.Consistency.IsSerial() {
+		return nil, invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
+			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", params.Consistency)
+	}
+	if r := statements[0].m.table.Replication; params.Consistency == ring.EachQuorum && r.Class != ring.NetworkTopology {
+		return nil, invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", r.Class.Name())
+	}
+	if !params.SerialConsistency.IsSerial() {
+		return nil, invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	}
+	x := &cas{p: p, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
+	if err := x.prepare(); err != nil {
+		return nil, err
+	}
+	req := &coordinator.CASRequest{
+		Command: x.command(), Serial: params.SerialConsistency, Consistency: params.Consistency,
+		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Trace: trace.sink(), Update: x.update,
+	}
+	c := p.calls.get()
+	defer p.calls.put(c)
+	applied := false
+	p.o.Store.CAS(req, func(ok bool, page []byte, err error) {
+		applied = ok
+		c.onPage(page, err)
+	})
+	c.waiter.Wait()
+	if c.err != nil {
+		return nil, c.err
+	}
+	return x.result(applied, c.page)
+}
+
+// prepare finds the partition and what is asked of which row.
+func (x *cas) prepare() error {
+	s := &scope{env: &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}}
+	for i, st := range x.statements {
+		s.values = st.values
+		if st.m.json != nil {
+			if err := st.m.json.eval(s); err != nil {
+				return err
+			}
+		}
+		if err := x.checkLists(st.m); err != nil {
+			return err
+		}
+		keys, err := st.m.where.partitionKeys(s)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			x.key = row.PartitionKey{Token: keys[0].Token, Bytes: bytes.Clone(keys[0].Bytes)}
+		} else if st.m.table != x.table || !bytes.Equal(keys[0].Bytes, x.key.Bytes) {
+			return invalidf("Batch with conditions cannot span multiple partitions")
+		}
+		x.allStatic = x.allStatic || len(st.m.static) > 0
+		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || len(st.m.where.clustering) > 0
+		if !st.m.conditional() && !st.m.reads {
+			continue
+		}
+		clustering, err := x.clustering(st.m, s)
+		if err != nil {
+			return err
+		}
+		if st.m.reads {
+			x.reads = append(x.reads, clustering)
+		}
+		if st.m.conditional() {
+			if err := x.addConditions(st.m, clustering, s); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
+	return nil
+}
+
+func (x *cas) checkLists(m *modification) error {
+	what := "deletions"
+	if m.kind != kindDelete {
+		what = "updates"
+	}
+	if slices.ContainsFunc(m.where.partition, func(r *restriction) bool { return r != nil && r.kind == restrictIn }) {
+		if x.batch {
+			return invalidf("Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)")
+		}
+		return invalidf("IN on the partition key is not supported with conditional %s", what)
+	}
+	if slices.ContainsFunc(m.where.clustering, func(r *restriction) bool { return r.kind == restrictIn }) {
+		return invalidf("IN on the clustering key columns is not supported with conditional %s", what)
+	}
+	return nil
+}
+
+// clustering is the row that a statement changes; nil is the static one.
+func (x *cas) clustering(m *modification, s *scope) ([]byte, error) {
+	if len(m.where.clustering) == 0 && len(x.table.Clustering) > 0 {
+		return nil, nil
+	}
+	in, err := m.where.slices(s)
+	if err != nil || len(in) == 0 {
+		return nil, err
+	}
+	if len(x.table.Clustering) == 0 {
+		return []byte{}, nil
+	}
+	return in[0].Start, nil
+}
+
+// addConditions adds what a statement asks.
+func (x *cas) addConditions(m *modification, clustering []byte, s *scope) error {
+	c := m.conditions
+	if c.exists || c.notExists {
+		x.all = true
+		return x.at(clustering).askExistence(c.notExists)
+	}
+	for _, condition := range c.columns {
+		at := clustering
+		if condition.col.Kind == schema.Static {
+			at = nil
+		}
+		r := x.at(at)
+		if r.exists || r.notExists {
+			return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
+		}
+		b, err := condition.bind(s)
+		if err != nil {
+			return err
+		}
+		r.columns = append(r.columns, b)
+	}
+	for _, kind := range []schema.ColumnKind{schema.Regular, schema.Static} {
+		for _, condition := range c.columns {
+			if condition.col.Kind == kind && !slices.Contains(x.shown, condition.col) {
+				x.shown = append(x.shown, condition.col)
+			}
+		}
+	}
+	return nil
+}
+
+// at is what is asked of a row.
+func (x *cas) at(clustering []byte) *casRow {
+	if clustering == nil {
+		return &x.static
+	}
+	i := slices.IndexFunc(x.rows, func(r casRow) bool { return bytes.Equal(r.clustering, clustering) })
+	if i < 0 {
+		i = len(x.rows)
+		x.rows = append(x.rows, casRow{clustering: bytes.Clone(clustering)})
+	}
+	return &x.rows[i]
+}
+
+func (r *casRow) askExistence(not bool) error {
+	switch {
+	case len(r.columns) > 0 && not:
+		return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
+	case len(r.columns) > 0:
+		return invalidf("Cannot mix IF conditions and IF EXISTS for the same row")
+	case not && r.exists, !not && r.notExists:
+		return invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
+	}
+	r.exists, r.notExists = !not, not
+	return nil
+}
+
+// command reads the rows that are asked about. Without any, the first row tells whether there is a
+// partition.
+func (x *cas) command() *row.ReadCommand {
+	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now}
+	var clusterings [][]byte
+	for _, r := range x.rows {
+		clusterings = append(clusterings, r.clustering)
+	}
+	for _, c := range x.reads {
+		if c != nil {
+			clusterings = append(clusterings, bytes.Clone(c))
+		}
+	}
+	if len(clusterings) == 0 {
+		cmd.Slices, cmd.Limits.Rows = []row.Slice{row.AllRows()}, 1
+		return cmd
+	}
+	slices.SortFunc(clusterings, bytes.Compare)
+	for _, c := range slices.CompactFunc(clusterings, bytes.Equal) {
+		cmd.Slices = append(cmd.Slices, row.ExactRow(c))
+	}
+	return cmd
+}
+
+// read makes views of the page's rows.
+func (x *cas) read(page []byte) error {
+	x.found = map[string]*rowView{}
+	x.header = &rowView{}
+	x.header.reset(x.table, x.now)
+	x.header.header.Reset()
+	x.header.partition(x.key)
+	var r row.PageReader
+	r.Reset(page)
+	static, regular := x.unseen(x.allStatic), x.unseen(x.allRegular)
+	v := &rowView{}
+	v.reset(x.table, x.now)
+	for r.NextPartition() {
+		r.Header.Cells = slices.DeleteFunc(r.Header.Cells, static)
+		x.header.header = r.Header.Clone()
+		x.header.partition(x.key)
+		v.header = r.Header
+		v.partition(r.Key)
+		fixed := len(v.marked)
+		for r.NextRow(&v.row) {
+			if !v.live(&v.row) {
+				continue
+			}
+			v.row.Cells = slices.DeleteFunc(v.row.Cells, regular)
+			v.next(fixed, notNil(v.row.Clustering))
+			v.mark(&v.row)
+			x.found[string(v.clustering)] = v.clone()
+		}
+	}
+	if r.More() && len(x.rows) > 0 {
+		return invalidf("The rows that the conditions are on are too large to be read at once")
+	}
+	return r.Err()
+}
+
+// unseen says which cells do not count, when not all do.
+func (x *cas) unseen(all bool) func(row.Cell) bool {
+	return func(c row.Cell) bool {
+		col := x.table.ColumnByID(c.Column)
+		return !all && (col == nil || !slices.Contains(x.shown, col))
+	}
+}
+
+// view is a row of the page at hand; nil when there is none.
+func (x *cas) view(clustering []byte) *rowView {
+	if clustering != nil {
+		return x.found[string(clustering)]
+	}
+	if x.header == nil || !x.header.live(&x.header.header) {
+		return nil
+	}
+	return x.header
+}
+
+// holds says whether all conditions do.
+func (x *cas) holds() (bool, error) {
+	for _, r := range append([]casRow{x.static}, x.rows...) {
+		v := x.view(r.clustering)
+		if r.exists && v == nil || r.notExists && v != nil {
+			return false, nil
+		}
+		for i := range r.columns {
+			if ok, err := r.columns[i].holds(v); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// update is asked by the coordinator for the change to be made.
+func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+	if err := x.read(page); err != nil {
+		return nil, false, err
+	}
+	if ok, err := x.holds(); !ok || err != nil {
+		return nil, false, err
+	}
+	w := x.p.writes.Get().(*write)
+	defer func() {
+		w.known = nil
+		x.p.writes.Put(w)
+	}()
+	out := new(row.Mutation)
+	out.Reset(x.table.StorageID, x.key)
+	for _, s := range x.statements {
+		w.begin(x.p, x.params, s.values, x.now)
+		w.known = x.known
+		if err := w.attributes(s.m, timestamp); err != nil {
+			return nil, false, err
+		}
+		if err := w.build(s.m, func(m *row.Mutation) { out.Append(m) }); err != nil {
+			return nil, false, err
+		}
+	}
+	return out, true, nil
+}
+
+// known is what an operation that must know finds in a row.
+func (x *cas) known(clustering []byte) *rowView {
+	if len(x.table.Clustering) == 0 {
+		clustering = []byte{}
+	}
+	if v := x.view(clustering); v != nil {
+		return v
+	}
+	v := &rowView{}
+	v.reset(x.table, x.now)
+	return v
+}
+
+// result is the answer: whether it was applied and, if not, what was found instead.
+func (x *cas) result(applied bool, page []byte) (*Result, error) {
+	columns := []Column{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]", Type: types.Native(types.Boolean)}}
+	r := &Result{Kind: KindRows, RowCount: 1, Metadata: newMetadata(columns)}
+	if applied {
+		r.Rows = wire.AppendBytes(nil, []byte{1})
+		return r, nil
+	}
+	r.Rows = wire.AppendBytes(nil, []byte{0})
+	if err := x.read(page); err != nil {
+		return nil, err
+	}
+	var views []*rowView
+	if len(x.rows) == 0 { // the first row, whichever it is
+		for _, v := range x.found {
+			views = append(views, v)
+		}
+	}
+	for _, a := range x.rows {
+		if v := x.view(a.clustering); v != nil {
+			views = append(views, v)
+		}
+	}
+	if v := x.view(nil); len(views) == 0 && v != nil {
+		views = append(views, v)
+	}
+	if len(views) == 0 {
+		return r, nil
+	}
+	shown := x.columns()
+	for _, c := range shown {
+		columns = append(columns, Column{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name, Type: c.Type})
+	}
+	r.Metadata, r.RowCount, r.Rows = newMetadata(columns), int32(len(views)), r.Rows[:0]
+	for _, v := range views {
+		r.Rows = wire.AppendBytes(r.Rows, []byte{0})
+		for _, c := range shown {
+			r.Rows = wire.AppendBytes(r.Rows, v.value(c))
+		}
+	}
+	return r, nil
+}
+
+// columns are those of an answer that says no.
+func (x *cas) columns() []*schema.Column {
+	if x.all {
+		return x.table.Columns()
+	}
+	if !x.batch {
+		return x.shown
+	}
+	return slices.Concat(x.table.PartitionKey, x.table.Clustering, x.shown)
+}
+
+// checkConditionalBatch says what is wrong with a batch of which a statement has a condition.
+func checkConditionalBatch(statements []*modification, timestamp bool) error {
+	var first *modification
+	for _, m := range statements {
+		if m.conditional() {
+			first = m
+			break
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	for _, m := range statements {
+		if m.table != first.table {
+			return invalidf("Batch with conditions cannot span multiple tables")
+		}
+	}
+	if timestamp {
+		return invalidf("Cannot provide custom timestamp for conditional BATCH")
+	}
+	return nil
+}
+
+// checkSerialLevel refuses serial reads of more than one partition.
+func checkSerialLevel(c ring.Consistency, keys int) error {
+	if c.IsSerial() && keys > 1 {
+		return invalidf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
+	}
+	return nil
+}

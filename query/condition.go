@@ -1,0 +1,342 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// conditions are what IF asks before a statement may change anything.
+type conditions struct {
+	exists, notExists bool
+	columns           []*condition
+}
+
+// conditional says whether the statement has an IF.
+func (m *modification) conditional() bool { return m.conditions != nil }
+
+// condition compares a column, an element or a field of one.
+type condition struct {
+	col      *schema.Column
+	key      term // of c[key]
+	field    int  // of c.field, else -1
+	operator cql.Operator
+	value    term
+	in       []term // of IN; operator is OperatorInvalid
+	inMarker *markerTerm
+}
+
+// compileConditions compiles IF.
+func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition, using cql.Using) (*conditions, error) {
+	if !exists && !notExists && len(in) == 0 {
+		return nil, nil
+	}
+	out := &conditions{exists: exists, notExists: notExists}
+	for i := range in {
+		x, err := c.condition(&in[i])
+		if err != nil {
+			return nil, err
+		}
+		out.columns = append(out.columns, x)
+	}
+	if using.Timestamp != nil {
+		return nil, invalidf("Cannot provide custom timestamp for conditional updates")
+	}
+	return out, nil
+}
+
+// regular says whether a condition is on a column of rows.
+func (c *conditions) regular() bool {
+	return slices.ContainsFunc(c.columns, func(x *condition) bool { return x.col.Kind == schema.Regular })
+}
+
+func (c *compiler) condition(in *cql.Condition) (*condition, error) {
+	col, err := c.column(in.Column)
+	if err != nil {
+		return nil, err
+	}
+	if col.Type.Kind() == types.Counter {
+		return nil, invalidf("Conditions on counters are not supported")
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalidf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
+	}
+	x := &condition{col: col, field: -1, operator: in.Operator}
+	value := c.receiver(col.Name, col.Type)
+	switch {
+	case in.Key != nil:
+		value, err = c.conditionElement(x, in)
+	case in.Field != "":
+		value, err = c.conditionField(x, in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.In != nil {
+		return x, c.conditionIn(x, in.In, value)
+	}
+	switch in.Operator {
+	case cql.Contains, cql.ContainsKey:
+		if value, err = c.conditionContains(x, value); err != nil {
+			return nil, err
+		}
+	case cql.Less, cql.LessOrEqual, cql.Greater, cql.GreaterOrEqual:
+		if containsDuration(value.Type) {
+			return nil, durationCondition(in.Operator, value.Type)
+		}
+	case cql.Like:
+		return nil, NotSupported("LIKE in a condition")
+	}
+	x.value, err = c.term(in.Value, value)
+	return x, err
+}
+
+func durationCondition(operator cql.Operator, t *types.Type) error {
+	on := "durations"
+	switch {
+	case t.IsCollection():
+		on = "collections containing durations"
+	case t.Kind() == types.Tuple:
+		on = "tuples containing durations"
+	case t.Kind() == types.UDT:
+		on = "UDTs containing durations"
+	}
+	return invalidf("Slice conditions ( %s ) are not supported on %s", operator, on)
+}
+
+// conditionElement compiles the key of c[key] and gives what its value must be.
+func (c *compiler) conditionElement(x *condition, in *cql.Condition) (value Column, err error) {
+	t := x.col.Type
+	switch t.Kind() {
+	case types.List:
+		x.key, err = c.term(in.Key, c.receiver("idx("+x.col.Name+")", types.Native(types.Int)))
+		return c.receiver("value("+x.col.Name+")", t.Elems()[0]), err
+	case types.Map:
+		x.key, err = c.term(in.Key, c.receiver("key("+x.col.Name+")", t.Elems()[0]))
+		return c.receiver("value("+x.col.Name+")", t.Elems()[1]), err
+	case types.Set:
+		return value, invalidf("Invalid element access syntax for set column %s", x.col.Name)
+	}
+	return value, invalidf("Invalid element access syntax for non-collection column %s", x.col.Name)
+}
+
+func (c *compiler) conditionField(x *condition, in *cql.Condition) (value Column, err error) {
+	t := x.col.Type
+	if t.Kind() != types.UDT {
+		return value, invalidf("Invalid element access syntax for non-UDT column %s", x.col.Name)
+	}
+	if x.field = t.FieldIndex(in.Field); x.field < 0 {
+		return value, invalidf("Unknown field %s for column %s", in.Field, x.col.Name)
+	}
+	return c.receiver(x.col.Name+"."+in.Field, t.Elems()[x.field]), nil
+}
+
+func (c *compiler) conditionContains(x *condition, of Column) (value Column, err error) {
+	t := of.Type
+	switch {
+	case x.operator == cql.ContainsKey && t.Kind() != types.Map:
+		return value, invalidf("Cannot use CONTAINS KEY on non-map column %s", x.col.Name)
+	case x.operator == cql.ContainsKey:
+		return c.receiver("key("+x.col.Name+")", t.Elems()[0]), nil
+	case !t.IsCollection():
+		return value, invalidf("Cannot use CONTAINS on non-collection column %s", x.col.Name)
+	}
+	return c.receiver("value("+x.col.Name+")", t.Elems()[len(t.Elems())-1]), nil
+}
+
+func (c *compiler) conditionIn(x *condition, in *cql.InList, value Column) (err error) {
+	x.operator = cql.OperatorInvalid
+	if in.Marker != nil {
+		list := types.NewList(value.Type, false)
+		c.bind(in.Marker, c.receiver("in("+value.Name+")", list), nil)
+		x.inMarker = &markerTerm{in.Marker.Index, list}
+		return nil
+	}
+	x.in = make([]term, len(in.Values))
+	for i, v := range in.Values {
+		if x.in[i], err = c.term(v, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundCondition is a condition with its values.
+type boundCondition struct {
+	*condition
+	at     []byte // of c[key]
+	wanted []byte // nil: null
+	among  [][]byte
+	// nowhere says that there is no element to look at.
+	nowhere bool
+}
+
+func (x *condition) bind(s *scope) (b boundCondition, err error) {
+	b.condition = x
+	if x.key != nil {
+		v, err := x.key.eval(s)
+		if err != nil {
+			return b, err
+		}
+		switch {
+		case v.Kind == wire.ValueUnset && x.col.Type.Kind() == types.Map:
+			b.nowhere = true // Cassandra finds nothing there
+		case v.Kind == wire.ValueUnset:
+			return b, invalidf("Invalid unset value for element access on column %s", x.col.Name)
+		case v.Kind == wire.ValueNull:
+			return b, invalidf("Invalid null value for %s element access", collectionWord(x.col.Type))
+		}
+		b.at = notNil(v.Bytes)
+	}
+	if x.value != nil {
+		b.wanted, err = conditionValue(s, x.value)
+		return b, err
+	}
+	for _, t := range x.in {
+		v, err := t.eval(s)
+		if err != nil {
+			return b, err
+		}
+		if v.Kind != wire.ValueUnset { // Cassandra leaves these out
+			b.among = append(b.among, valueOrNil(v))
+		}
+	}
+	if x.inMarker != nil {
+		v, err := x.inMarker.eval(s)
+		if err != nil {
+			return b, err
+		}
+		switch v.Kind {
+		case wire.ValueUnset:
+			return b, invalidf("Invalid 'unset' value in condition")
+		case wire.ValueNull:
+			return b, invalidf("Invalid null list in IN condition")
+		}
+		b.among = splitCollection(v.Bytes, 1)
+	}
+	return b, nil
+}
+
+func conditionValue(s *scope, t term) ([]byte, error) {
+	v, err := t.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	if v.Kind == wire.ValueUnset {
+		return nil, invalidf("Invalid 'unset' value in condition")
+	}
+	return valueOrNil(v), nil
+}
+
+// valueOrNil is the bytes of a value; nil for null.
+func valueOrNil(v wire.Value) []byte {
+	if v.Kind != wire.ValueSet {
+		return nil
+	}
+	return notNil(v.Bytes)
+}
+
+// holds says whether the row has what is wanted.
+func (b *boundCondition) holds(v *rowView) (bool, error) {
+	value, t, err := b.actual(v)
+	if err != nil {
+		return false, err
+	}
+	if b.operator == cql.OperatorInvalid {
+		for _, w := range b.among {
+			if ok, err := compareCondition(t, cql.Equal, value, w); ok || err != nil {
+				return ok, err
+			}
+		}
+		return false, nil
+	}
+	return compareCondition(t, b.operator, value, b.wanted)
+}
+
+// actual is the value that the condition looks at, and its type.
+func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err error) {
+	t = b.col.Type
+	if v != nil {
+		value = v.value(b.col)
+	}
+	switch {
+	case b.field >= 0:
+		if value != nil {
+			value, _ = t.At(value, b.field)
+		}
+		return value, t.Elems()[b.field], nil
+	case b.key == nil:
+		return value, t, nil
+	case t.Kind() == types.Map:
+		if value != nil && !b.nowhere {
+			value, _ = t.Lookup(value, b.at)
+		} else {
+			value = nil
+		}
+		return value, t.Elems()[1], nil
+	}
+	c := wire.NewCursor(b.at)
+	i := c.Int32()
+	if i < 0 {
+		return nil, nil, invalidf("Invalid negative list index %d", i)
+	}
+	if value != nil {
+		value, _ = t.At(value, int(i))
+	}
+	return value, t.Elems()[0], nil
+}
+
+// compareCondition compares as IF does: null equals null only, and is in no order.
+func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
+	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(splitCollection(wanted, 1)) == 0 &&
+		operator != cql.Contains && operator != cql.ContainsKey // of many cells, it is null
+	if wanted == nil || empty {
+		switch {
+		case operator == cql.Equal:
+			return value == nil, nil
+		case operator == cql.NotEqual:
+			return value != nil, nil
+		case empty:
+			return false, invalidf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t), operator)
+		}
+		return false, invalidf("Invalid comparison with null for operator \"%s\"", operator)
+	}
+	if value == nil {
+		return operator == cql.NotEqual, nil
+	}
+	switch operator {
+	case cql.Contains:
+		return t.Contains(value, wanted), nil
+	case cql.ContainsKey:
+		_, ok := t.Lookup(value, wanted)
+		return ok, nil
+	}
+	n := t.Compare(value, wanted)
+	switch operator {
+	case cql.Equal:
+		return n == 0, nil
+	case cql.NotEqual:
+		return n != 0, nil
+	case cql.Less:
+		return n < 0, nil
+	case cql.LessOrEqual:
+		return n <= 0, nil
+	case cql.Greater:
+		return n > 0, nil
+	}
+	return n >= 0, nil
+}
+
+// collectionWord is the kind of a collection in Cassandra's texts.
+func collectionWord(t *types.Type) string {
+	switch t.Kind() {
+	case types.List:
+		return "list"
+	case types.Set:
+		return "set"
+	}
+	return "map"
+}

@@ -1,0 +1,312 @@
+package replica
+
+import (
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/cql/types"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// The acceptor's state is a row of system.paxos for each partition and table that ever had a
+// conditional change, stored under the partition's own key and token: it moves with the range. Every
+// cell's timestamp is the ballot it tells of, so merging the states of two acceptors, in any order,
+// gives the greater promise, the latest accepted proposal and the latest commit.
+//
+//	in_progress_ballot                        the latest ballot promised
+//	proposal_ballot, proposal                 the latest accepted; deleted by its commit
+//	most_recent_commit_at, most_recent_commit the latest decided, for those that lack it
+//
+// Nothing in it expires: one row remains for each such partition.
+
+// paxosTable is system.paxos.
+const paxosTable = schema.StorageID(8)
+
+// paxosLine bounds how many requests wait for one partition at an acceptor: a hundred coordinators
+// with a few attempts each.
+const paxosLine = 512
+
+// acceptors is this node's part in Paxos.
+type acceptors struct {
+	promised, accepted, proposal, at, decision schema.ColumnID
+	// NoSync removes the safeguard that answers are durable before they are given.
+	noSync bool
+	shards [64]acceptorShard
+}
+
+// acceptorShard is the partitions whose state is being changed, with who waits for each.
+type acceptorShard struct {
+	sync.Mutex
+	busy map[string][]func()
+}
+
+func newAcceptors() *acceptors {
+	t := schema.Initial().Table("system", "paxos")
+	id := func(name string) schema.ColumnID { return t.Column(name).ID }
+	return &acceptors{
+		promised: id("in_progress_ballot"), accepted: id("proposal_ballot"), proposal: id("proposal"),
+		at: id("most_recent_commit_at"), decision: id("most_recent_commit"),
+	}
+}
+
+// SetUnsafe removes safeguards, for the tests that show that they are needed.
+func (l *Local) SetUnsafe(u coordinator.Unsafe) { l.paxos.noSync = u.NoPaxosSync }
+
+// acceptorState is what the row says.
+type acceptorState struct {
+	promised         coordinator.Ballot
+	accepted, commit coordinator.Proposal
+}
+
+// latest is the latest ballot known in whatever way.
+func (s *acceptorState) latest() coordinator.Ballot {
+	b := s.promised
+	for _, o := range []coordinator.Ballot{s.accepted.Ballot, s.commit.Ballot} {
+		if o.After(b) {
+			b = o
+		}
+	}
+	return b
+}
+
+// enter runs step when no other step of the partition is under way; step ends with leave. False:
+// too many wait.
+func (a *acceptors) enter(key string, step func()) bool {
+	s := a.shard(key)
+	s.Lock()
+	waiting, busy := s.busy[key]
+	if busy {
+		defer s.Unlock()
+		if len(waiting) >= paxosLine {
+			return false
+		}
+		s.busy[key] = append(waiting, step)
+		return true
+	}
+	if s.busy == nil {
+		s.busy = map[string][]func(){}
+	}
+	s.busy[key] = nil
+	s.Unlock()
+	step()
+	return true
+}
+
+// leave lets the next step run.
+func (a *acceptors) leave(key string) {
+	s := a.shard(key)
+	s.Lock()
+	waiting := s.busy[key]
+	if len(waiting) == 0 {
+		delete(s.busy, key)
+		s.Unlock()
+		return
+	}
+	s.busy[key] = waiting[1:]
+	s.Unlock()
+	waiting[0]()
+}
+
+func (a *acceptors) shard(key string) *acceptorShard {
+	h := uint32(2166136261)
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return &a.shards[h%uint32(len(a.shards))]
+}
+
+// lineOf names the partition of a table.
+func lineOf(table schema.StorageID, key row.PartitionKey) string {
+	b := make([]byte, 4, 4+len(key.Bytes))
+	b[0], b[1], b[2], b[3] = byte(table>>24), byte(table>>16), byte(table>>8), byte(table)
+	return string(append(b, key.Bytes...))
+}
+
+// clusteringOf is where the state of a table's partitions is.
+func clusteringOf(t *schema.Table) []byte {
+	return types.Native(types.UUID).AppendOrdered(nil, t.ID[:], false)
+}
+
+// state reads the acceptor's row.
+func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
+	cmd := row.ReadCommand{
+		Table: paxosTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: 1},
+	}
+	page, err := l.engine.Read(nil, &cmd)
+	if err != nil {
+		return s, fromStorage(err)
+	}
+	var p row.PageReader
+	var r row.Row
+	p.Reset(page)
+	for p.NextPartition() {
+		for p.NextRow(&r) {
+			for i := range r.Cells {
+				if err := l.paxos.note(&s, &r.Cells[i]); err != nil {
+					return s, err
+				}
+			}
+		}
+	}
+	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
+		s.accepted = coordinator.Proposal{} // it was decided, or something later was
+	}
+	return s, p.Err()
+}
+
+// note takes one cell into the state.
+func (a *acceptors) note(s *acceptorState, c *row.Cell) (err error) {
+	if c.Tombstone {
+		return nil
+	}
+	switch c.Column {
+	case a.promised:
+		s.promised, err = ballotOf(c)
+	case a.accepted:
+		s.accepted.Ballot, err = ballotOf(c)
+	case a.at:
+		s.commit.Ballot, err = ballotOf(c)
+	case a.proposal:
+		err = decodeUpdate(c.Value, &s.accepted)
+	case a.decision:
+		err = decodeUpdate(c.Value, &s.commit)
+	}
+	return err
+}
+
+// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The gate
+// is held.
+func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
+	if err := l.current(epoch); err != nil {
+		return nil, err
+	}
+	if err := l.admit(id, ring.Range{Start: key.Token - 1, End: key.Token}); err != nil {
+		return nil, err
+	}
+	return l.view.Schema().TableByStorage(id), nil
+}
+
+// Prepare implements coordinator.Acceptor.
+func (l *Local) Prepare(epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
+	line := lineOf(cmd.Table, cmd.Key)
+	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, cmd, done) }) {
+		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// promise is Prepare when it is its turn.
+func (l *Local) promise(line string, epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
+	answer := func(p *coordinator.Promise, err error) {
+		l.paxos.leave(line)
+		done(p, err)
+	}
+	l.gate.RLock()
+	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
+	var s acceptorState
+	if err == nil {
+		s, err = l.state(table, cmd.Key)
+	}
+	p := &coordinator.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit}
+	p.Refused = !b.After(p.Promised)
+	if err == nil && !p.Refused {
+		// After the state, so that it has all that the state calls decided.
+		if p.Page, err = l.engine.Read(nil, cmd); err != nil {
+			err = fromStorage(err)
+		}
+	}
+	if err != nil || p.Refused {
+		l.gate.RUnlock()
+		if err != nil {
+			p = nil
+		}
+		answer(p, err)
+		return
+	}
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
+	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, !l.paxos.noSync, func(err error) {
+		if err != nil {
+			answer(nil, fromStorage(err))
+			return
+		}
+		answer(p, nil)
+	})
+	l.gate.RUnlock()
+}
+
+// Accept implements coordinator.Acceptor.
+func (l *Local) Accept(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(coordinator.Ballot, error)) {
+	line := lineOf(p.Table, p.Key)
+	if !l.paxos.enter(line, func() { l.accept(line, epoch, p, done) }) {
+		done(coordinator.Ballot{}, &coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// accept is Accept when it is its turn.
+func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done func(coordinator.Ballot, error)) {
+	answer := func(refused coordinator.Ballot, err error) {
+		l.paxos.leave(line)
+		done(refused, err)
+	}
+	l.gate.RLock()
+	table, err := l.admitPaxos(epoch, p.Table, p.Key)
+	var s acceptorState
+	if err == nil {
+		s, err = l.state(table, p.Key)
+	}
+	if latest := s.latest(); err != nil || !p.Ballot.After(latest) && p.Ballot != latest {
+		l.gate.RUnlock()
+		answer(latest, err)
+		return
+	}
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot), updateCell(l.paxos.proposal, p))
+	r.Sort()
+	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, p.Key, r)}, !l.paxos.noSync, func(err error) {
+		if err != nil {
+			err = fromStorage(err)
+		}
+		answer(coordinator.Ballot{}, err)
+	})
+	l.gate.RUnlock()
+}
+
+// Commit implements coordinator.Acceptor. It needs no turn: it only adds, and who reads the state
+// before it is as if it came later.
+func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(error)) {
+	update, err := decodeMutation(p.Update)
+	if err != nil {
+		done(err)
+		return
+	}
+	l.gate.RLock()
+	table, err := l.admitPaxos(epoch, p.Table, p.Key)
+	if err != nil {
+		l.gate.RUnlock()
+		done(err)
+		return
+	}
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p),
+		endCell(l.paxos.accepted, p.Ballot), endCell(l.paxos.proposal, p.Ballot))
+	r.Sort()
+	l.engine.Apply([]*row.Mutation{update, l.paxos.mutation(table, p.Key, r)}, true, func(err error) {
+		if err != nil {
+			err = fromStorage(err)
+		}
+		done(err)
+	})
+	l.gate.RUnlock()
+}
+
+// mutation is a change of the acceptor's row.
+func (a *acceptors) mutation(table *schema.Table, key row.PartitionKey, r *row.Row) *row.Mutation {
+	m := new(row.Mutation)
+	m.Reset(paxosTable, key)
+	r.Clustering = clusteringOf(table)
+	m.AddRow(r)
+	return m
+}

@@ -1,0 +1,208 @@
+package replica
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Requests of Paxos:
+//
+//	VerbPaxosPrepare   epoch, ballot, row.AppendReadCommand   reply: promise
+//	VerbPaxosAccept    epoch, proposal                        reply: the ballot promised instead, or empty
+//	VerbPaxosCommit    epoch, proposal                        reply: empty
+//
+//	ballot   := time (µs) node        promise := refused ballot state state page
+//	proposal := table key ballot origin update
+//	state    := ballot origin prior update   of what was accepted, and of what was decided
+
+func appendBallot(dst []byte, b coordinator.Ballot) []byte {
+	return wire.AppendUvarint(wire.AppendVarint(dst, b.Micros), uint64(b.Node))
+}
+
+func consumeBallot(c *wire.Cursor) coordinator.Ballot {
+	return coordinator.Ballot{Micros: c.Varint(), Node: ring.NodeID(c.Uvarint())}
+}
+
+func appendSized(dst, b []byte) []byte {
+	return append(wire.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func consumeSized(c *wire.Cursor) []byte { return c.Take(c.Count(1)) }
+
+func appendState(dst []byte, p *coordinator.Proposal) []byte {
+	return appendSized(appendBallot(appendBallot(appendBallot(dst, p.Ballot), p.Origin), p.Prior), p.Update)
+}
+
+func consumeState(c *wire.Cursor) coordinator.Proposal {
+	return coordinator.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Update: consumeSized(c)}
+}
+
+func appendProposal(dst []byte, epoch uint64, p *coordinator.Proposal) []byte {
+	dst = wire.AppendUvarint(dst, epoch)
+	dst = wire.AppendUvarint(dst, uint64(p.Table))
+	dst = wire.AppendInt64(dst, int64(p.Key.Token))
+	return appendState(appendSized(dst, p.Key.Bytes), p)
+}
+
+func decodeProposal(payload []byte) (epoch uint64, p *coordinator.Proposal, err error) {
+	c := wire.NewCursor(payload)
+	epoch = c.Uvarint()
+	table := schema.StorageID(c.Uvarint())
+	key := row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeSized(&c)}
+	if key.Bytes == nil {
+		key.Bytes = []byte{}
+	}
+	state := consumeState(&c)
+	state.Table, state.Key = table, key
+	return epoch, &state, c.Finish()
+}
+
+func appendPromise(dst []byte, p *coordinator.Promise) []byte {
+	refused := byte(0)
+	if p.Refused {
+		refused = 1
+	}
+	dst = appendBallot(append(dst, refused), p.Promised)
+	dst = appendState(appendState(dst, &p.Accepted), &p.Commit)
+	return appendSized(dst, p.Page)
+}
+
+func decodePromise(payload []byte) (*coordinator.Promise, error) {
+	c := wire.NewCursor(payload)
+	p := &coordinator.Promise{Refused: c.Uint8() == 1, Promised: consumeBallot(&c)}
+	p.Accepted, p.Commit = consumeState(&c), consumeState(&c)
+	p.Page = consumeSized(&c)
+	return p, c.Finish()
+}
+
+// A ballot in a cell is a time-based UUID, so that the table can be read: its time is the cell's
+// timestamp, its node part the node. An update in a cell is preceded by its origin and what was decided before.
+
+const nodeBits = 1<<62 - 1
+
+func ballotCell(column schema.ColumnID, b coordinator.Ballot) row.Cell {
+	ticks := types.UUIDTicks(b.Micros/1000, b.Micros%1000*10)
+	return row.Cell{Column: column, Timestamp: b.Micros, Value: types.AppendTimeuuid(nil, ticks, 2<<62|uint64(b.Node)&nodeBits)}
+}
+
+var errBadState = errors.New("replica: malformed Paxos state")
+
+func ballotOf(c *row.Cell) (coordinator.Ballot, error) {
+	if len(c.Value) != 16 {
+		return coordinator.Ballot{}, errBadState
+	}
+	at := wire.NewCursor(c.Value[8:])
+	return coordinator.Ballot{Micros: c.Timestamp, Node: ring.NodeID(uint64(at.Int64()) & nodeBits)}, nil
+}
+
+func updateCell(column schema.ColumnID, p *coordinator.Proposal) row.Cell {
+	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(appendBallot(appendBallot(nil, p.Origin), p.Prior), p.Update...)}
+}
+
+func decodeUpdate(value []byte, p *coordinator.Proposal) error {
+	c := wire.NewCursor(value)
+	p.Origin, p.Prior = consumeBallot(&c), consumeBallot(&c)
+	p.Update = c.Take(c.Len())
+	return c.Finish()
+}
+
+// endCell deletes what was written up to the ballot. It is equal on all replicas.
+func endCell(column schema.ColumnID, b coordinator.Ballot) row.Cell {
+	return row.Cell{Column: column, Timestamp: b.Micros, Tombstone: true, LocalTime: b.Micros / 1e6}
+}
+
+func decodeMutation(update []byte) (*row.Mutation, error) {
+	m := new(row.Mutation)
+	c := wire.NewCursor(update)
+	row.ConsumeMutation(&c, m)
+	return m, c.Finish()
+}
+
+// Prepare implements coordinator.Acceptor.
+func (r *Remote) Prepare(epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
+	request := row.AppendReadCommand(appendBallot(wire.AppendUvarint(nil, epoch), b), cmd)
+	r.transport.Request(r.node, messaging.VerbPaxosPrepare, request, timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(nil, fromRemote(err))
+			return
+		}
+		done(decodePromise(payload))
+	})
+}
+
+// Accept implements coordinator.Acceptor.
+func (r *Remote) Accept(epoch uint64, p *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
+	r.transport.Request(r.node, messaging.VerbPaxosAccept, appendProposal(nil, epoch, p), timeout, func(payload []byte, err error) {
+		if err != nil || len(payload) == 0 {
+			done(coordinator.Ballot{}, fromRemote(err))
+			return
+		}
+		c := wire.NewCursor(payload)
+		refused := consumeBallot(&c)
+		done(refused, c.Finish())
+	})
+}
+
+// Commit implements coordinator.Acceptor.
+func (r *Remote) Commit(epoch uint64, p *coordinator.Proposal, timeout time.Duration, done func(error)) {
+	r.transport.Request(r.node, messaging.VerbPaxosCommit, appendProposal(nil, epoch, p), timeout,
+		func(_ []byte, err error) { done(fromRemote(err)) })
+}
+
+// servePaxos answers the other nodes' proposers. A request may have to wait for its turn, so it owns
+// its bytes.
+func servePaxos(transport messaging.Transport, l *Local) {
+	transport.Handle(messaging.VerbPaxosPrepare, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+		c := wire.NewCursor(slices.Clone(payload))
+		cmd := new(row.ReadCommand)
+		epoch, b := c.Uvarint(), consumeBallot(&c)
+		row.ConsumeReadCommand(&c, cmd)
+		if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
+			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+			return
+		}
+		l.Prepare(epoch, b, cmd, 0, func(p *coordinator.Promise, err error) {
+			if err != nil {
+				respond(nil, toRemote(err))
+				return
+			}
+			respond(appendPromise(nil, p), nil)
+		})
+	})
+	transport.Handle(messaging.VerbPaxosAccept, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+		epoch, p, err := decodeProposal(slices.Clone(payload))
+		if err != nil || !p.Ballot.Present() {
+			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+			return
+		}
+		l.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
+			switch {
+			case err != nil:
+				respond(nil, toRemote(err))
+			case refused.Present():
+				respond(appendBallot(nil, refused), nil)
+			default:
+				respond(nil, nil)
+			}
+		})
+	})
+	transport.Handle(messaging.VerbPaxosCommit, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+		epoch, p, err := decodeProposal(payload)
+		if err != nil || !p.Ballot.Present() {
+			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+			return
+		}
+		l.Commit(epoch, p, 0, func(err error) { respond(nil, toRemote(err)) })
+	})
+}
+
+var errBadPaxos = errors.New("replica: malformed Paxos request")
