@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/internal/env"
@@ -40,7 +41,9 @@ var errHintLost = errors.New("coordinator: the hint was not stored")
 type hints struct {
 	c     *Coordinator
 	store HintStore
-	mu    struct {
+	// onLost is told what is not kept; nil: nobody.
+	onLost atomic.Pointer[func(schema.StorageID, ring.Token)]
+	mu     struct {
 		sync.Mutex
 		closed    bool
 		loaded    bool
@@ -130,7 +133,7 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 	h.mu.Lock()
 	q := h.queueLocked(node)
 	before := len(q.buffer)
-	lost := h.mu.closed || h.mu.refusing
+	lost := h.mu.closed || h.mu.refusing || !h.mu.loaded
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
 		if table == nil || table.Options.GCGraceSeconds <= 0 {
@@ -147,6 +150,9 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 		q.buffer = q.buffer[:before]
 		h.mu.Unlock()
 		h.c.counts.hintsLost.Add(1)
+		for _, m := range mutations {
+			h.lostOne(m)
+		}
 		if stored != nil {
 			stored(errHintLost)
 		}
@@ -166,6 +172,32 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 	h.mu.Unlock()
 	if full {
 		h.flush(q)
+	}
+}
+
+// OnHintLost makes f be told of every partition for which a hint was lost, or expired: only a repair
+// brings it to the replica that missed it. f must be quick.
+func (c *Coordinator) OnHintLost(f func(table schema.StorageID, t ring.Token)) {
+	if c.hints != nil {
+		c.hints.onLost.Store(&f)
+	}
+}
+
+// lostOne tells of a mutation that is not kept.
+func (h *hints) lostOne(m *row.Mutation) {
+	if f := h.onLost.Load(); f != nil {
+		(*f)(m.Table, m.Key.Token)
+	}
+}
+
+// lostRecord tells of all mutations in a record.
+func (h *hints) lostRecord(value []byte) {
+	for c := wire.NewCursor(value); c.Len() > 0 && c.Err() == nil; {
+		var m row.Mutation
+		c.Skip(16)
+		if row.ConsumeMutation(&c, &m); c.Err() == nil {
+			h.lostOne(&m)
+		}
 	}
 }
 
@@ -194,6 +226,9 @@ func (h *hints) flush(q *hintQueue) {
 		h.lookLocked(q, h.c.limits.HintRetry)
 	}
 	h.mu.Unlock()
+	if err != nil {
+		h.lostRecord(value)
+	}
 	for _, f := range stored {
 		f(err)
 	}
@@ -239,6 +274,7 @@ func (h *hints) nodeUp(node ring.NodeID) {
 // hintBatch is records on their way.
 type hintBatch struct {
 	keys      [][]byte
+	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
 	size      int64 // of the records on disk
 }
@@ -322,6 +358,7 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			return errEnough
 		}
 		batch.keys = append(batch.keys, append([]byte(nil), key...))
+		batch.sizes = append(batch.sizes, int64(len(value)))
 		batch.size += int64(len(value))
 		c := wire.NewCursor(append([]byte(nil), value...))
 		for c.Len() > 0 {
@@ -333,6 +370,9 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			}
 			if expiry <= now || catalog.TableByStorage(m.Table) == nil || made <= h.truncation(m.Table) {
 				h.c.counts.hintsExpired.Add(1)
+				if expiry <= now {
+					h.lostOne(m)
+				}
 				continue
 			}
 			batch.mutations = append(batch.mutations, m)
@@ -357,16 +397,16 @@ func (h *hints) truncation(table schema.StorageID) int64 {
 // delivered forgets a batch and goes on, at the pace of HintBytesPerSecond. The records' removal
 // needs no sync: applying a hint twice is applying it once.
 func (h *hints) delivered(q *hintQueue, batch hintBatch) {
-	for _, k := range batch.keys {
+	for i, k := range batch.keys {
 		if err := h.store.DeleteLocal(k, false); err != nil {
 			h.pause(q, h.c.limits.HintRetry)
 			return
 		}
+		h.mu.Lock()
+		q.records--
+		h.forgetLocked(q, batch.sizes[i])
+		h.mu.Unlock()
 	}
-	h.mu.Lock()
-	q.records -= len(batch.keys)
-	h.forgetLocked(q, batch.size)
-	h.mu.Unlock()
 	h.pause(q, time.Duration(batch.size*int64(time.Second)/h.c.limits.HintBytesPerSecond))
 }
 

@@ -160,6 +160,8 @@ type RepairJob struct {
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
+	// SkipDown passes over ranges with a replica that is down, and counts them.
+	SkipDown bool
 }
 
 // RepairReport is what a repair has done so far, or in all.
@@ -167,6 +169,7 @@ type RepairReport struct {
 	Job        RepairJob
 	Ranges     int   // with one replica set each
 	RangesDone int   // of them
+	Skipped    int   // of them, those with a replica that is down
 	Leaves     int   // parts compared
 	Differing  int   // parts that differed
 	Unsettled  int   // of them, those that still differed after the last round: they are being written to
@@ -402,12 +405,17 @@ func (j *Repair) unitDone(u *repairUnit, err error) {
 		return
 	}
 	j.unit = nil
-	if err != nil {
+	var down *RepairUnavailable
+	switch {
+	case err == nil:
+		j.report.RangesDone++
+		j.store(u.tokens)
+	case errors.As(err, &down) && j.job.SkipDown:
+		j.report.Skipped++
+	default:
 		j.end(err)
 		return
 	}
-	j.report.RangesDone++
-	j.store(u.tokens)
 	j.left = slices.Delete(j.left, 0, 1)
 	j.next()
 }
