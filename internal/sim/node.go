@@ -144,13 +144,17 @@ func (l *life) assemble() {
 	c := l.node.cluster
 	l.transport = &Transport{net: c.net, life: l, handlers: map[messaging.Verb]messaging.Handler{}}
 	local := replica.NewLocal(slowEngine{l.engine, l}, l, func(id schema.StorageID) error { return l.coord.DropHints(id) })
+	local.SetUnsafe(c.options.Unsafe)
 	replica.Serve(l.transport, local)
 	l.transport.Handle(messaging.VerbHeartbeat, func(from ring.NodeID, _ []byte, _ messaging.Respond) { l.hear(from) })
 	l.coord = coordinator.New(coordinator.Options{
 		View: l, Replicas: replica.NewDirectory(local, l.transport, l), Clock: clock{l},
 		Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", l.node.id, l.node.lives)),
 		LocalDatacenter: "dc1", Hints: l.engine, Unsafe: c.options.Unsafe, Limits: c.options.Limits,
+		Stamps: l.hlc,
 	})
+	replica.ServeCounters(l.transport, l.coord)
+	replica.ServeBatches(l.transport, l.coord)
 }
 
 // slowEngine is storage on a disk whose completions may come late.

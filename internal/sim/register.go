@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -175,31 +174,47 @@ func (w *registers) must(n *Node, key int, level ring.Consistency) {
 func (w *registers) check() {
 	for key := range w.c.options.Keys {
 		var ops []porcupine.Operation
+		seen := w.firstSeen(key)
 		for _, o := range w.history {
 			if o.key != key || o.dropped || !o.write && o.returned == 0 {
 				continue
 			}
-			returned := o.returned
+			returned, client := o.returned, o.client
 			if returned == 0 {
-				returned = math.MaxInt64 // it may take effect at any time, or never
+				// Nobody knows when it took effect, but it did before it was read; what nobody read may as
+				// well come after all else. A client that lost patience goes on meanwhile: to the checker
+				// that is another client.
+				if returned = seen[o.value]; returned == 0 {
+					continue
+				}
+				client = w.c.options.Clients + 1 + len(ops)
 			}
 			ops = append(ops, porcupine.Operation{
-				ClientId: o.client, Input: registerInput{o.write, o.value}, Output: o.value, Call: o.call, Return: returned,
+				ClientId: client, Input: registerInput{o.write, o.value}, Output: o.value, Call: o.call, Return: returned,
 			})
 		}
-		// A client that lost patience goes on while its write is open: to the checker that is another
-		// client.
-		for i := range ops {
-			if ops[i].Return == math.MaxInt64 {
-				ops[i].ClientId = w.c.options.Clients + 1 + i
-			}
+		w.c.linearizable(registerModel(), ops, fmt.Sprint("register ", key))
+	}
+}
+
+// firstSeen is when the first read of each value had returned.
+func (w *registers) firstSeen(key int) map[int64]int64 {
+	seen := map[int64]int64{}
+	for _, o := range w.history {
+		if at := seen[o.value]; o.key == key && !o.write && o.returned != 0 && (at == 0 || o.returned < at) {
+			seen[o.value] = o.returned
 		}
-		switch porcupine.CheckOperationsTimeout(registerModel(), ops, 10*time.Second) {
-		case porcupine.Illegal:
-			w.c.fail("register %d is not linearizable over %d operations", key, len(ops))
-		case porcupine.Unknown:
-			w.c.fail("register %d: the checker did not finish over %d operations", key, len(ops))
-		}
+	}
+	return seen
+}
+
+// linearizable asks porcupine.
+func (c *Cluster) linearizable(model porcupine.Model, ops []porcupine.Operation, what string) {
+	switch porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) {
+	case porcupine.Illegal:
+		c.fail("%s is not linearizable over %d operations", what, len(ops))
+	case porcupine.Unknown:
+		c.fail("%s: the checker did not finish over %d operations", what, len(ops))
 	}
 }
 

@@ -36,6 +36,9 @@ func workloadKinds() []workloadKind {
 	return []workloadKind{
 		{"register", tables(textTable("registers")), func(c *Cluster) workload { return newRegisters(c) }},
 		{"set", tables(textTable("sets")), func(c *Cluster) workload { return newSets(c) }},
+		{"cas", tables(textTable("cas")), func(c *Cluster) workload { return newCASRegisters(c) }},
+		{"counter", tables(counterTable("counters")), func(c *Cluster) workload { return newCounters(c) }},
+		{"batch", tables(textTable("batches")), func(c *Cluster) workload { return newBatches(c) }},
 	}
 }
 

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// casRegisters is the workload: clients change a few registers with conditions, from the value they saw
+// last to a unique new one, and read them at SERIAL. Stamps are the ballots of the nodes' own clocks,
+// which are not one.
+type casRegisters struct {
+	clients
+	table   *schema.Table
+	history []*casOperation
+	seen    map[casClient]int64
+	acked   int
+}
+
+type casClient struct{ client, key int }
+
+// casOperation is one call of a client.
+type casOperation struct {
+	client, key int
+	input       casInput
+	output      casOutput
+	call        int64
+	returned    int64 // 0 while unknown
+	dropped     bool  // certainly did nothing
+}
+
+// casInput asks to change expect to value; a read when value is 0.
+type casInput struct{ expect, value int64 }
+
+// casOutput is the answer: applied, or what was found.
+type casOutput struct {
+	applied, unknown bool
+	found            int64
+}
+
+func newCASRegisters(c *Cluster) *casRegisters {
+	return &casRegisters{clients: newClients(c, "cas"), table: c.table("cas"), seen: map[casClient]int64{}}
+}
+
+func (w *casRegisters) start() {
+	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
+		key := w.rand.Intn(min(w.c.options.Keys, 3)) // few, so that they meet
+		in := casInput{}
+		if w.rand.Chance(650) {
+			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.tick()}
+		}
+		w.run(l, client, key, in, func(error) bool { return end() })
+	})
+}
+
+func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
+
+// run performs one operation; end says whether its outcome is still of interest.
+func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error) bool) *casOperation {
+	op := &casOperation{client: client, key: key, input: in, call: w.c.tick()}
+	w.history = append(w.history, op)
+	done := func(applied bool, page []byte, err error) {
+		if end(err) {
+			w.finish(op, applied, page, err)
+		}
+	}
+	cmd := &row.ReadCommand{
+		Table: w.table.StorageID, Key: row.NewPartitionKey([]byte("cas" + strconv.Itoa(key))), Slices: []row.Slice{row.ExactRow([]byte("r"))},
+		Now: clock{l}.Now().Unix(),
+	}
+	if in.value == 0 {
+		l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Serial, Timeout: operationTimeout},
+			func(page []byte, err error) { done(false, page, err) })
+		return op
+	}
+	l.coord.CAS(&coordinator.CASRequest{
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			found, err := valueOf(page)
+			if err != nil || found != in.expect {
+				return nil, false, err
+			}
+			return w.change(cmd.Key, in.value, timestamp), true, nil
+		},
+	}, done)
+	return op
+}
+
+func (w *casRegisters) change(key row.PartitionKey, value, timestamp int64) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, key)
+	r := row.NewRow()
+	r.Clustering = []byte("r")
+	r.Liveness.Timestamp = timestamp
+	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: timestamp, Value: strconv.AppendInt(nil, value, 10)})
+	m.AddRow(r)
+	return m
+}
+
+// finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent.
+func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
+	var found int64
+	if err == nil && !applied {
+		found, err = valueOf(page)
+	}
+	w.c.kernel.Trace(fmt.Sprint("end cas ", op.client, op.key, op.input, applied, found, err))
+	switch {
+	case err != nil:
+		op.dropped = op.input.value == 0 || errors.Is(err, coordinator.ErrNotSent)
+		return
+	case applied:
+		w.acked++
+		found = op.input.value
+		op.output.applied = true
+	default:
+		op.output.found = found
+	}
+	op.returned = w.c.tick()
+	w.seen[casClient{op.client, op.key}] = found
+}
+
+// readBack reads every register at SERIAL, from every node.
+func (w *casRegisters) readBack() {
+	for key := range min(w.c.options.Keys, 3) {
+		for _, n := range w.c.present() {
+			w.c.must(n, fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+				w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
+					done(err)
+					return true
+				})
+			})
+		}
+	}
+}
+
+// check asks porcupine whether one register that does one thing at a time could have given the answers
+// that the clients got.
+func (w *casRegisters) check() {
+	for key := range min(w.c.options.Keys, 3) {
+		var ops []porcupine.Operation
+		seen := w.firstSeen(key)
+		for _, o := range w.history {
+			if o.key != key || o.dropped || o.returned == 0 && o.input.value == 0 {
+				continue
+			}
+			returned, client, output := o.returned, o.client, o.output
+			if returned == 0 {
+				// Nobody knows whether it took effect: it did before its value was seen, and when nobody saw
+				// it, nothing speaks against its never having done so.
+				if returned = seen[o.input.value]; returned == 0 {
+					continue
+				}
+				client, output.unknown = w.c.options.Clients+1+len(ops), true
+			}
+			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call, Return: returned})
+		}
+		w.c.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
+	}
+}
+
+// firstSeen is when the first answer that shows each value had returned.
+func (w *casRegisters) firstSeen(key int) map[int64]int64 {
+	seen := map[int64]int64{}
+	for _, o := range w.history {
+		if o.key != key || o.returned == 0 {
+			continue
+		}
+		value := o.output.found
+		if o.output.applied {
+			value = o.input.expect
+		}
+		if at := seen[value]; at == 0 || o.returned < at {
+			seen[value] = o.returned
+		}
+	}
+	return seen
+}
+
+func casModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return int64(0) },
+		Step: func(state, input, output any) (bool, any) {
+			in, out, now := input.(casInput), output.(casOutput), state.(int64)
+			switch {
+			case in.value == 0:
+				return out.found == now, now
+			case out.unknown && now == in.expect, out.applied && now == in.expect:
+				return true, in.value
+			case out.unknown:
+				return true, now
+			case out.applied:
+				return false, now
+			}
+			return now != in.expect && out.found == now, now
+		},
+		DescribeOperation: func(input, output any) string {
+			in, out := input.(casInput), output.(casOutput)
+			if in.value == 0 {
+				return fmt.Sprint("read ", out.found)
+			}
+			return fmt.Sprintf("%d → %d: %+v", in.expect, in.value, out)
+		},
+	}
+}

@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// onlyCAS is the options of a seed with the conditional workload alone.
+func onlyCAS(seed uint64) Options {
+	o := DefaultOptions(seed)
+	o.Workloads = []string{"cas"}
+	return o
+}
+
+// TestSimCAS runs conditional changes alone, which then meet each other most.
+func TestSimCAS(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 10)
+	}
+	tried, acked := 0, 0
+	for i := range n {
+		seed := *firstSeed + uint64(i)
+		r := Run(onlyCAS(seed))
+		for _, f := range r.Failures {
+			t.Errorf("seed %d: %s\n%s", seed, f, strings.Join(r.Plan, "\n"))
+		}
+		tried, acked = tried+r.Operations, acked+r.Acked
+	}
+	t.Logf("%d seeds: %d operations, %d changes applied", n, tried, acked)
+	if n >= 10 && acked < 10*n {
+		t.Errorf("%d changes were applied: the workload tests nothing", acked)
+	}
+}
+
+// casMustFail runs the conditional workload without a safeguard until it is missed.
+func casMustFail(t *testing.T, without func(*Options)) {
+	for seed := range uint64(1000) {
+		o := onlyCAS(seed)
+		without(&o)
+		for _, f := range Run(o).Failures {
+			if strings.Contains(f, "not linearizable") {
+				t.Logf("seed %d: %s", seed, f)
+				return
+			}
+		}
+	}
+	t.Error("1000 seeds did not find that a safeguard is missing")
+}
+
+// TestSimNeedsPaxosRepair leaves what others began as it is.
+func TestSimNeedsPaxosRepair(t *testing.T) {
+	casMustFail(t, func(o *Options) { o.Unsafe.NoPaxosRepair = true })
+}
+
+// TestSimNeedsPaxosSync answers before promises and proposals are on disk.
+func TestSimNeedsPaxosSync(t *testing.T) {
+	casMustFail(t, func(o *Options) { o.Unsafe.NoPaxosSync = true })
+}
+
+// TestSimNeedsPaxosQuorum takes one vote for a majority.
+func TestSimNeedsPaxosQuorum(t *testing.T) {
+	casMustFail(t, func(o *Options) { o.Unsafe.PaxosQuorumOne = true })
+}
