@@ -75,7 +75,7 @@ func (c *Cluster) compare(table *schema.Table) {
 		}
 		slices.Sort(pages)
 		if len(slices.Compact(pages)) > 1 {
-			c.fail("table %s, partition %q: the replicas have not converged", table.Name, key)
+			c.fail("table %s, partition %q: the replicas have not converged: %s", table.Name, key, differ(pages))
 		}
 	}
 }
@@ -105,4 +105,15 @@ func (c *Cluster) dump(n *Node, table *schema.Table, now int64, into map[string]
 		}
 	}
 	return nil
+}
+
+// differ shows where pages begin to differ.
+func differ(pages []string) string {
+	a, b := pages[0], pages[len(pages)-1]
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	from := max(n-20, 0)
+	return fmt.Sprintf("at byte %d, %q or %q", n, a[from:min(n+40, len(a))], b[from:min(n+40, len(b))])
 }
