@@ -19,35 +19,39 @@ type setting func(o *Options, v *yaml.Node) error
 // settings are the options of the file, by cassandra.yaml's names.
 func settings() map[string]setting {
 	return map[string]setting{
-		"cluster_name":                     text(func(o *Options) *string { return &o.ClusterName }),
-		"datacenter":                       text(func(o *Options) *string { return &o.Datacenter }),
-		"rack":                             text(func(o *Options) *string { return &o.Rack }),
-		"num_tokens":                       number(func(o *Options) *int { return &o.NumTokens }),
-		"data_file_directories":            setDataDirs,
-		"listen_address":                   address(func(o *Options) *netip.Addr { return &o.ListenAddress }),
-		"storage_port":                     port(func(o *Options) *uint16 { return &o.StoragePort }),
-		"rpc_address":                      address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
-		"native_transport_port":            port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
-		"seeds":                            setSeeds,
-		"replace_address_first_boot":       text(func(o *Options) *string { return &o.Replace }),
-		"control_address":                  setControlAddress,
-		"seed_provider":                    setSeedProvider,
-		"partitioner":                      only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
-		"endpoint_snitch":                  only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"authenticator":                    only("AllowAllAuthenticator"),
-		"authorizer":                       only("AllowAllAuthorizer"),
-		"start_native_transport":           only("true"),
-		"commitlog_sync":                   setCommitLogSync,
-		"commitlog_sync_period":            duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
-		"block_cache_size":                 size64(func(o *Options) *int64 { return &o.CacheBytes }),
-		"memtable_heap_space":              size64(func(o *Options) *int64 { return &o.MemTableBytes }),
-		"read_request_timeout":             duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
-		"range_request_timeout":            duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),
-		"write_request_timeout":            duration(func(o *Options) *time.Duration { return &o.WriteTimeout }),
-		"truncate_request_timeout":         duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
-		"max_hint_window":                  duration(func(o *Options) *time.Duration { return &o.HintWindow }),
-		"maximum_timestamp_fail_threshold": duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
-		"native_transport_max_frame_size":  size(func(o *Options) *int { return &o.MaxFrameBytes }),
+		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
+		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
+		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
+		"num_tokens":                                  number(func(o *Options) *int { return &o.NumTokens }),
+		"data_file_directories":                       setDataDirs,
+		"listen_address":                              address(func(o *Options) *netip.Addr { return &o.ListenAddress }),
+		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
+		"rpc_address":                                 address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
+		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
+		"seeds":                                       setSeeds,
+		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
+		"control_address":                             setControlAddress,
+		"seed_provider":                               setSeedProvider,
+		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
+		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
+		"authenticator":                               only("AllowAllAuthenticator"),
+		"authorizer":                                  only("AllowAllAuthorizer"),
+		"start_native_transport":                      only("true"),
+		"commitlog_sync":                              setCommitLogSync,
+		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
+		"block_cache_size":                            size64(func(o *Options) *int64 { return &o.CacheBytes }),
+		"memtable_heap_space":                         size64(func(o *Options) *int64 { return &o.MemTableBytes }),
+		"read_request_timeout":                        duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
+		"range_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),
+		"write_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.WriteTimeout }),
+		"truncate_request_timeout":                    duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
+		"max_hint_window":                             duration(func(o *Options) *time.Duration { return &o.HintWindow }),
+		"stream_throughput_outbound":                  rate(func(o *Options) *int64 { return &o.StreamThroughput }),
+		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
+		"auto_repair_min_repair_interval":             duration(func(o *Options) *time.Duration { return &o.AutoRepairInterval }),
+		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
+		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
+		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
@@ -254,6 +258,30 @@ func size64(field func(*Options) *int64) setting {
 			*field(o) = n
 		}
 		return err
+	}
+}
+
+// rate reads a number of bytes per second: 24MiB/s.
+func rate(field func(*Options) *int64) setting {
+	return func(o *Options, v *yaml.Node) error {
+		digits, ok := strings.CutSuffix(v.Value, "/s")
+		n, err := ParseSize(digits)
+		if !ok || err != nil {
+			return fmt.Errorf("%q is not a rate such as 512KiB/s or 24MiB/s", v.Value)
+		}
+		*field(o) = n
+		return nil
+	}
+}
+
+func truth(field func(*Options) *bool) setting {
+	return func(o *Options, v *yaml.Node) error {
+		switch v.Value {
+		case "true", "false":
+			*field(o) = v.Value == "true"
+			return nil
+		}
+		return fmt.Errorf("%q is neither true nor false", v.Value)
 	}
 }
 

@@ -53,6 +53,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"commitlog_sync: group", `c.yaml:1: commitlog_sync: "group" is neither batch nor periodic`},
 		{"native_transport_max_frame_size: 16MB", `"16MB" is not a size`},
 		{"storage_port: 70000", "not a port"},
+		{"stream_throughput_outbound: 24MiB", `"24MiB" is not a rate`},
+		{"auto_repair_enabled: yes", `"yes" is neither true nor false`},
 		{"listen_address: here", `"here" is not an IP address`},
 		{"authenticator: PasswordAuthenticator", `"PasswordAuthenticator" is not supported yet`},
 		{"- a", "c.yaml:1: expected lines"},

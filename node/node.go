@@ -40,6 +40,9 @@ type Node struct {
 	coordinator *coordinator.Coordinator
 	streams     *replica.Streams
 	moves       *replica.Moves
+	repaired    *replica.Repaired
+	repairer    *coordinator.Repairer
+	autoRepair  *coordinator.AutoRepair
 	processor   *query.Processor
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
 	measured    *measured
@@ -115,6 +118,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	n.moves.Look()
+	n.startRepairs()
 	return n.serveWhenJoined()
 }
 
@@ -132,10 +136,14 @@ func (n *Node) openStorage() error {
 		Dir: dir, FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync, SyncPeriod: n.opts.CommitLogSyncPeriod,
 		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, OnFatal: n.fail,
 		OnCorruption: func(c storage.CorruptionInfo) {
-			n.log.Error("corrupt data; it is not served", "file", c.Path, "err", c.Err)
+			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err)
 		},
 	})
 	n.measured = newMeasured(n.engine)
+	if err != nil {
+		return err
+	}
+	n.repaired, err = replica.OpenRepaired(n.engine)
 	return err
 }
 
@@ -153,6 +161,9 @@ func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
 		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
+	}
+	if info.GC == storage.GCRepair {
+		info.RepairedBefore = n.repaired.Of(id)
 	}
 	if t.Replication.Class == ring.Local {
 		// Promises of Paxos, batches to be replayed: a crash must not take them back, and no other node
@@ -214,6 +225,7 @@ func (n *Node) openCoordinator() {
 	})
 	replica.ServeCounters(n.transport, n.coordinator)
 	replica.ServeBatches(n.transport, n.coordinator)
+	n.openRepairs(local)
 }
 
 func (n *Node) openServer() error {
@@ -271,6 +283,9 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.moves != nil {
 		n.moves.Close()
 		n.streams.Close()
+	}
+	if n.autoRepair != nil {
+		n.autoRepair.Close()
 	}
 	if n.coordinator != nil {
 		n.coordinator.Close()

@@ -76,7 +76,7 @@ func (n *Node) handleData() {
 func (n *Node) handleTopology() {
 	s := n.control
 	control.Handle(s, control.Operations, n.opChanges)
-	control.Handle(s, control.Repair, notYet[control.RepairArgs, control.RepairResult]("repair"))
+	control.Handle(s, control.Repair, n.opRepair)
 	control.Handle(s, control.Cleanup, n.opCleanup)
 	control.Handle(s, control.Decommission, n.opDecommission)
 	control.Handle(s, control.RemoveNode, n.opRemoveNode)

@@ -218,7 +218,7 @@ func (n *Node) opCompactions(context.Context, control.None, control.Report) (con
 
 func (n *Node) opNet(context.Context, control.None, control.Report) (control.Net, error) {
 	s, f := n.coordinator.Stats(), n.coordinator.Load()
-	return control.Net{Mode: n.mode(), Streams: []control.Stream{},
+	return control.Net{Mode: n.mode(), Streams: n.netStreams(),
 		ReadRepair: control.ReadRepairs{Mismatches: int64(s.DigestMismatches), Repairs: int64(s.ReadRepairs)},
 		Hints: control.HintCounts{Stored: int64(s.HintsStored), Replayed: int64(s.HintsReplayed), Expired: int64(s.HintsExpired),
 			Lost: int64(s.HintsLost)},

@@ -12,13 +12,6 @@ import (
 	"cqld/ring"
 )
 
-// notYet answers an operation whose machinery is not there.
-func notYet[A, R any](what string) func(context.Context, A, control.Report) (R, error) {
-	return func(context.Context, A, control.Report) (result R, err error) {
-		return result, control.NotSupported(what)
-	}
-}
-
 // opChanges are the operations that change the ring at this moment.
 func (n *Node) opChanges(context.Context, control.None, control.Report) (control.Changes, error) {
 	t := n.cluster.Metadata().Topology

@@ -52,6 +52,11 @@ type Options struct {
 	TruncateTimeout time.Duration
 	HintWindow      time.Duration
 
+	StreamThroughput   int64         // bytes per second that ranges leave this node with: stream_throughput_outbound
+	AutoRepair         bool          // repair in the background: auto_repair_enabled
+	AutoRepairInterval time.Duration // of a table: auto_repair_min_repair_interval
+	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
@@ -87,6 +92,11 @@ func DefaultOptions() Options {
 		WriteTimeout:    2 * time.Second,
 		TruncateTimeout: 60 * time.Second,
 		HintWindow:      3 * time.Hour,
+
+		StreamThroughput:   24 << 20,
+		AutoRepair:         true,
+		AutoRepairInterval: 24 * time.Hour,
+		RepairThroughput:   16 << 20,
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,
@@ -125,6 +135,14 @@ func (o *Options) Validate() error {
 		if d <= 0 {
 			bad(name, "must be positive")
 		}
+	}
+	for name, n := range map[string]int64{"stream_throughput_outbound": o.StreamThroughput, "auto_repair_throughput": o.RepairThroughput} {
+		if n < 64<<10 {
+			bad(name, "must be at least 64KiB/s")
+		}
+	}
+	if o.AutoRepairInterval < time.Minute {
+		bad("auto_repair_min_repair_interval", "must be at least 1m")
 	}
 	if o.MaxFrameBytes < 64<<10 || o.MaxFrameBytes > 256<<20 {
 		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")

@@ -15,6 +15,7 @@ func (n *Node) openMoves(local *replica.Local) {
 	v := view{n.cluster}
 	n.streams = replica.NewStreams(replica.StreamOptions{
 		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
+		Limits: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
 	})
 	n.moves = replica.NewMoves(replica.MovesOptions{
 		View: v, Agreement: n.cluster, Streams: n.streams, Local: local, Engine: n.engine, Clock: n.clock,
@@ -40,6 +41,7 @@ func (n *Node) ringChanged(old, now *cluster.Metadata) {
 		return
 	}
 	n.running.Go(n.moves.Look)
+	n.running.Go(n.repairsMoved)
 	self := n.cluster.Self()
 	if old.Topology.Node(self) != nil && now.Topology.Node(self) == nil {
 		n.running.Go(n.retire)

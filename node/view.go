@@ -142,6 +142,7 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
 	if n.coordinator != nil && up {
 		n.coordinator.NodeUp(id)
+		n.autoRepair.Look()
 	}
 	m := n.cluster.Metadata().Topology.Node(id)
 	if n.server.Load() == nil || m == nil {

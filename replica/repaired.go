@@ -19,7 +19,7 @@ import (
 type Repaired struct {
 	store RepairedStore
 	// tables is replaced, never changed: readers look without a lock.
-	tables atomic.Pointer[map[schema.StorageID][]repairedSpan]
+	tables atomic.Pointer[map[schema.StorageID]repairedTable]
 	mu     sync.Mutex // held by who replaces tables
 }
 
@@ -28,6 +28,16 @@ type RepairedStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	DeleteLocal(key []byte, sync bool) error
 	ScanLocal(prefix []byte, f func(key, value []byte) error) error
+}
+
+// repairedTable is what is known of a table: disjoint spans in order, and what looks into them.
+type repairedTable struct {
+	spans  []repairedSpan
+	before func(ring.Token) int64
+}
+
+func newRepairedTable(spans []repairedSpan) repairedTable {
+	return repairedTable{spans, func(t ring.Token) int64 { return repairedBefore(spans, t) }}
 }
 
 // repairedSpan is tokens (lower, upper], shifted so that they sort unsigned, repaired until a time.
@@ -48,7 +58,7 @@ const repairedPrefix = "repaired/"
 // OpenRepaired reads what an earlier process was told.
 func OpenRepaired(store RepairedStore) (*Repaired, error) {
 	r := &Repaired{store: store}
-	tables := map[schema.StorageID][]repairedSpan{}
+	tables := map[schema.StorageID]repairedTable{}
 	err := store.ScanLocal([]byte(repairedPrefix), func(key, value []byte) error {
 		if len(key) != len(repairedPrefix)+4 || len(value)%24 != 0 {
 			return fmt.Errorf("replica: malformed record of repaired ranges %x", key)
@@ -57,7 +67,7 @@ func OpenRepaired(store RepairedStore) (*Repaired, error) {
 		for c := wire.NewCursor(value); c.Len() > 0; {
 			spans = append(spans, repairedSpan{c.Uint64(), c.Uint64(), c.Int64()})
 		}
-		tables[schema.StorageID(binary.BigEndian.Uint32(key[len(repairedPrefix):]))] = spans
+		tables[schema.StorageID(binary.BigEndian.Uint32(key[len(repairedPrefix):]))] = newRepairedTable(spans)
 		return nil
 	})
 	r.tables.Store(&tables)
@@ -83,7 +93,10 @@ func spansOf(r ring.Range, until int64) (out []repairedSpan) {
 
 // Before is until when the token of a table is repaired; very long ago when it never was.
 func (r *Repaired) Before(table schema.StorageID, t ring.Token) int64 {
-	spans := (*r.tables.Load())[table]
+	return repairedBefore((*r.tables.Load())[table].spans, t)
+}
+
+func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
 	at := shifted(t)
 	i, _ := slices.BinarySearchFunc(spans, at, func(s repairedSpan, at uint64) int {
 		if s.upper < at {
@@ -99,14 +112,16 @@ func (r *Repaired) Before(table schema.StorageID, t ring.Token) int64 {
 
 const neverRepaired = -1 << 62
 
-// Any says whether anything is known of a table.
-func (r *Repaired) Any(table schema.StorageID) bool { return len((*r.tables.Load())[table]) > 0 }
+// Of is Before of one table, as it is known now; nil when nothing is.
+func (r *Repaired) Of(table schema.StorageID) func(ring.Token) int64 {
+	return (*r.tables.Load())[table].before
+}
 
 // Add takes notice that a range, which may wrap, is repaired until a time.
 func (r *Repaired) Add(table schema.StorageID, tokens ring.Range, until int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	spans := (*r.tables.Load())[table]
+	spans := (*r.tables.Load())[table].spans
 	for _, s := range spansOf(tokens, until) {
 		spans = addSpan(spans, s)
 	}
@@ -118,7 +133,7 @@ func (r *Repaired) Add(table schema.StorageID, tokens ring.Range, until int64) e
 func (r *Repaired) Retain(table schema.StorageID, held []ring.Range) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	spans := (*r.tables.Load())[table]
+	spans := (*r.tables.Load())[table].spans
 	var kept []repairedSpan
 	for _, h := range held {
 		for _, in := range spansOf(h, 0) {
@@ -156,7 +171,7 @@ func (r *Repaired) putLocked(table schema.StorageID, spans []repairedSpan, sync 
 		return err
 	}
 	next := maps.Clone(*r.tables.Load())
-	if next[table] = spans; len(spans) == 0 {
+	if next[table] = newRepairedTable(spans); len(spans) == 0 {
 		delete(next, table)
 	}
 	r.tables.Store(&next)

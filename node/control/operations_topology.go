@@ -14,7 +14,7 @@ var (
 // RepairArgs say what is repaired: some tables of a keyspace, or all.
 type RepairArgs struct {
 	TablesArgs
-	Full bool `json:"full,omitempty"` // what was repaired lately, too
+	Corrupted bool `json:"corrupted,omitempty"` // only what lay in corrupt files of this node
 }
 
 // RepairResult is what a repair did.

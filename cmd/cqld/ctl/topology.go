@@ -9,14 +9,14 @@ import (
 
 type repairCommand struct {
 	tablesCommand
-	Full bool `help:"Repair what was repaired lately, too."`
+	Corrupted bool `help:"Only what lay in corrupt files of this node."`
 }
 
 // Run makes replicas equal.
 func (c *repairCommand) Run(s *session) error {
-	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Full: c.Full}, func(w io.Writer, r control.RepairResult) error {
+	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted}, func(w io.Writer, r control.RepairResult) error {
 		p := &printer{w: w}
-		p.line("%d ranges compared, %d were different, %d rows sent (%s)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
+		p.line("%d ranges compared, %d parts were different, %d rows sent (%s scanned)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
 		if r.Skipped > 0 {
 			p.line("%d ranges have a replica that is down: repair again when it is up", r.Skipped)
 		}

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/node/control"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// openRepairs makes this node take part in repairs, and able to lead them.
+func (n *Node) openRepairs(local *replica.Local) {
+	peers := replica.NewRepairs(replica.RepairOptions{
+		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
+		Repaired: n.repaired,
+	})
+	n.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
+		Coordinator: n.coordinator, Peers: peers, Store: n.engine,
+		Limits: coordinator.RepairLimits{BytesPerSecond: n.opts.RepairThroughput},
+	})
+	n.autoRepair = coordinator.NewAutoRepair(coordinator.AutoRepairOptions{
+		Repairer: n.repairer, Store: n.engine, Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
+		Note: func(message string, err error) {
+			if err != nil {
+				n.log.Warn(message, "err", err)
+				return
+			}
+			n.log.Info(message)
+		},
+	})
+	n.coordinator.OnHintLost(n.autoRepair.Dirty)
+}
+
+// startRepairs begins to repair in the background.
+func (n *Node) startRepairs() {
+	for _, l := range n.engine.Lost() {
+		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
+			"table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
+	}
+	if n.opts.AutoRepair {
+		n.autoRepair.Start()
+	}
+}
+
+// repairsMoved forgets, when the ring has changed, that what this node gave away was repaired: when it
+// gets it back, it is not what it had.
+func (n *Node) repairsMoved() {
+	n.autoRepair.Moved()
+	m, self := n.cluster.Metadata(), n.cluster.Self()
+	for _, id := range n.repaired.Tables() {
+		var held []ring.Range
+		if t := m.Schema.TableByStorage(id); t != nil && t.Replication.Class != ring.Local {
+			for _, piece := range m.Topology.Placement(t.Replication).Ranges(ring.FullRange()) {
+				if slices.Contains(piece.Replicas.Natural, self) {
+					held = append(held, piece.Range)
+				}
+			}
+		}
+		if err := n.repaired.Retain(id, held); err != nil {
+			n.log.Error("what was repaired could not be noted", "err", err)
+		}
+	}
+}
+
+// opRepair makes the replicas of tables equal. First of all, what lies in corrupt files is taken out of
+// service, so that it comes back from the other replicas.
+func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult, error) {
+	var out control.RepairResult
+	lost, err := n.engine.Quarantine()
+	if err != nil {
+		return out, err
+	}
+	for _, l := range lost {
+		n.log.Warn("a corrupt file was removed", "table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
+	}
+	jobs, err := n.repairJobs(&a)
+	if err != nil {
+		return out, err
+	}
+	if err := n.fetchLost(ctx, report); err != nil {
+		return out, err
+	}
+	for i, job := range jobs {
+		report(control.Progress{What: fmt.Sprintf("repairing, table %d of %d", i+1, len(jobs)), Total: int64(len(jobs)), Done: int64(i)})
+		r, err := n.repairOne(ctx, job)
+		if err != nil {
+			return out, err
+		}
+		out.Ranges += r.RangesDone
+		out.Different += r.Differing
+		out.Rows += r.Rows
+		out.Bytes += r.Bytes
+		out.Skipped += r.Skipped
+	}
+	for _, l := range n.engine.Lost() {
+		if n.schema().TableByStorage(l.Table) != nil {
+			return out, &control.Error{Code: control.Failed, Message: fmt.Sprintf(
+				"tokens %v of table %d, which lay in %s, are still not served: repair again when all their replicas are up", l.Tokens, l.Table, l.Path)}
+		}
+	}
+	return out, nil
+}
+
+func (n *Node) schema() *schema.Schema { return n.cluster.Metadata().Schema }
+
+// repairJobs is what is to be repaired: the ring, of some tables, or only what was lost here.
+func (n *Node) repairJobs(a *control.RepairArgs) (jobs []coordinator.RepairJob, err error) {
+	tables, err := n.tablesOf(a.TablesArgs)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tables {
+		if t.Replication.Class == ring.Local {
+			continue
+		}
+		job := coordinator.RepairJob{Table: t.StorageID, Range: ring.FullRange(), SkipDown: true}
+		if !a.Corrupted {
+			jobs = append(jobs, job)
+			continue
+		}
+		for _, l := range n.engine.Lost() {
+			if l.Table == t.StorageID {
+				job.Range = l.Tokens
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	return jobs, nil
+}
+
+// repairOne repairs and waits.
+func (n *Node) repairOne(ctx context.Context, job coordinator.RepairJob) (coordinator.RepairReport, error) {
+	type outcome struct {
+		report coordinator.RepairReport
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	j := n.repairer.Start(job, nil, func(r coordinator.RepairReport, err error) { ended <- outcome{r, err} })
+	select {
+	case o := <-ended:
+		return o.report, o.err
+	case <-ctx.Done():
+	case <-n.stopping:
+	}
+	j.Cancel()
+	o := <-ended
+	return o.report, o.err
+}
+
+// fetchLost brings back what was lost of this node's local tables. The promises of Paxos come from all
+// other members: whatever a quorum knows, one of them does. The rest is nobody else's, and gone.
+func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
+	for _, l := range n.engine.Lost() {
+		t := n.schema().TableByStorage(l.Table)
+		if t != nil && t.Replication.Class != ring.Local {
+			continue
+		}
+		if t != nil && t.Keyspace == "system" && t.Name == "paxos" {
+			report(control.Progress{What: "fetching the state of lightweight transactions"})
+			if err := n.fetchFromAll(ctx, &l); err != nil {
+				return err
+			}
+		}
+		if err := n.engine.Lift(l.Table, l.Tokens, l.Since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchFromAll streams a lost range from all other members.
+func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
+	m := n.cluster.Metadata()
+	for _, member := range m.Topology.Nodes() {
+		if member.ID == n.cluster.Self() {
+			continue
+		}
+		pull := replica.Pull{Session: fmt.Sprintf("lost %d %v %d %d", l.Table, l.Tokens, l.Since, member.ID),
+			Epoch: m.Epoch, Table: l.Table, Range: l.Tokens, Source: member.ID}
+		ended := make(chan error, 1)
+		n.streams.Start(pull, nil, func(err error) { ended <- err })
+		select {
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			n.streams.Cancel(pull.Session)
+			return errors.Join(ctx.Err(), <-ended)
+		case <-time.After(fetchLostTimeout):
+			n.streams.Cancel(pull.Session)
+			return errors.Join(errors.New("node: fetching what was lost takes too long"), <-ended)
+		}
+	}
+	return nil
+}
+
+// fetchLostTimeout bounds one node's part of fetchFromAll.
+const fetchLostTimeout = 10 * time.Minute
+
+// netStreams are the streams to this node, as the control port shows them.
+func (n *Node) netStreams() []control.Stream {
+	out := []control.Stream{}
+	pulls, _ := n.streams.Status()
+	for _, p := range pulls {
+		s := control.Stream{What: fmt.Sprintf("table %d, %v: %s", p.Table, p.Range, p.State), Done: p.Bytes, Total: p.Total}
+		if t := n.schema().TableByStorage(p.Table); t != nil {
+			s.What = fmt.Sprintf("%s.%s, %v: %s", t.Keyspace, t.Name, p.Range, p.State)
+		}
+		if m := n.cluster.Metadata().Topology.Node(p.Source); m != nil {
+			s.Peer = m.Internode.Addr().String()
+		}
+		out = append(out, s)
+	}
+	return out
+}
