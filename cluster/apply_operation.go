@@ -75,6 +75,9 @@ func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 // checkSources refuses an operation after which a range would be lost.
 func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 	for _, name := range m.Schema.KeyspaceNames() {
+		if schema.IsSystem(name) {
+			continue // traces and the like hold nobody up
+		}
 		r := m.Schema.Keyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
 			if g.From == 0 && len(g.Sources) == 0 {

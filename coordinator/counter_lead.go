@@ -106,6 +106,7 @@ func (c *Coordinator) available(m *row.Mutation, level ring.Consistency) error {
 	var y tally
 	y.reset(level, table.Replication, t, c.view.Self(), c.localDC)
 	set := c.replicasOf(t, table, m.Key.Token)
+	y.join(set, level, table.Replication)
 	open := func(n ring.NodeID) {
 		if n == c.view.Self() || c.view.Alive(n) {
 			y.addOpen(n)
@@ -115,7 +116,6 @@ func (c *Coordinator) available(m *row.Mutation, level ring.Consistency) error {
 		open(n)
 	}
 	for _, n := range set.Pending {
-		y.addPending(n)
 		open(n)
 	}
 	if q := y.short(); q != nil && (level != ring.Any || c.hints == nil || len(set.Natural) == 0) {

@@ -51,11 +51,11 @@ func (op *writeOp) plan() error {
 		p.met = false
 		p.tally.reset(op.level, table.Replication, op.topology, op.self, c.localDC)
 		set := c.replicasOf(op.topology, table, m.Key.Token)
+		p.tally.join(set, op.level, table.Replication)
 		for _, node := range set.Natural {
 			op.assign(i, m, node)
 		}
 		for _, node := range set.Pending {
-			p.tally.addPending(node)
 			op.assign(i, m, node)
 		}
 		if q := p.tally.short(); q != nil && !op.hintsWillDo(len(set.Natural)) {

@@ -1,6 +1,10 @@
 package coordinator
 
-import "cqld/ring"
+import (
+	"slices"
+
+	"cqld/ring"
+)
 
 // quota is how many of a group of replicas must answer, and how many have. The group is all
 // replicas, those of one data center, or this node alone.
@@ -19,6 +23,10 @@ type tally struct {
 	local  string
 	t      *ring.Topology
 	self   ring.NodeID
+	// members, when they are not nil, are the only ones that count.
+	members []ring.NodeID
+	// also must be satisfied, too: the replicas before or after a change of the ring.
+	also []tally
 }
 
 // scope says whose answers count.
@@ -34,6 +42,7 @@ const (
 // reset makes the tally of a level under a replication, with no replica known yet.
 func (y *tally) reset(level ring.Consistency, r ring.Replication, t *ring.Topology, self ring.NodeID, localDC string) {
 	y.scope, y.local, y.t, y.self = scopeAll, localDC, t, self
+	y.members, y.also = nil, nil
 	y.one[0] = quota{need: level.BlockFor(r, localDC)}
 	y.quotas = y.one[:]
 	switch {
@@ -51,8 +60,26 @@ func (y *tally) reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 	}
 }
 
+// join makes the tally one of a write to set: the level must be met among the replicas of now, and
+// among those before and after the changes of the ring under way. reset came before, with the same level
+// and replication.
+func (y *tally) join(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
+	if len(set.Others) == 0 {
+		return
+	}
+	y.members = set.Natural
+	y.also = make([]tally, len(set.Others))
+	for i, others := range set.Others {
+		y.also[i].reset(level, r, y.t, y.self, y.local)
+		y.also[i].members = others
+	}
+}
+
 // group is the index of the quota that node counts for; -1 when for none.
 func (y *tally) group(node ring.NodeID) int {
+	if y.members != nil && !slices.Contains(y.members, node) {
+		return -1
+	}
 	switch y.scope {
 	case scopeAll:
 		return 0
@@ -80,16 +107,13 @@ func (y *tally) group(node ring.NodeID) int {
 	return -1
 }
 
-// addOpen says that node may answer; addPending that it must, beyond the level.
+// addOpen says that node may answer.
 func (y *tally) addOpen(node ring.NodeID) {
 	if g := y.group(node); g >= 0 {
 		y.quotas[g].open++
 	}
-}
-
-func (y *tally) addPending(node ring.NodeID) {
-	if g := y.group(node); g >= 0 {
-		y.quotas[g].need++
+	for i := range y.also {
+		y.also[i].addOpen(node)
 	}
 }
 
@@ -99,11 +123,17 @@ func (y *tally) answered(node ring.NodeID) {
 		y.quotas[g].open--
 		y.quotas[g].got++
 	}
+	for i := range y.also {
+		y.also[i].answered(node)
+	}
 }
 
 func (y *tally) failed(node ring.NodeID) {
 	if g := y.group(node); g >= 0 {
 		y.quotas[g].open--
+	}
+	for i := range y.also {
+		y.also[i].failed(node)
 	}
 }
 
@@ -111,6 +141,11 @@ func (y *tally) failed(node ring.NodeID) {
 func (y *tally) satisfied() bool {
 	for i := range y.quotas {
 		if y.quotas[i].got < y.quotas[i].need {
+			return false
+		}
+	}
+	for i := range y.also {
+		if !y.also[i].satisfied() {
 			return false
 		}
 	}
@@ -123,6 +158,11 @@ func (y *tally) hopeless() bool { return y.short() != nil }
 func (y *tally) short() *quota {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; q.got+q.open < q.need {
+			return q
+		}
+	}
+	for i := range y.also {
+		if q := y.also[i].short(); q != nil {
 			return q
 		}
 	}

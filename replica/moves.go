@@ -243,8 +243,8 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 			far = append(far, id)
 		}
 	}
-	if v.operation.Force && len(from)+len(far) == 0 {
-		return nil, true // it is lost, as the operator knows
+	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
+		return nil, true // it is lost, as the operator knows, or a system keyspace's
 	}
 	if len(from) < g.Local {
 		return nil, false

@@ -7,11 +7,30 @@ import "slices"
 type ReplicaSet struct {
 	Natural []NodeID
 	Pending []NodeID
+	// Others are the replicas before and after the operations under way, where they are not the natural
+	// ones: a write counts only when its level is met among each of them, too, so that every reader
+	// meets it, whether it has heard of the change or not. Dead nodes that an operation takes the
+	// ranges of are among them.
+	Others [][]NodeID
 }
 
 // Contains says whether id is a natural or pending replica.
 func (s ReplicaSet) Contains(id NodeID) bool {
 	return slices.Contains(s.Natural, id) || slices.Contains(s.Pending, id)
+}
+
+// join adds the replicas at another stage of the operations of t.
+func (s *ReplicaSet) join(t *Topology, others []NodeID) {
+	same := len(others) == len(s.Natural)
+	for _, id := range others {
+		same = same && slices.Contains(s.Natural, id)
+		if !s.Contains(id) && !t.gone(id) {
+			s.Pending = append(s.Pending, id)
+		}
+	}
+	if !same {
+		s.Others = append(s.Others, others)
+	}
 }
 
 // Placement is the replica set of every range of one topology under one replication.
@@ -28,13 +47,8 @@ func newPlacement(t *Topology, r Replication) *Placement {
 		if len(t.operations) == 0 {
 			continue
 		}
-		for _, other := range []*tokenRing{t.base, t.final} {
-			for _, id := range other.replicas(r, tok) {
-				if !p.sets[i].Contains(id) && !t.gone(id) {
-					p.sets[i].Pending = append(p.sets[i].Pending, id)
-				}
-			}
-		}
+		p.sets[i].join(t, t.base.replicas(r, tok))
+		p.sets[i].join(t, t.final.replicas(r, tok))
 	}
 	return p
 }

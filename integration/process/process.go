@@ -85,6 +85,9 @@ func (s *Server) Start() error {
 	return nil
 }
 
+// AddFlags gives the next start more flags.
+func (s *Server) AddFlags(flags ...string) { s.argv = append(s.argv, flags...) }
+
 // Kill ends the process at once, as a crash does.
 func (s *Server) Kill() { s.end(syscall.SIGKILL, time.Second) }
 

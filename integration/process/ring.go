@@ -17,18 +17,21 @@ import (
 // Ring is a cluster of servers on this machine.
 type Ring struct {
 	Servers []*Server
+	// Spare are laid out and not started: nodes that may join.
+	Spare []*Server
 }
 
 // Options of a ring of cqld nodes.
 type Options struct {
 	Nodes int
+	Spare int      // more nodes that are laid out only
 	Sync  string   // commitlog_sync, "" for the server's default
 	Flags []string // more flags of "cqld start"
 }
 
 // NewRing lays out a ring of cqld nodes under dir without starting it, at addresses that nothing listens on.
 func NewRing(binary, dir string, o Options) (*Ring, error) {
-	places, err := free(o.Nodes)
+	places, err := free(o.Nodes + o.Spare)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +46,11 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
 		}
 		s.argv = append(s.argv, o.Flags...)
-		r.Servers = append(r.Servers, s)
+		if i < o.Nodes {
+			r.Servers = append(r.Servers, s)
+		} else {
+			r.Spare = append(r.Spare, s)
+		}
 	}
 	return r, nil
 }
@@ -102,7 +109,7 @@ func (r *Ring) Start(limit time.Duration) error {
 
 // Stop stops all servers.
 func (r *Ring) Stop() {
-	for _, s := range r.Servers {
+	for _, s := range append(r.Spare, r.Servers...) {
 		s.Stop()
 	}
 }

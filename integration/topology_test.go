@@ -1,0 +1,185 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/integration/process"
+)
+
+// operationLimit is how long a change of the ring may take here, with next to no data.
+const operationLimit = 90 * time.Second
+
+// ctl runs "cqld ctl" at a server and returns what it printed.
+func ctl(t *testing.T, s *process.Server, args ...string) (string, error) {
+	t.Helper()
+	binary, _ := cqld(t)
+	cmd := exec.Command(binary, append([]string{"ctl", "--data-dir", filepath.Join(s.Dir, "data")}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func mustCtl(t *testing.T, s *process.Server, args ...string) string {
+	t.Helper()
+	out, err := ctl(t, s, args...)
+	if err != nil {
+		t.Fatalf("ctl %s: %v\n%s\n%s", strings.Join(args, " "), err, out, s.Log())
+	}
+	return out
+}
+
+// ringState is what "ctl status --json" and "ctl operations --json" say of interest.
+type ringState struct{ nodes, operations int }
+
+func stateOf(t *testing.T, s *process.Server) (state ringState) {
+	t.Helper()
+	var operations struct{ Operations []any }
+	if err := json.Unmarshal([]byte(mustCtl(t, s, "operations", "--json")), &operations); err != nil {
+		t.Fatal(err)
+	}
+	var status struct{ Members []struct{ State string } }
+	if err := json.Unmarshal([]byte(mustCtl(t, s, "status", "--json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range status.Members {
+		if strings.HasSuffix(n.State, "N") || strings.EqualFold(n.State, "normal") {
+			state.nodes++
+		}
+	}
+	state.operations = len(operations.Operations)
+	return state
+}
+
+// waitRing waits until a server sees so many nodes and no change under way.
+func waitRing(t *testing.T, s *process.Server, nodes int) {
+	t.Helper()
+	var state ringState
+	for end := time.Now().Add(operationLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if state = stateOf(t, s); state == (ringState{nodes: nodes}) {
+			return
+		}
+	}
+	t.Fatalf("%+v, want %d nodes\n%s\n%s", state, nodes, mustCtl(t, s, "status"), mustCtl(t, s, "operations"))
+}
+
+// TestTheRingGrowsAndShrinksUnderLoad goes from four nodes to six and back while rows are written.
+func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 4, Spare: 2})
+	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "grown", 2)
+	time.Sleep(time.Second)
+	began := time.Now()
+	for i, s := range ring.Spare {
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.WaitAnswer(operationLimit); err != nil {
+			t.Fatal(err)
+		}
+		waitRing(t, ring.Servers[0], 5+i)
+		t.Logf("%d nodes after %v", 5+i, time.Since(began))
+	}
+	time.Sleep(time.Second)
+	// The last to come and one of the first go.
+	for i, s := range []*process.Server{ring.Spare[1], ring.Servers[3]} {
+		if s == ring.Servers[3] {
+			w.leave(s.Address)
+		}
+		mustCtl(t, s, "decommission")
+		waitRing(t, ring.Servers[0], 5-i)
+		t.Logf("%d nodes after %v", 5-i, time.Since(began))
+		s.Stop()
+	}
+	time.Sleep(time.Second)
+	w.stop()
+	for _, o := range w.failures(func(o outcome) bool { return false }) {
+		t.Errorf("%v after the start a request to %s failed: %v", o.at.Sub(began), o.address, o.err)
+	}
+	t.Logf("99 of 100 requests took at most %v, the longest gap was %v", w.quantile(began, time.Now(), 0.99), w.gap(began, time.Now().Add(-time.Second)))
+	for _, s := range []*process.Server{ring.Servers[0], ring.Spare[0]} {
+		w.readBack(t, s.Address)
+	}
+}
+
+// TestAWipedNodeIsReplaced loses a node's disk: the node may not come back as if nothing had happened,
+// and can take its own place.
+func TestAWipedNodeIsReplaced(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 4})
+	addresses := strings.Split(ring.Addresses(), ",")
+	w := startWorkload(t, addresses[:3], "wiped", 2)
+	time.Sleep(time.Second)
+	lost := ring.Servers[3]
+	lost.Kill()
+	if err := os.RemoveAll(filepath.Join(lost.Dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // it must be seen dead
+	if err := lost.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); lost.Running(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a node with an empty disk runs as if nothing had happened")
+		}
+	}
+	if log := lost.Log(); !strings.Contains(log, "--replace") {
+		t.Errorf("the node does not say what to do:\n%s", log)
+	}
+	host, _, _ := strings.Cut(lost.Address, ":")
+	lost.AddFlags("--replace", host)
+	if err := lost.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.WaitAnswer(operationLimit); err != nil {
+		t.Fatal(err)
+	}
+	waitRing(t, ring.Servers[0], 4)
+	time.Sleep(time.Second)
+	w.stop()
+	for _, o := range w.failures(func(o outcome) bool { return false }) {
+		t.Errorf("a request to %s failed: %v", o.address, o.err)
+	}
+	// With another node dead every quorum needs the new one.
+	ring.Servers[0].Kill()
+	time.Sleep(2 * time.Second)
+	w.readBack(t, lost.Address)
+}
+
+// TestADeadNodeIsRemoved lets four nodes of five make new copies of what the fifth held.
+func TestADeadNodeIsRemoved(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 5})
+	addresses := strings.Split(ring.Addresses(), ",")
+	w := startWorkload(t, addresses[:4], "removed", 2)
+	time.Sleep(time.Second)
+	dead := ring.Servers[4]
+	host, _, _ := strings.Cut(dead.Address, ":")
+	if out, err := ctl(t, ring.Servers[0], "removenode", host); err == nil || !strings.Contains(out, "alive") {
+		t.Errorf("a living node was removed: %v %s", err, out)
+	}
+	dead.Kill()
+	time.Sleep(2 * time.Second)
+	mustCtl(t, ring.Servers[0], "removenode", host)
+	waitRing(t, ring.Servers[1], 4)
+	w.stop()
+	for _, o := range w.failures(func(o outcome) bool { return false }) {
+		t.Errorf("a request to %s failed: %v", o.address, o.err)
+	}
+	ring.Servers[1].Kill()
+	time.Sleep(2 * time.Second)
+	w.readBack(t, addresses[0])
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); dead.Running(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(fmt.Sprint("a node that was removed came back:\n", dead.Log()))
+		}
+	}
+}

@@ -1,0 +1,219 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/integration/cqlclient"
+)
+
+// workload writes unique rows at QUORUM from several connections, through all of its addresses in turn,
+// and remembers what was acknowledged.
+type workload struct {
+	addresses []string
+	table     string
+	stopped   chan struct{}
+	working   sync.WaitGroup
+	next      atomic.Int64
+
+	mu    sync.Mutex
+	left  map[string]bool // addresses that are not to be used any more
+	acked []int64
+	ended []outcome
+}
+
+// outcome is one request: when it began, how long it took, and why it failed.
+type outcome struct {
+	address string
+	at      time.Time
+	took    time.Duration
+	err     error
+}
+
+// startWorkload makes a keyspace and a table and begins to write, with workers connections to each
+// address.
+func startWorkload(t *testing.T, addresses []string, keyspace string, workers int) *workload {
+	t.Helper()
+	w := &workload{addresses: addresses, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}}
+	c, err := cqlclient.Dial(addresses[0], 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, s := range []string{
+		"CREATE KEYSPACE " + keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE " + w.table + " (k bigint PRIMARY KEY, v text)",
+	} {
+		if a, err := c.Query(s, cqlclient.Options{}); err != nil || a.Err != nil {
+			t.Fatal(s, err, a)
+		}
+	}
+	for _, address := range addresses {
+		for range workers {
+			w.working.Go(func() { w.work(address) })
+		}
+	}
+	return w
+}
+
+// work writes through one address until the workload is stopped; when the connection breaks it is made
+// again.
+func (w *workload) work(address string) {
+	var c *cqlclient.Conn
+	for {
+		select {
+		case <-w.stopped:
+			if c != nil {
+				c.Close()
+			}
+			return
+		default:
+		}
+		if w.gone(address) {
+			if c != nil {
+				c.Close()
+			}
+			return
+		}
+		if c == nil {
+			var err error
+			if c, err = cqlclient.Dial(address, 4); err != nil {
+				c = nil
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+		}
+		if !w.write(c, address) {
+			c.Close()
+			c = nil
+		}
+	}
+}
+
+// leave makes the workload use an address no more.
+func (w *workload) leave(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left[address] = true
+}
+
+func (w *workload) gone(address string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.left[address]
+}
+
+// write writes one row; false when the connection is of no use any more.
+func (w *workload) write(c *cqlclient.Conn, address string) bool {
+	k := w.next.Add(1)
+	began := time.Now()
+	a, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 'value of %d')", w.table, k, k), cqlclient.Options{Consistency: quorum})
+	usable := err == nil
+	if err == nil && a.Err != nil {
+		err = a.Err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = append(w.ended, outcome{address, began, time.Since(began), err})
+	if err == nil {
+		w.acked = append(w.acked, k)
+	}
+	return usable
+}
+
+// stop ends the writing.
+func (w *workload) stop() {
+	close(w.stopped)
+	w.working.Wait()
+}
+
+// failures are the requests that failed, but for those that excused says may.
+func (w *workload) failures(excused func(outcome) bool) (out []outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.ended {
+		if o.err != nil && !excused(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// quantile is the latency that a share of the requests did not exceed which began between two moments.
+func (w *workload) quantile(from, to time.Time, share float64) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var took []time.Duration
+	for _, o := range w.ended {
+		if o.err == nil && o.at.After(from) && o.at.Before(to) {
+			took = append(took, o.took)
+		}
+	}
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[int(share*float64(len(took)-1))]
+}
+
+// gap is the longest time between two acknowledged requests that began between two moments.
+func (w *workload) gap(from, to time.Time) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ends []time.Time
+	for _, o := range w.ended {
+		if end := o.at.Add(o.took); o.err == nil && end.After(from) && end.Before(to) {
+			ends = append(ends, end)
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	last := from
+	for _, end := range append(ends, to) {
+		longest = max(longest, end.Sub(last))
+		last = end
+	}
+	return longest
+}
+
+// readBack reads all that was acknowledged at QUORUM through one address and reports what is missing.
+func (w *workload) readBack(t *testing.T, address string) {
+	t.Helper()
+	c, err := cqlclient.Dial(address, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	there := map[int64]bool{}
+	var state []byte
+	for {
+		a, err := c.Query("SELECT k FROM "+w.table, cqlclient.Options{Consistency: quorum, PageSize: 1000, PagingState: state})
+		if err != nil || a.Err != nil {
+			t.Fatal(err, a)
+		}
+		for _, row := range a.Rows {
+			there[int64(binary.BigEndian.Uint64(row[0]))] = true
+		}
+		if state = a.PagingState; state == nil {
+			break
+		}
+	}
+	missing := 0
+	for _, k := range w.acked {
+		if !there[k] {
+			if missing++; missing <= 5 {
+				t.Errorf("row %d was acknowledged and is not there", k)
+			}
+		}
+	}
+	if missing > 0 || len(w.acked) == 0 {
+		t.Errorf("%d of %d acknowledged rows are missing", missing, len(w.acked))
+	}
+	t.Logf("%d acknowledged rows are there", len(w.acked)-missing)
+}
