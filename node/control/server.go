@@ -22,6 +22,7 @@ type Server struct {
 	pages      map[string]http.Handler
 	slots      chan struct{}
 	serving    sync.WaitGroup
+	closing    sync.Mutex // held by the one who takes all slots
 
 	mu struct {
 		sync.Mutex
@@ -68,8 +69,13 @@ func (s *Server) Close() {
 		h.Close()
 	}
 	s.serving.Wait()
+	s.closing.Lock()
+	defer s.closing.Unlock()
 	for range operationsMax { // who has all slots knows that nothing runs
 		s.slots <- struct{}{}
+	}
+	for range operationsMax {
+		<-s.slots
 	}
 }
 

@@ -1,0 +1,152 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/node/control"
+)
+
+// Each file of testdata holds answers of nodes, as --json shows them, and what is printed for them.
+func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
+	shows := map[string]func(in []byte, out io.Writer) error{
+		"status":           shown(showStatus),
+		"ring":             shown(showRing),
+		"describecluster":  shown(showCluster),
+		"describering":     shown(showRanges),
+		"getendpoints":     shown(showEndpoints),
+		"members":          shown(showMembers),
+		"operations":       shown(showChanges),
+		"info":             shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, false) }),
+		"info-tokens":      shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, true) }),
+		"tablestats":       shown(showTableStats),
+		"tablehistograms":  shown(showHistograms),
+		"toppartitions":    shown(showTop),
+		"tpstats":          shown(showPools),
+		"compactionstats":  shown(showCompactions),
+		"netstats":         shown(showNet),
+		"clientstats":      shown(showClients),
+		"listsnapshots":    shown(showSnapshots),
+		"getlogginglevels": shown(showLogging),
+	}
+	used := map[string]bool{}
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			show := shows[d.Cmd]
+			if show == nil {
+				d.Fatalf(t, "nothing shows %s", d.Cmd)
+			}
+			used[d.Cmd] = true
+			var out bytes.Buffer
+			if err := show([]byte(d.Input), &out); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			return visible(out.String())
+		})
+	})
+	for name := range shows {
+		if !used[name] {
+			t.Errorf("no file of testdata shows %s", name)
+		}
+	}
+}
+
+// visible shows empty lines and blanks at the end, which the files could not hold.
+func visible(s string) string {
+	var b strings.Builder
+	for _, line := range strings.Split(strings.TrimSuffix(s, "\n"), "\n") {
+		if line == "" {
+			line = "·"
+		} else if strings.HasSuffix(line, " ") {
+			line = strings.TrimRight(line, " ") + "·"
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+func shown[R any](show func(io.Writer, R) error) func([]byte, io.Writer) error {
+	return func(in []byte, out io.Writer) error {
+		var r R
+		d := json.NewDecoder(bytes.NewReader(in))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			return err
+		}
+		return show(out, r)
+	}
+}
+
+func TestSizesArePrintedAsNodetoolPrintsThem(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.00 KiB", 1536: "1.50 KiB", 30366761: "28.96 MiB",
+		5 << 30: "5.00 GiB", 3 << 40: "3.00 TiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestABarShowsPartAndTimeLeft(t *testing.T) {
+	for _, c := range []struct {
+		p    control.Progress
+		want string
+	}{
+		{control.Progress{What: "streaming", Done: 1 << 20, Total: 4 << 20, Bytes: true},
+			"streaming  [#######-----------------------]  25%  1.00 MiB of 4.00 MiB  30s left"},
+		{control.Progress{What: "ranges", Done: 3, Total: 3}, "ranges  [##############################] 100%  3 of 3"},
+		{control.Progress{What: "rows", Done: 7}, "rows  7  10s"},
+		{control.Progress{What: "more than all", Done: 9, Total: 3}, "more than all  [##############################] 100%  9 of 3"},
+	} {
+		if got := drawing(c.p, 10*time.Second); got != c.want {
+			t.Errorf("%+v:\n got %q\nwant %q", c.p, got, c.want)
+		}
+	}
+}
+
+func TestABarIsQuietWhereNobodyLooks(t *testing.T) {
+	var out bytes.Buffer
+	b := newBar(&out)
+	for i := range int64(1000) {
+		b.show(control.Progress{What: "x", Done: i, Total: 1000})
+	}
+	b.end()
+	if out.Len() > 0 {
+		t.Errorf("a short operation printed %q", out.String())
+	}
+	b.last = b.last.Add(-2 * barEvery)
+	b.show(control.Progress{What: "x", Done: 1, Total: 2})
+	if got := out.String(); !strings.HasPrefix(got, "x  [###") || strings.ContainsAny(got, "\r\x1b") {
+		t.Errorf("a long one printed %q", got)
+	}
+}
+
+func TestTablesAlign(t *testing.T) {
+	tab := newTable("Name", "n").alignRight(1)
+	tab.row("é", "10")
+	tab.row("longer", "9")
+	var out bytes.Buffer
+	if err := tab.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Name     n\né       10\nlonger   9\n"; out.String() != want {
+		t.Errorf("got\n%s want\n%s", out.String(), want)
+	}
+}
+
+// errWriter fails.
+type errWriter struct{}
+
+func (errWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("full") }
+
+func TestAFullDiskIsAnError(t *testing.T) {
+	if err := showStatus(errWriter{}, control.Status{Members: []control.Member{{State: "Normal"}}}); err == nil {
+		t.Error("nobody heard that nothing was printed")
+	}
+}

@@ -1,0 +1,236 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// echo is an operation for tests.
+func echo() Operation[KeyspaceArgs, KeyspaceArgs] {
+	return Operation[KeyspaceArgs, KeyspaceArgs]{"echo"}
+}
+
+func newServer(t *testing.T) *Server {
+	s := NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	Handle(s, echo(), func(ctx context.Context, a KeyspaceArgs, report Report) (KeyspaceArgs, error) {
+		switch a.Keyspace {
+		case "refuse":
+			return a, &Error{Refused, "not now"}
+		case "fail":
+			return a, errors.New("the disk is on fire")
+		case "later":
+			return a, NotSupported("waiting")
+		case "wait":
+			<-ctx.Done()
+			return a, ctx.Err()
+		}
+		report(Progress{What: "echoing", Done: 1, Total: 2})
+		return a, nil
+	})
+	t.Cleanup(s.Close)
+	return s
+}
+
+func onSocket(t *testing.T) (*Client, string) {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newServer(t).Serve(l, "")
+	return DialSocket(filepath.Join(dir, SocketName)), dir
+}
+
+func TestAnOperationTakesArgumentsAndGivesProgressAndAResult(t *testing.T) {
+	c, _ := onSocket(t)
+	var heard []Progress
+	got, err := Call(t.Context(), c, echo(), KeyspaceArgs{"ks"}, func(p Progress) { heard = append(heard, p) })
+	if err != nil || got.Keyspace != "ks" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if len(heard) != 1 || heard[0] != (Progress{What: "echoing", Done: 1, Total: 2}) {
+		t.Errorf("heard %+v", heard)
+	}
+}
+
+func TestErrorsKeepTheirCode(t *testing.T) {
+	c, _ := onSocket(t)
+	for keyspace, want := range map[string]Error{"refuse": {Refused, "not now"}, "fail": {Failed, "the disk is on fire"},
+		"later": {Unsupported, "waiting is not supported yet"}} {
+		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{keyspace}, nil)
+		var got *Error
+		if !errors.As(err, &got) || *got != want {
+			t.Errorf("%s: %v, want %v", keyspace, err, want)
+		}
+	}
+	if _, err := Call(t.Context(), c, Operation[None, None]{"unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "no operation") {
+		t.Errorf("an unknown operation: %v", err)
+	}
+}
+
+func TestAnOperationEndsWithItsClientAndWithTheServer(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t)
+	s.Serve(l, "")
+	c := DialSocket(filepath.Join(dir, SocketName))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Call(ctx, c, echo(), KeyspaceArgs{"wait"}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the client gave up and got %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{"wait"}, nil)
+		ended <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	s.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("an operation succeeded that was cut off")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Close left an operation under way")
+	}
+	if _, err := os.Stat(filepath.Join(dir, SocketName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+func TestOnlyTheOwnerCanOpenTheSocket(t *testing.T) {
+	_, dir := onSocket(t)
+	info, err := os.Stat(filepath.Join(dir, SocketName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestASocketOfAKilledProcessIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+func TestLongDirectoriesHaveASocketToo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 60))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(dir)
+	if err != nil {
+		if strings.Contains(err.Error(), "set control_address") {
+			t.Skip("this system has no short way to a long path, and says so: ", err)
+		}
+		t.Fatal(err)
+	}
+	newServer(t).Serve(l, "")
+	if _, err := Call(t.Context(), DialSocket(filepath.Join(dir, SocketName)), echo(), KeyspaceArgs{"ks"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressAsksForTheToken(t *testing.T) {
+	dir := t.TempDir()
+	token, err := EnsureToken(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := EnsureToken(dir); err != nil || again != token {
+		t.Errorf("the token changed: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newServer(t).Serve(l, token)
+	address := l.Addr().String()
+	if _, err := Call(t.Context(), DialAddress(address, token), echo(), KeyspaceArgs{"ks"}, nil); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"", "x", token + "x", token[:len(token)-1]} {
+		if _, err := Call(t.Context(), DialAddress(address, wrong), echo(), KeyspaceArgs{"ks"}, nil); err == nil {
+			t.Errorf("token %q was let in", wrong)
+		}
+	}
+	resp, err := http.Get("http://" + address + "/v1/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %s", resp.Status)
+	}
+}
+
+func TestTokensAreSecret(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := EnsureToken(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, TokenName)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := EnsureToken(dir); err == nil || !strings.Contains(err.Error(), "others may read it") {
+		t.Errorf("a token that all can read: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := EnsureToken(dir); err == nil {
+		t.Error("an empty token would let everyone in")
+	}
+}
+
+func TestLargeArgumentsAreRefused(t *testing.T) {
+	c, _ := onSocket(t)
+	_, err := Call(t.Context(), c, echo(), KeyspaceArgs{strings.Repeat("x", requestBytesMax)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTooManyOperationsAreRefused(t *testing.T) {
+	c, _ := onSocket(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range operationsMax {
+		go Call(ctx, c, echo(), KeyspaceArgs{"wait"}, nil)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{"ks"}, nil)
+		if err != nil && strings.Contains(err.Error(), "too many operations") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the last answer was %v", err)
+		}
+	}
+}
