@@ -18,6 +18,12 @@ func (c *Cluster) Decommission(ctx context.Context, force bool) (uint64, error) 
 	return c.begin(ctx, &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force})
 }
 
+// StartDecommission is Decommission for callers that do not wait. done is called by the loop, when the
+// operation has begun.
+func (c *Cluster) StartDecommission(force bool, done func(error)) {
+	c.start(&command{Begin: &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force}}, done)
+}
+
 // RemoveNode begins to make copies elsewhere of what a dead node held.
 func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
 	if id == c.Self() {

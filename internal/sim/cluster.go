@@ -2,11 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
+	"cqld/cluster"
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/schema"
@@ -18,12 +18,11 @@ type Cluster struct {
 	kernel    *Kernel
 	net       *Network
 	nodes     []*Node
-	schema    *schema.Schema
-	topology  *ring.Topology
 	failures  []string
 	plan      []fault
 	nemesis   *Stream
 	counted   map[string]int // by kind of fault, and what else is worth telling of
+	began     time.Duration  // when the clients did
 	healed    bool
 	losing    bool // a disk has lost data, or will
 	order     int64
@@ -31,7 +30,8 @@ type Cluster struct {
 	workloads []workload
 }
 
-// NewCluster makes the cluster and starts its nodes.
+// NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
+// are made.
 func NewCluster(o Options) *Cluster {
 	k := NewKernel()
 	c := &Cluster{
@@ -40,30 +40,46 @@ func NewCluster(o Options) *Cluster {
 	}
 	k.after, k.story = c.stopFatal, o.Story
 	skew := NewStream(o.Seed, "skew")
-	var members []*ring.Node
 	for i := range o.Nodes {
-		id := ring.NodeID(i + 1)
-		n := &Node{cluster: c, id: id, disk: vfs.NewCrashableMem()}
+		n := newNode(c, ring.NodeID(i+1))
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
-		c.net.nodes[id] = n
-		m := &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal}
-		for t := range 4 {
-			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(t)<<62+uint64(i+1)*((1<<62)/uint64(o.Nodes))))
-		}
-		members = append(members, m)
-	}
-	c.topology = ring.NewTopology(1, members)
-	c.makeSchema()
-	for _, n := range c.nodes {
 		n.start()
+		k.RunUntil(k.Now()+30*time.Second, func() bool { return n.life.serves() })
+		if !n.life.serves() {
+			c.fail("node %d does not join a cluster without faults", n.id)
+			return c
+		}
 	}
+	c.makeSchema()
 	for _, kind := range workloadKinds() {
-		if slices.Contains(o.Workloads, kind.name) {
+		if o.has(kind.name) {
 			c.workloads = append(c.workloads, kind.make(c))
 		}
 	}
+	c.began = k.Now()
 	return c
+}
+
+// seeds are the machines that a node asks for admission. The first of all founds the cluster.
+func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
+	for _, n := range c.nodes {
+		if n != self && n.member && !n.gone && !n.lost {
+			addrs = append(addrs, n.addr)
+		}
+	}
+	return append(addrs, self.addr)
+}
+
+// metadata is the newest that any process knows.
+func (c *Cluster) metadata() *cluster.Metadata {
+	var newest *cluster.Metadata
+	for _, n := range c.nodes {
+		if n.life != nil && (newest == nil || n.life.cluster.Metadata().Epoch > newest.Epoch) {
+			newest = n.life.cluster.Metadata()
+		}
+	}
+	return newest
 }
 
 // replication is that of the workloads' keyspace.
@@ -73,12 +89,9 @@ func (c *Cluster) replication() ring.Replication {
 
 // makeSchema makes the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
-	c.schema = schema.Empty()
-	c.change(&schema.CreateKeyspace{
-		Keyspace: keyspace, Replication: c.replication(), DurableWrites: true,
-	})
+	c.change(&schema.CreateKeyspace{Keyspace: keyspace, Replication: c.replication(), DurableWrites: true})
 	for _, kind := range workloadKinds() {
-		if !slices.Contains(c.options.Workloads, kind.name) {
+		if !c.options.has(kind.name) {
 			continue
 		}
 		for _, t := range kind.tables {
@@ -89,12 +102,9 @@ func (c *Cluster) makeSchema() {
 }
 
 func (c *Cluster) change(change schema.Change) {
-	next, err := schema.Apply(c.schema, change)
-	if err != nil {
-		c.fail("schema: %v", err)
-		return
-	}
-	c.schema = next
+	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *life, done func(error)) {
+		l.soon(func() { l.cluster.StartSchema(change, done) })
+	})
 }
 
 // fail notes a broken promise.
@@ -117,13 +127,16 @@ type Result struct {
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
 func Run(o Options) Result {
 	c := NewCluster(o)
+	if len(c.failures) > 0 {
+		return c.result()
+	}
 	for _, w := range c.workloads {
 		w.start()
 	}
 	c.torment()
-	c.kernel.RunUntil(o.Faults, func() bool { return false })
+	c.kernel.RunUntil(c.began+o.Faults, func() bool { return false })
 	c.heal()
-	c.kernel.RunUntil(o.Faults+time.Minute, func() bool {
+	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
 	})
 	c.settle()
@@ -186,7 +199,17 @@ func (c *Cluster) heal() {
 // present are the nodes that count when the cluster is healed.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
-		if !n.lost {
+		if !n.lost && !n.gone {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// missing are the nodes that should serve and do not.
+func (c *Cluster) missing() (nodes []*Node) {
+	for _, n := range c.present() {
+		if !n.life.serves() {
 			nodes = append(nodes, n)
 		}
 	}
@@ -195,11 +218,15 @@ func (c *Cluster) present() (nodes []*Node) {
 
 // settle waits until no hint is left.
 func (c *Cluster) settle() {
+	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return len(c.missing()) == 0 })
+	for _, n := range c.missing() {
+		c.fail("node %d does not serve a minute after all was healed", n.id)
+	}
 	pending := func() (n int) {
 		for _, a := range c.present() {
 			for _, b := range c.present() {
-				if a.life != nil {
-					n += a.life.coord.PendingHints(b.id)
+				if a.life != nil && b.life != nil {
+					n += a.life.coord.PendingHints(b.life.Self())
 				}
 			}
 		}

@@ -62,12 +62,12 @@ func newPebbleRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 // Which obsolete files are still there is up to Pebble's goroutines: what happens to one file must not
 // depend on another.
 func flipBits(disk *vfs.MemFS, r *Stream) (flipped int, err error) {
-	names, err := disk.List("data")
+	names, err := disk.List(dataDir)
 	seed := r.Uint64()
 	for _, name := range names {
 		if strings.HasSuffix(name, ".sst") && err == nil {
 			flipped++
-			err = flipBit(disk, disk.PathJoin("data", name), NewStream(seed, name))
+			err = flipBit(disk, disk.PathJoin(dataDir, name), NewStream(seed, name))
 		}
 	}
 	return flipped, err

@@ -6,8 +6,9 @@
 //
 //	                 ┌──────────── Kernel: events in order of time, one at a time ────────────┐
 //	clients ─▶ coordinator ─▶ replica.Local ─▶ storage on a disk that forgets what was not synced
+//	           cluster (Raft, failure detector, joins) · moves, streams · hints
 //	                 └──────▶ replica.Remote ─▶ Network: loses, delays, reorders, duplicates, partitions
-//	nemesis: crashes, power cuts, partitions, bad links        workloads: history ─▶ their checkers
+//	nemesis: crashes, pauses, disks, clocks, links, members        workloads: history ─▶ their checkers
 //
 // A workload (workload.go) is a file of its own and a line in workloadKinds: clients that do things
 // while the nemesis is at work, and a judge of what they saw. set.go is one to begin from.

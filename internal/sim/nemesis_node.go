@@ -152,7 +152,9 @@ func (n *Node) compact() {
 
 // mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
 // left must overlap with those that were.
-func (c *Cluster) mayLose() bool { return !c.losing && c.options.Factor >= 4 && c.options.Factor == len(c.nodes) }
+func (c *Cluster) mayLose() bool {
+	return !c.losing && c.options.Factor >= 4 && c.options.Factor == len(c.nodes)
+}
 
 // bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right
 // answer or an error. What is damaged counts as lost when the cluster is healed.

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
-	"cqld/messaging"
 	"cqld/ring"
 )
 
@@ -13,7 +13,8 @@ import (
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
-	nodes  map[ring.NodeID]*Node
+	nodes  map[ring.NodeID]*Node // machines
+	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
@@ -29,7 +30,7 @@ const delayMax = 3 * time.Millisecond
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, cut: map[link]int{}}
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
 	n.calm()
 	return n
 }
@@ -39,6 +40,12 @@ func (n *Network) calm() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
 	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
 	clear(n.cut)
+}
+
+// refused says whether the machine at the other end answers that nothing listens there.
+func (n *Network) refused(l link) bool {
+	life := n.nodes[l.to].life
+	return n.cut[l] == 0 && (life == nil || !life.transport.open)
 }
 
 // carry delivers a message to one incarnation of a node, or does not.
@@ -61,7 +68,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		own := slices.Clone(payload)
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
-			if life := n.nodes[l.to].life; life == target && life != nil {
+			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
 				life.do(func() {
 					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
 					deliver(own)
@@ -69,55 +76,4 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 			}
 		})
 	}
-}
-
-// Transport is one incarnation's messaging.Transport.
-type Transport struct {
-	net      *Network
-	life     *life
-	handlers map[messaging.Verb]messaging.Handler
-}
-
-var _ messaging.Transport = (*Transport)(nil)
-
-// Handle implements messaging.Transport.
-func (t *Transport) Handle(v messaging.Verb, h messaging.Handler) { t.handlers[v] = h }
-
-// Send implements messaging.Transport.
-func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
-	from := t.life.node.id
-	t.net.carry(link{from, to}, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		if h := t.net.nodes[to].life.transport.handlers[verb]; h != nil {
-			h(from, payload, func([]byte, error) {})
-		}
-	})
-}
-
-// Request implements messaging.Transport.
-func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
-	from := t.life.node.id
-	answered := false
-	answer := func(payload []byte, err error) {
-		if !t.life.alive() {
-			return
-		}
-		t.life.do(func() {
-			if !answered {
-				answered = true
-				reply(payload, err)
-			}
-		})
-	}
-	if t.net.nodes[to].life == nil && t.net.cut[link{from, to}] == 0 {
-		// Its machine refuses the connection.
-		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
-		return
-	}
-	t.net.kernel.After(timeout, "timeout", func() { answer(nil, messaging.ErrTimeout) })
-	t.net.carry(link{from, to}, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-		h := t.net.nodes[to].life.transport.handlers[verb]
-		h(from, payload, func(payload []byte, err error) {
-			t.net.carry(link{to, from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
-		})
-	})
 }

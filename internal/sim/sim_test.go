@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 
 	"cqld/storage"
 )
@@ -27,7 +28,13 @@ func TestSimStory(t *testing.T) {
 	defer f.Close()
 	o := DefaultOptions(*firstSeed)
 	o.Story = f
-	report(t, *firstSeed, Run(o))
+	report(t, *firstSeed, run(t, o))
+}
+
+// run is Run with the randomness that Raft takes from the system, which is the seed's, too.
+func run(t *testing.T, o Options) Result {
+	cryptotest.SetGlobalRandom(t, o.Seed)
+	return Run(o)
 }
 
 func report(t *testing.T, seed uint64, r Result) {
@@ -50,7 +57,7 @@ func TestSim(t *testing.T) {
 	counted := map[string]int{}
 	for i := range *seeds {
 		seed := *firstSeed + uint64(i)
-		r := Run(DefaultOptions(seed))
+		r := run(t, DefaultOptions(seed))
 		report(t, seed, r)
 		total.Events += r.Events
 		total.Operations += r.Operations
@@ -78,7 +85,7 @@ func TestSim(t *testing.T) {
 func TestSimRepeats(t *testing.T) {
 	for i := range uint64(max(5, *seeds/100)) {
 		seed := *firstSeed + 97*i
-		a, b := Run(DefaultOptions(seed)), Run(DefaultOptions(seed))
+		a, b := run(t, DefaultOptions(seed)), run(t, DefaultOptions(seed))
 		if a.Trace != b.Trace || a.Events != b.Events {
 			t.Errorf("seed %d: %d events with trace %x, then %d with %x", seed, a.Events, a.Trace, b.Events, b.Trace)
 		}
@@ -106,7 +113,7 @@ func mustFail(t *testing.T, without func(*Options), ways ...string) {
 	for seed := range uint64(100) {
 		o := DefaultOptions(seed)
 		without(&o)
-		for _, f := range Run(o).Failures {
+		for _, f := range run(t, o).Failures {
 			for _, way := range ways {
 				if strings.Contains(f, way) {
 					t.Logf("seed %d: %s", seed, f)

@@ -109,12 +109,12 @@ func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
 		return true
 	}
 	l := node.life
-	if l == nil {
+	if !l.serves() {
 		end() // the connection was refused
 		return
 	}
 	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() { end() })
-	do(l, client, end)
+	l.do(func() { do(l, client, end) })
 }
 
 func (w *clients) idle() bool { return w.running == 0 }
@@ -155,4 +155,4 @@ func (c *Cluster) stamp() int64 {
 }
 
 // table is a table as it is now.
-func (c *Cluster) table(name string) *schema.Table { return c.schema.Table(keyspace, name) }
+func (c *Cluster) table(name string) *schema.Table { return c.metadata().Schema.Table(keyspace, name) }

@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"cqld/cluster"
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/storage/faultfs"
+)
+
+// life is one process, from its start to its crash. What it has scheduled dies with it. Its parts are
+// those of package node, put together in the same order, but for the door for clients.
+type life struct {
+	node      *Node
+	hlc       *env.HLC
+	disk      *faultfs.FS
+	engine    *storage.Engine
+	transport *Transport
+	cluster   *cluster.Cluster
+	streams   *replica.Streams
+	moves     *replica.Moves
+	coord     *coordinator.Coordinator
+
+	joined  bool // the cluster has this node
+	leaving bool // it has been asked to leave
+	paused  bool
+	held    []func()    // what happens when it goes on
+	fatal   atomic.Bool // a part has said that the node must stop
+	ending  bool        // it will
+}
+
+func (l *life) alive() bool { return l.node.life == l }
+
+// do lets the process do f: at once, or when it goes on after a pause.
+func (l *life) do(f func()) {
+	if l.paused {
+		l.held = append(l.held, f)
+		return
+	}
+	f()
+}
+
+// soon makes the process do f next, as a goroutine of its own would.
+func (l *life) soon(f func()) {
+	l.node.cluster.kernel.After(0, "soon", func() {
+		if l.alive() {
+			l.do(f)
+		}
+	})
+}
+
+// resume ends a pause: all that was to happen in it happens now.
+func (l *life) resume() {
+	if !l.paused {
+		return
+	}
+	l.paused = false
+	held := l.held
+	l.held = nil
+	for _, f := range held {
+		l.soon(f)
+	}
+}
+
+// The coordinator's and the replica's view.
+
+// Self implements coordinator.View.
+func (l *life) Self() ring.NodeID { return l.cluster.Self() }
+
+// Schema implements coordinator.View.
+func (l *life) Schema() *schema.Schema { return l.cluster.Metadata().Schema }
+
+// Topology implements coordinator.View.
+func (l *life) Topology() *ring.Topology { return l.cluster.Metadata().Topology }
+
+// Alive implements coordinator.View.
+func (l *life) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
+
+// serves says whether clients may connect: the node is a member and has its data.
+func (l *life) serves() bool {
+	if l == nil || !l.joined || l.ending {
+		return false
+	}
+	m := l.Topology().Node(l.Self())
+	return m != nil && m.State != ring.Joining
+}
+
+// open assembles the process and begins to join.
+func (l *life) open() error {
+	n, c := l.node, l.node.cluster
+	l.hlc = env.NewHLC(clock{l}, stampAhead)
+	l.disk = faultfs.Wrap(n.disk)
+	l.disk.Fail(n.faults.decide)
+	var err error
+	l.engine, err = storage.Open(storage.Options{
+		Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
+		MemTableBytes: 1 << 20, CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
+		OnFatal: func(error) { l.fatal.Store(true) }, FreeSpace: n.faults.space,
+	})
+	if err != nil {
+		return err
+	}
+	if err = l.openCluster(); err != nil {
+		return closeAll(err, l.engine.Close)
+	}
+	l.openCoordinator()
+	if err := l.cluster.Replay(); err != nil {
+		return closeAll(err, l.cluster.Close, l.engine.Close)
+	}
+	l.transport.open = true
+	l.cluster.Begin()
+	l.transport.connect()
+	l.soon(func() { l.cluster.StartJoin(l.hasJoined) })
+	l.sweep()
+	return nil
+}
+
+func closeAll(err error, closers ...func() error) error {
+	for _, f := range closers {
+		_ = f() // the reason is known
+	}
+	return err
+}
+
+func (l *life) openCluster() (err error) {
+	n, c := l.node, l.node.cluster
+	l.transport = newTransport(c.net, l)
+	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
+		return err
+	}
+	l.cluster, err = cluster.Open(cluster.Options{
+		Name: "sim", Dir: raftDir, FS: n.disk, Network: l.transport, Clock: clock{l},
+		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
+		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
+		Self: cluster.NodeSpec{
+			Datacenter: datacenter, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
+		},
+		Changed: l.changed,
+		AliveChanged: func(id ring.NodeID, up bool) {
+			if up && l.coord != nil {
+				l.coord.NodeUp(id)
+			}
+		},
+		Fatal: func(error) { l.fatal.Store(true) }, Post: l.soon,
+	})
+	return err
+}
+
+func (l *life) openCoordinator() {
+	n, c := l.node, l.node.cluster
+	local := replica.NewLocal(slowEngine{l.engine, l}, l, func(id schema.StorageID) error { return l.coord.DropHints(id) })
+	local.SetUnsafe(c.options.Unsafe)
+	replica.Serve(l.transport, local)
+	l.streams = replica.NewStreams(replica.StreamOptions{
+		Local: local, Engine: l.engine, Transport: l.transport, Clock: clock{l}, Run: l.soon,
+	})
+	l.moves = replica.NewMoves(replica.MovesOptions{
+		View: l, Agreement: l.cluster, Streams: l.streams, Local: local, Engine: l.engine, Clock: clock{l},
+		Unclean: l.unclean, Run: l.soon,
+	})
+	l.coord = coordinator.New(coordinator.Options{
+		View: l, Replicas: replica.NewDirectory(local, l.transport, l), Clock: clock{l},
+		Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
+		LocalDatacenter: datacenter, Hints: l.engine, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+	})
+	replica.ServeCounters(l.transport, l.coord)
+	replica.ServeBatches(l.transport, l.coord)
+}
+
+// hasJoined is the event of this node being a member, or of its being refused.
+func (l *life) hasJoined(err error) {
+	if err != nil {
+		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
+		l.fatal.Store(true) // as node does: it is started again
+		return
+	}
+	l.joined, l.node.member = true, true
+	l.moves.Look()
+}
+
+// changed hears what the cluster has agreed on.
+func (l *life) changed(old, now *cluster.Metadata) {
+	for _, id := range old.Schema.StorageIDs() {
+		if now.Schema.TableByStorage(id) == nil {
+			l.soon(func() {
+				if err := l.engine.DropTable(id); err != nil {
+					l.node.cluster.kernel.Trace("drop failed")
+				}
+			})
+		}
+	}
+	if l.moves != nil && (old.Topology != now.Topology || len(old.Unclean) != len(now.Unclean)) {
+		l.soon(l.moves.Look)
+	}
+}
+
+// unclean is the epoch since which this node has data that it lost; zero: it has none.
+func (l *life) unclean() uint64 {
+	for _, u := range l.cluster.Metadata().Unclean {
+		if u.Node == l.Self() {
+			return u.Epoch
+		}
+	}
+	return 0
+}
+
+// tableInfo is what storage must know of a table. It is called before the cluster is open, too.
+func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
+	if l.cluster == nil {
+		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
+	}
+	t := l.Schema().TableByStorage(id)
+	if t == nil {
+		return storage.TableInfo{}
+	}
+	info := storage.TableInfo{
+		Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: storage.GCRepair, AlwaysSync: t.IsCounter(),
+	}
+	if t.Options.TombstoneGC == "timeout" {
+		info.GC = storage.GCTimeout
+	}
+	if t.Replication.Class == ring.Local {
+		info.AlwaysSync, info.GC = true, storage.GCTimeout
+	}
+	return info
+}
+
+// slowEngine is storage on a disk whose completions may come late.
+type slowEngine struct {
+	*storage.Engine
+	life *life
+}
+
+// Apply implements replica.Engine.
+func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+	n := e.life.node
+	e.Engine.Apply(mutations, durable, func(err error) {
+		if n.faults.slow == 0 {
+			done(err)
+			return
+		}
+		clock{e.life}.After(n.faults.slow, func() { done(err) })
+	})
+}

@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// Transport is one process's messaging.Transport, and what its cluster needs besides.
+type Transport struct {
+	net      *Network
+	life     *life
+	open     bool // it listens
+	self     ring.NodeID
+	peers    map[ring.NodeID]netip.AddrPort
+	streams  map[ring.NodeID]*life // the process at the other end
+	handlers map[messaging.Verb]messaging.Handler
+}
+
+func newTransport(net *Network, l *life) *Transport {
+	return &Transport{
+		net: net, life: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*life{},
+		handlers: map[messaging.Verb]messaging.Handler{},
+	}
+}
+
+// connectEvery is how often streams are looked after: that a process died is noticed then, unless its
+// network is cut; so is that it is there again.
+const connectEvery = 100 * time.Millisecond
+
+// SetSelf implements cluster.Network.
+func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
+
+// SetPeers implements cluster.Network.
+func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) { t.peers = maps.Clone(peers) }
+
+// Handle implements messaging.Transport.
+func (t *Transport) Handle(v messaging.Verb, h messaging.Handler) { t.handlers[v] = h }
+
+func (t *Transport) close() { t.open = false }
+
+// connect keeps streams to all peers.
+func (t *Transport) connect() {
+	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
+		to := t.net.byAddr[t.peers[id]]
+		if id == t.self || to == nil {
+			continue
+		}
+		out, back := link{t.life.node.id, to.id}, link{to.id, t.life.node.id}
+		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
+			continue // silence says nothing
+		}
+		was, is := t.streams[id], to.life
+		if is != nil && !is.transport.open {
+			is = nil
+		}
+		if was != nil && was != is {
+			t.streams[id] = nil
+			t.life.cluster.StreamChanged(id, false)
+		}
+		if is != nil && was != is {
+			t.streams[id] = is
+			t.life.cluster.StreamChanged(id, true)
+		}
+	}
+	clock{t.life}.After(connectEvery, t.connect)
+}
+
+// link is the way to a member; false when nobody knows where it is.
+func (t *Transport) link(to ring.NodeID) (link, bool) {
+	n := t.net.byAddr[t.peers[to]]
+	if n == nil {
+		return link{}, false
+	}
+	return link{t.life.node.id, n.id}, true
+}
+
+// Send implements messaging.Transport.
+func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
+	l, ok := t.link(to)
+	if !ok {
+		return
+	}
+	from := t.self
+	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
+		if h := t.net.nodes[l.to].life.transport.handlers[verb]; h != nil {
+			h(from, payload, func([]byte, error) {})
+		}
+	})
+}
+
+// Request implements messaging.Transport.
+func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	l, ok := t.link(to)
+	t.request(l, ok, verb, payload, timeout, reply)
+}
+
+// AskAddr implements cluster.Network.
+func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	n := t.net.byAddr[addr]
+	if n == nil {
+		t.request(link{}, false, verb, payload, timeout, reply)
+		return
+	}
+	t.request(link{t.life.node.id, n.id}, true, verb, payload, timeout, reply)
+}
+
+func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	answered := false
+	answer := func(payload []byte, err error) {
+		if !t.life.alive() {
+			return
+		}
+		t.life.do(func() {
+			if !answered {
+				answered = true
+				reply(payload, err)
+			}
+		})
+	}
+	if !known || t.net.refused(l) {
+		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
+		return
+	}
+	t.net.kernel.After(timeout, "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	from := t.self
+	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
+		h := t.net.nodes[l.to].life.transport.handlers[verb]
+		if h == nil {
+			return
+		}
+		h(from, payload, func(payload []byte, err error) {
+			t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
+		})
+	})
+}
