@@ -136,7 +136,7 @@ func (n *Node) openStorage() error {
 		Dir: dir, FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync, SyncPeriod: n.opts.CommitLogSyncPeriod,
 		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, OnFatal: n.fail,
 		OnCorruption: func(c storage.CorruptionInfo) {
-			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err)
+			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
 		},
 	})
 	n.measured = newMeasured(n.engine)

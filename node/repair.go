@@ -183,7 +183,7 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 			continue
 		}
 		pull := replica.Pull{Session: fmt.Sprintf("lost %d %v %d %d", l.Table, l.Tokens, l.Since, member.ID),
-			Epoch: m.Epoch, Table: l.Table, Range: l.Tokens, Source: member.ID}
+			Epoch: m.Topology.Epoch(), Table: l.Table, Range: l.Tokens, Source: member.ID}
 		ended := make(chan error, 1)
 		n.streams.Start(pull, nil, func(err error) { ended <- err })
 		select {

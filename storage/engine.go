@@ -51,11 +51,13 @@ type Engine struct {
 	wedged     atomic.Bool // Pebble's locks are held for ever
 	opened     atomic.Bool
 	stalls     atomic.Int64
-	ingestions atomic.Int64 // begun
+	background atomic.Pointer[string] // the last failure of background work
+	ingestions atomic.Int64           // begun
 	counters   counters
 	quarantine struct {
 		sync.Mutex
-		found []CorruptionInfo
+		found   []CorruptionInfo
+		removed []CorruptionInfo // by Quarantine
 	}
 	// owned counts the goroutines that Close waits for; stop ends their waits.
 	owned sync.WaitGroup

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,8 +76,13 @@ func (e *Engine) listener() *pebble.EventListener {
 			})
 		},
 		BackgroundError: func(err error) {
-			if !errors.Is(err, pebble.ErrClosed) {
-				e.opts.Logger.Error("storage: background work failed", "error", err)
+			if errors.Is(err, pebble.ErrClosed) {
+				return
+			}
+			// What failed is tried again at once, and again. %v of the error has pages of stack.
+			text := err.Error()
+			if last := e.background.Swap(&text); last == nil || *last != text {
+				e.opts.Logger.Error("storage: background work failed; it is tried again", "error", text)
 			}
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
@@ -91,7 +97,8 @@ func (e *Engine) listener() *pebble.EventListener {
 // corrupted puts the file on the list of what must be repaired, once, and tells the node.
 func (e *Engine) corrupted(info CorruptionInfo) {
 	e.quarantine.Lock()
-	known := slices.ContainsFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+	known := slices.ContainsFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path }) ||
+		slices.ContainsFunc(e.quarantine.removed, info.same) // work that began before may still tell of it
 	if !known && len(e.quarantine.found) < quarantineMax {
 		e.quarantine.found = append(e.quarantine.found, info)
 	}
@@ -99,8 +106,13 @@ func (e *Engine) corrupted(info CorruptionInfo) {
 	if known {
 		return
 	}
-	e.opts.Logger.Error("storage: corrupt data", "file", info.Path, "error", info.Err)
+	e.opts.Logger.Error("storage: corrupt data", "file", info.Path, "error", info.Err.Error())
 	e.opts.OnCorruption(info)
+}
+
+// same says whether both are of one file, and of the same part of it.
+func (c CorruptionInfo) same(o CorruptionInfo) bool {
+	return c.Path == o.Path && bytes.Equal(c.Start, o.Start) && bytes.Equal(c.End, o.End)
 }
 
 // Corruptions are the corrupt files found since the engine was opened.

@@ -83,6 +83,7 @@ func (e *Engine) Quarantine() (lost []LostRange, err error) {
 		lost = append(lost, some...)
 		e.quarantine.Lock()
 		e.quarantine.found = slices.DeleteFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+		e.quarantine.removed = append(e.quarantine.removed, info)
 		e.quarantine.Unlock()
 	}
 	return lost, errors.Join(errs...)
