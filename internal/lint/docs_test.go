@@ -156,7 +156,7 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 
 func fileSuffix(s string) bool {
 	switch s {
-	case "go", "md", "txt", "yaml", "mod", "sum", "java", "sh", "g4":
+	case "go", "md", "txt", "yaml", "mod", "sum", "java", "sh", "g4", "sock", "token":
 		return true
 	}
 	return false

@@ -1,0 +1,197 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"cqld/integration/process"
+)
+
+// ctlCase is a command, and what its table must match; its --json must be JSON unless it changes something.
+type ctlCase struct {
+	args string
+	want string // regular expression
+	once bool   // doing it twice is not the same
+}
+
+const (
+	someSize = `[\d.]+ (bytes|KiB|MiB)`
+	someID   = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+)
+
+// ctlCases are all commands that a ring can be asked for without harm, in an order that makes sense.
+func ctlCases(address string) []ctlCase {
+	a := regexp.QuoteMeta(address)
+	return []ctlCase{
+		{args: "status", want: `(?s)^Datacenter: datacenter1\n=+\nStatus=Up/Down\n\|/ State=Normal/Leaving/Joining/Moving\n--  Address +Load +Tokens  Owns \(effective\) +Host ID +Rack\n` +
+			`(UN  127\.\S+ +` + someSize + ` +16 +100\.0% +` + someID + `  rack1\n){4}\n$`},
+		{args: "status ctl", want: `Owns \(effective\)(?s).*100\.0%`},
+		{args: "status system_auth", want: `2\d\.\d%`},
+		{args: "ring", want: `(?s)^\nDatacenter: datacenter1\n==========\nAddress +Rack +Status +State +Load +Owns +Token\n +-?\d+\n(127\.\S+ +rack1 +Up +Normal +` + someSize + ` +100\.0% +-?\d+\n){64}\n`},
+		{args: "describecluster", want: `(?s)Name: integration\n.*Schema versions:\n\t\t` + someID + `: \[127\.\S+, 127\.\S+, 127\.\S+, 127\.\S+\]\n.*Live: 4\n.*Unreachable: 0\n.*datacenter1 #Nodes: 4 #Down: 0\n.*ctl -> Replication class: SimpleStrategy \{replication_factor=4\}`},
+		{args: "describering ctl", want: `(?s)^Schema Version:` + someID + `\nTokenRange: \n(\tTokenRange\(start_token:-?\d+, end_token:-?\d+, endpoints:\[127\.\S+, 127\.\S+, 127\.\S+, 127\.\S+\], rpc_endpoints:\[[^]]+\], endpoint_details:\[[^]]+\]\)\n){64}$`},
+		{args: "getendpoints ctl t 7", want: `^(127\.\S+\n){4}$`},
+		{args: "getseeds", want: `does not contain any remote node`},
+		{args: "members", want: `(?s)(127\.\S+\n  ID:\d+\n  HOST_ID:` + someID + `\n  STATUS:Normal\n  ALIVE:true\n  DC:datacenter1\n.*){4}`},
+		{args: "gossipinfo", want: `HOST_ID`},
+		{args: "operations", want: `^The ring is not changing\.\n$`},
+		{args: "info", want: `(?s)^ID +: ` + someID + `\n.*Mode +: NORMAL\nNative Transport active: true\nLoad +: ` + someSize + `\n.*Data Center +: datacenter1\n.*Corrupt files +: none\n.*see all 16 tokens\)\n$`},
+		{args: "info -T", want: `(Token +: -?\d+\n){16}$`},
+		{args: "version", want: `^ReleaseVersion: 5\.\S+\nBuild: \S+\n$`},
+		{args: "flush", want: `^$`},
+		{args: "compact ctl t", want: `^$`},
+		{args: "tablestats ctl.t", want: `(?s)^Total number of tables: 1\n-+\nKeyspace: ctl\n\tRead Count: \d+\n\tWrite Count: 100\n\t\tTable: t\n\t\tSSTable count: 1\n.*Space used \(live\): [1-9]\d*\n\t\tNumber of entries \(estimate\): \d+\n`},
+		{args: "tablestats", want: `Keyspace: system_auth`},
+		{args: "tablehistograms ctl t", want: `(?s)^ctl/t histograms\nPercentile +Read Latency \(micros\)\n50% +[1-9]\d*\.\d\d\n.*Max +[1-9]\d*\.\d\d\n`},
+		{args: "toppartitions ctl t 200", want: `Frequency of reads by partition:`},
+		{args: "tpstats", want: `(?s)^Pool Name +Active +Limit +Pending +Completed +Refused\nNative-Transport-Requests +\d+ +\d+ +0 +[1-9]\d* +0\n.*Message type +Dropped\n`},
+		{args: "compactionstats", want: `(?s)compactions in progress.*L6 +[1-9]\d* +` + someSize},
+		{args: "netstats", want: `(?s)^Mode: NORMAL\n.*Read Repair Statistics:.*Hint Statistics:.*(` + a + `)?`},
+		{args: "listpendinghints", want: `does not have hints`},
+		{args: "clientstats", want: `Total connected clients: \d+`},
+		{args: "gettimeout read", want: `^Current timeout for type read: 5000 ms\n$`},
+		{args: "snapshot -t first ctl", want: `^Requested creating snapshot\(s\) for \[ctl\] with snapshot name \[first\]\nSnapshot directory: /\S+/snapshots/first\n$`, once: true},
+		{args: "snapshot -t all", want: `\[all keyspaces\]`, once: true},
+		{args: "listsnapshots", want: `(?s)^Snapshot Details:\nSnapshot name +Keyspace names +True size +Size on disk +Creation time\nall +\S*ctl\S* .*\nfirst +ctl +.*\nTotal TrueDiskSpaceUsed: ` + someSize},
+		{args: "clearsnapshot -t all", want: `^Removed snapshot all\n$`, once: true},
+		{args: "statushandoff", want: `^Hinted handoff is running\n$`},
+		{args: "disablehandoff", want: `^$`},
+		{args: "statushandoff", want: `^Hinted handoff is not running\n$`},
+		{args: "enablehandoff", want: `^$`},
+		{args: "setlogginglevel debug", want: `^$`},
+		{args: "getlogginglevels", want: `^Logger Name +Log Level\nROOT +DEBUG\n$`},
+		{args: "setlogginglevel info", want: `^$`},
+		{args: "repair ctl", want: `^\d+ ranges compared, `},
+		{args: "cleanup", want: `^$`},
+		{args: "disablebinary", want: `^$`},
+		{args: "statusbinary", want: `^not running\n$`},
+		{args: "enablebinary", want: `^$`},
+		{args: "statusbinary", want: `^running\n$`},
+	}
+}
+
+// ctlElsewhere are commands that other tests or the end of this one run.
+func ctlElsewhere() []string {
+	return []string{"drain", "decommission", "removenode", "move", "rebuild", "abort"}
+}
+
+// TestControl runs every command of "cqld ctl" against a real ring and looks at its table and at its JSON.
+func TestControl(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 4})
+	s := ring.Servers[0]
+	statements := []string{"CREATE KEYSPACE ctl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ctl.t (k int PRIMARY KEY, v text)"}
+	for i := range 100 {
+		statements = append(statements, fmt.Sprintf("INSERT INTO ctl.t (k, v) VALUES (%d, 'value')", i))
+	}
+	for i := range 100 {
+		statements = append(statements, fmt.Sprintf("SELECT v FROM ctl.t WHERE k = %d", i))
+	}
+	if err := process.Ask(s.Address, statements...); err != nil {
+		t.Fatal(err)
+	}
+	run := map[string]bool{}
+	host := s.Address[:strings.LastIndexByte(s.Address, ':')]
+	for _, c := range ctlCases(host) {
+		args := strings.Fields(c.args)
+		run[args[0]] = true
+		out, err := ctl(t, s, args...)
+		if err != nil || !regexp.MustCompile(c.want).MatchString(out) {
+			t.Errorf("%s: %v\n%s\nwant %s", c.args, err, out, c.want)
+		}
+		if c.once {
+			continue
+		}
+		out, err = ctl(t, s, append([]string{"--json"}, args...)...)
+		if err != nil || !json.Valid([]byte(out)) || !strings.HasPrefix(out, "{") {
+			t.Errorf("--json %s: %v\n%s", c.args, err, out)
+		}
+	}
+	for _, name := range append(ctlElsewhere(), "gossipinfo") {
+		run[name] = true
+	}
+	for _, name := range ctlNames(t, s) {
+		if !run[name] {
+			t.Errorf("nothing runs %s", name)
+		}
+	}
+	controlRefuses(t, s)
+	controlDrains(t, ring)
+}
+
+// ctlNames are the commands that the help lists.
+func ctlNames(t *testing.T, s *process.Server) (names []string) {
+	out := mustCtl(t, s, "--help")
+	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z]+)`).FindAllStringSubmatch(out, -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 30 {
+		t.Errorf("the help lists %v only", names)
+	}
+	return names
+}
+
+// controlRefuses asks for what makes no sense.
+func controlRefuses(t *testing.T, s *process.Server) {
+	for args, want := range map[string]string{
+		"status nowhere":            "does not exist",
+		"describering system":       "is local to each node",
+		"getendpoints ctl t notint": "notint",
+		"getendpoints ctl none 1":   "there is no table ctl.none",
+		"flush nowhere":             "does not exist",
+		"snapshot -t ../x":          "is no name of a snapshot",
+		"snapshot -t first":         "there is a snapshot first",
+		"clearsnapshot":             "Specify snapshot name or --all",
+		"clearsnapshot -t none":     "there is no snapshot none",
+		"setlogginglevel loud":      "none of debug, info, warn, error",
+		"toppartitions ctl t 0":     "must be more than 0",
+		"removenode nobody":         "nobody",
+		"abort":                     "0 operations are under way",
+		"nonsense":                  "nonsense",
+	} {
+		if out, err := ctl(t, s, strings.Fields(args)...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s\nwant %q", args, err, out, want)
+		}
+	}
+}
+
+// controlDrains drains a node and stops it: what it acknowledged is there when it starts again, and it
+// serves.
+func controlDrains(t *testing.T, ring *process.Ring) {
+	s := ring.Servers[3]
+	mustCtl(t, s, "drain")
+	if err := process.Ask(s.Address, "SELECT * FROM ctl.t"); err == nil {
+		t.Error("a drained node serves clients")
+	}
+	if out := mustCtl(t, s, "info"); !strings.Contains(out, ": DRAINED\n") || !strings.Contains(out, "Native Transport active: false\n") {
+		t.Errorf("a drained node says\n%s", out)
+	}
+	if complaint, err := ctl(t, s, "enablebinary"); err == nil || !strings.Contains(complaint, "drained") {
+		t.Errorf("a drained node can be enabled: %v %s", err, complaint)
+	}
+	s.Stop()
+	if _, err := os.Stat(filepath.Join(s.Dir, "data", "control.sock")); err == nil {
+		t.Error("the socket is left behind")
+	}
+	if complaint, err := ctl(t, s, "status"); err == nil || !strings.Contains(complaint, "no node runs in") {
+		t.Errorf("a stopped node: %v %s", err, complaint)
+	}
+	if out, err := ctl(t, ring.Servers[0], "status"); err != nil || strings.Count(out, "\nUN ") != 3 || !strings.Contains(out, "\nDN ") {
+		t.Errorf("with a node down: %v\n%s", err, out)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.WaitAgreed(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Ask(s.Address, "SELECT * FROM ctl.t"); err != nil {
+		t.Error(err)
+	}
+}
