@@ -17,10 +17,11 @@ import (
 // detection is how long a node may be dead before the others must know; requests to it may fail until then.
 const detection = 2 * time.Second
 
-// load is one driver's failover program while it runs, and what it printed.
+// load is one driver's program while it runs, and what it printed.
 type load struct {
 	driver
 	installed error
+	mu        sync.Mutex // guards events while the program runs
 	events    []event
 	err       error
 }
@@ -41,7 +42,7 @@ func TestFailover(t *testing.T) {
 		loads = append(loads, l)
 		if l.installed == nil {
 			ready.Add(1)
-			ended.Go(func() { l.run(root, servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done), stop) })
+			ended.Go(func() { l.run(root, "failover", servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done), stop) })
 		}
 	}
 	ready.Wait()
@@ -66,11 +67,11 @@ func TestFailover(t *testing.T) {
 }
 
 // run runs the program until it is told to stop and has read back what it wrote.
-func (l *load) run(root string, s servers, ready func(), stop <-chan struct{}) {
+func (l *load) run(root, program string, s servers, ready func(), stop <-chan struct{}) {
 	defer ready()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	cmd := l.command(ctx, root, "failover", s)
+	cmd := l.command(ctx, root, program, s)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	in, err1 := cmd.StdinPipe()
@@ -92,7 +93,9 @@ func (l *load) run(root string, s servers, ready func(), stop <-chan struct{}) {
 		if e.kind == "ready" {
 			ready()
 		}
+		l.mu.Lock()
 		l.events = append(l.events, e)
+		l.mu.Unlock()
 	}
 	if err := cmd.Wait(); err != nil {
 		l.err = fmt.Errorf("%w\n%s", err, complaints.Bytes())

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +76,7 @@ func waitRing(t *testing.T, s *process.Server, nodes int) {
 func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 2})
 	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "grown", 2)
+	watchers, unwatch := watchRing(t, ring.Addresses())
 	time.Sleep(time.Second)
 	began := time.Now()
 	for i, s := range ring.Spare {
@@ -86,7 +89,7 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 		waitRing(t, ring.Servers[0], 5+i)
 		t.Logf("%d nodes after %v", 5+i, time.Since(began))
 	}
-	time.Sleep(time.Second)
+	watchers.await(t, "6 96")
 	// The last to come and one of the first go.
 	for i, s := range []*process.Server{ring.Spare[1], ring.Servers[3]} {
 		if s == ring.Servers[3] {
@@ -97,7 +100,8 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 		t.Logf("%d nodes after %v", 5-i, time.Since(began))
 		s.Stop()
 	}
-	time.Sleep(time.Second)
+	watchers.await(t, "4 64")
+	unwatch()
 	w.stop()
 	for _, o := range w.failures(func(o outcome) bool { return false }) {
 		t.Errorf("%v after the start a request to %s failed: %v", o.at.Sub(began), o.address, o.err)
@@ -106,6 +110,70 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 	for _, s := range []*process.Server{ring.Servers[0], ring.Spare[0]} {
 		w.readBack(t, s.Address)
 	}
+}
+
+// watchers are drivers that tell what they know of the ring.
+type watchers []*load
+
+// watchRing starts them; stop ends them.
+func watchRing(t *testing.T, addresses string) (all watchers, stop func()) {
+	t.Helper()
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	var ready, ended sync.WaitGroup
+	for _, d := range drivers(root) {
+		if d.name != "go-gocql" && d.name != "go-apache" && d.name != "python" {
+			continue
+		}
+		if err := d.installed(); err != nil {
+			missing(t, "the "+d.name+" driver", err.Error())
+		}
+		l := &load{driver: d}
+		all = append(all, l)
+		ready.Add(1)
+		ended.Go(func() { l.run(root, "ring", servers{addresses, 4, 4}, sync.OnceFunc(ready.Done), end) })
+	}
+	ready.Wait()
+	stop = sync.OnceFunc(func() {
+		close(end)
+		ended.Wait()
+		for _, l := range all {
+			if l.err != nil {
+				t.Errorf("%s: %v", l.name, l.err)
+			}
+		}
+	})
+	t.Cleanup(stop)
+	return all, stop
+}
+
+// await waits until all drivers have seen so many nodes and tokens.
+func (all watchers) await(t *testing.T, want string) {
+	t.Helper()
+	for _, l := range all {
+		seen := ""
+		for end := time.Now().Add(40 * time.Second); seen != want; time.Sleep(20 * time.Millisecond) {
+			if seen = l.lastRing(); seen != want && time.Now().After(end) {
+				t.Errorf("%s sees %q nodes and tokens, want %q", l.name, seen, want)
+				break
+			}
+		}
+	}
+}
+
+// lastRing is the nodes and tokens that the driver told last.
+func (l *load) lastRing() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range slices.Backward(l.events) {
+		if _, counts, ok := strings.Cut(e.text, " "); ok && e.kind == "ring" {
+			return counts
+		}
+	}
+	return ""
 }
 
 // TestAWipedNodeIsReplaced loses a node's disk: the node may not come back as if nothing had happened,

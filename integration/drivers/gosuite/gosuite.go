@@ -58,9 +58,9 @@ type Driver struct {
 func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go")}
-	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover}[strings.Join(os.Args[1:], " ")]
+	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing}[strings.Join(os.Args[1:], " ")]
 	if program == nil {
-		fmt.Fprintln(os.Stderr, "usage: suite | failover")
+		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring")
 		return 2
 	}
 	return program(d, s)

@@ -266,5 +266,21 @@ def failover():
     return 0
 
 
+def ring():
+    cluster, session = connect()
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    print("ready", flush=True)
+    last = None
+    while not stop.wait(0.02):
+        seen = (len(cluster.metadata.all_hosts()), len(cluster.metadata.token_map.ring))
+        if seen != last:
+            print("ring %d %d %d" % ((now(),) + seen), flush=True)
+            last = seen
+    print("done", flush=True)
+    cluster.shutdown()
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit({"suite": lambda: Suite().run(), "failover": failover}[sys.argv[1]]())
+    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring}[sys.argv[1]]())
