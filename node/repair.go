@@ -160,6 +160,9 @@ func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
 	for _, l := range n.engine.Lost() {
 		t := n.schema().TableByStorage(l.Table)
 		if t != nil && t.Replication.Class != ring.Local {
+			if err := n.liftForeign(t, &l); err != nil {
+				return err
+			}
 			continue
 		}
 		if t != nil && t.Keyspace == "system" && t.Name == "paxos" {
@@ -169,6 +172,19 @@ func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
 			}
 		}
 		if err := n.engine.Lift(l.Table, l.Tokens, l.Since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liftForeign lifts what was lost of ranges that this node does not hold anyway.
+func (n *Node) liftForeign(t *schema.Table, l *storage.LostRange) error {
+	for _, piece := range n.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
+		if piece.Replicas.Contains(n.cluster.Self()) {
+			continue
+		}
+		if err := n.engine.Lift(l.Table, piece.Range, l.Since); err != nil {
 			return err
 		}
 	}
