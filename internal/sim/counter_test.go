@@ -11,6 +11,8 @@ import (
 func smaller(o *Options, workload string) {
 	o.Nodes, o.Factor = 5, 3
 	o.Workloads = []string{workload}
+	// Of three replicas, two are no longer enough when one has lost its disk.
+	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool { return kind == "bit-flip" || kind == "wiped-disk" })
 }
 
 // TestSimCounters runs counters where leaders are elsewhere.
