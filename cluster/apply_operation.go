@@ -59,13 +59,13 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 }
 
 // independent says whether two operations touch no range of a keyspace in common: they are in
-// different data centers, and every keyspace places replicas by data center.
+// different data centers, and every keyspace of users places replicas by data center.
 func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
 		return false
 	}
-	for _, r := range replications(m.Schema) {
-		if r.Class == ring.Simple {
+	for _, name := range userKeyspaces(m.Schema) {
+		if m.Schema.Keyspace(name).Replication.Class == ring.Simple {
 			return false
 		}
 	}

@@ -355,3 +355,43 @@ func (w *operationsWalk) check() {
 		}
 	}
 }
+
+func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
+	m, index := emptyMetadata(), uint64(0)
+	do := func(c *command) error {
+		index++
+		c.ID = CommandID{byte(index)}
+		next, err := apply(m, c, index)
+		m = next
+		return err
+	}
+	admit := func(n byte, dc string) error {
+		return do(&command{Admit: &admitCommand{Epoch: m.Topology.Epoch(), Tokens: ring.Allocate(m.Topology, dc, "r1", 4, 2),
+			Node: NodeSpec{Host: ring.HostID{n}, Datacenter: dc, Rack: "r1", NumTokens: 4,
+				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 7000)}}})
+	}
+	keyspace := func(name string, r ring.Replication) {
+		if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, dc := range []string{"a", "a", "a", "b", "b", "b"} {
+		if err := admit(byte(n+1), dc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyspace("ks", ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 2}, ring.DatacenterFactor{Datacenter: "b", Factor: 2}))
+	if err := admit(7, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is under way") {
+		t.Errorf("two nodes join one data center at once: %v", err)
+	}
+	if err := admit(9, "b"); err != nil || len(m.Topology.Operations()) != 2 {
+		t.Errorf("a node of another data center has to wait: %v", err)
+	}
+	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
+	if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
+		t.Errorf("the replication changed meanwhile: %v", err)
+	}
+}
