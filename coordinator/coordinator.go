@@ -35,7 +35,7 @@ type Unsafe struct {
 	NoReplan     bool // do not plan again when a replica refuses
 
 	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
-	NoPaxosSync    bool // promise and accept before it is on disk
+	NoPaxosPersist bool // acceptors forget what they promised and accepted when they stop
 	PaxosQuorumOne bool // one vote decides
 
 	// CounterNotIdempotent makes a leader count a message as often as it comes.

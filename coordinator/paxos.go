@@ -116,12 +116,14 @@ func (c *Coordinator) ballot(seen int64) Ballot {
 // data center, and those that are becoming one.
 type electorate struct {
 	natural, pending []ring.NodeID
+	// others must each agree by majority, too: the replicas before or after a change of the ring.
+	others [][]ring.NodeID
 }
 
 func (c *Coordinator) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token, serial ring.Consistency) electorate {
 	set := c.replicasOf(t, table, token)
 	if serial != ring.LocalSerial || table.Replication.Class == ring.Local {
-		return electorate{set.Natural, set.Pending}
+		return electorate{set.Natural, set.Pending, set.Others}
 	}
 	near := func(nodes []ring.NodeID) (out []ring.NodeID) {
 		for _, id := range nodes {
@@ -131,11 +133,15 @@ func (c *Coordinator) electorateOf(t *ring.Topology, table *schema.Table, token 
 		}
 		return out
 	}
-	return electorate{near(set.Natural), near(set.Pending)}
+	e := electorate{natural: near(set.Natural), pending: near(set.Pending)}
+	for _, others := range set.Others {
+		e.others = append(e.others, near(others))
+	}
+	return e
 }
 
-// required is how many votes decide: a majority of the replicas and every pending one.
-func (e electorate) required() int { return ring.QuorumOf(len(e.natural)) + len(e.pending) }
+// required is how many of the natural voters decide.
+func (e electorate) required() int { return ring.QuorumOf(len(e.natural)) }
 
 // plainLevel is the level of ordinary requests that meets every quorum of a serial one.
 func plainLevel(serial ring.Consistency) ring.Consistency {

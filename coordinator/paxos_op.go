@@ -167,7 +167,7 @@ func (op *casOp) plan() error {
 		}
 		op.votes = append(op.votes, v)
 	}
-	if op.hopeless() || len(op.voters.pending) > 1 {
+	if op.hopeless() {
 		c.counts.unavailable.Add(1)
 		return &Unavailable{Consistency: op.req.Serial, Required: op.voters.required(), Alive: alive}
 	}
@@ -192,31 +192,36 @@ func (op *casOp) askedLocked() (asked []int) {
 	return asked
 }
 
-// count is how many voters of each kind are in a state that counts.
-func (op *casOp) count(in func(*vote) bool) (natural, pending int) {
+// count is how many of some voters are in a state that counts.
+func (op *casOp) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	for i := range op.votes {
-		switch {
-		case !in(&op.votes[i]):
-		case i < len(op.voters.natural):
-			natural++
-		default:
-			pending++
+		if in(&op.votes[i]) && slices.Contains(voters, op.votes[i].node) {
+			n++
 		}
 	}
-	return natural, pending
+	return n
 }
 
-// quorum is how many of the natural voters decide.
-func (op *casOp) quorum() int {
+// majority is how many of some voters decide.
+func (op *casOp) majority(voters []ring.NodeID) int {
 	if op.c.unsafe.PaxosQuorumOne {
 		return 1
 	}
-	return ring.QuorumOf(len(op.voters.natural))
+	return ring.QuorumOf(len(voters))
 }
 
+// enough says whether those in a state that counts decide: among the replicas of now, and, while the
+// ring changes, among those before and after.
 func (op *casOp) enough(in func(*vote) bool) bool {
-	natural, pending := op.count(in)
-	return natural >= op.quorum() && pending == len(op.voters.pending)
+	if op.count(op.voters.natural, in) < op.majority(op.voters.natural) {
+		return false
+	}
+	for _, others := range op.voters.others {
+		if op.count(others, in) < op.majority(others) {
+			return false
+		}
+	}
+	return true
 }
 
 func (op *casOp) carried() bool { return op.enough(func(v *vote) bool { return v.state == voteYes }) }
@@ -225,8 +230,7 @@ func (op *casOp) hopeless() bool {
 }
 
 func (op *casOp) received() int {
-	n, p := op.count(func(v *vote) bool { return v.state == voteYes })
-	return n + p
+	return op.count(op.voters.natural, func(v *vote) bool { return v.state == voteYes })
 }
 
 // armLocked sets the timer for the replicas' answers.
@@ -604,9 +608,13 @@ func (op *casOp) commitLocked(level ring.Consistency) {
 			op.own = nil // it is decided, whatever becomes of this write
 			op.concludeLocked(true, err)
 		default:
-			// Whether all went well or not: the next promises tell what there is.
+			// Whether all went well or not, the next promises tell what there is.
 			op.mu.Lock()
-			op.againLocked(0)
+			pause := time.Duration(0)
+			if err != nil {
+				pause = op.pause()
+			}
+			op.againLocked(pause)
 		}
 	})
 }

@@ -100,11 +100,7 @@ func (op *casOp) againLocked(pause time.Duration) {
 	op.phase = casIdle
 	op.round++
 	op.mu.Unlock()
-	if pause == 0 {
-		op.begin()
-		return
-	}
-	op.c.clock.After(pause, op.begin)
+	op.c.clock.After(pause, op.begin) // at once, too, but not on this stack
 }
 
 // onTimeout is the event that replicas were silent for too long.
