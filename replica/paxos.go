@@ -32,9 +32,9 @@ const paxosLine = 512
 // acceptors is this node's part in Paxos.
 type acceptors struct {
 	promised, accepted, proposal, at, decision schema.ColumnID
-	// NoSync removes the safeguard that answers are durable before they are given.
-	noSync bool
-	shards [64]acceptorShard
+	// forgetful, of tests, is what acceptors promised and accepted instead of storing it; nil: they do.
+	forgetful map[string]acceptorState
+	shards    [64]acceptorShard
 }
 
 // acceptorShard is the partitions whose state is being changed, with who waits for each.
@@ -53,7 +53,11 @@ func newAcceptors() *acceptors {
 }
 
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
-func (l *Local) SetUnsafe(u coordinator.Unsafe) { l.paxos.noSync = u.NoPaxosSync }
+func (l *Local) SetUnsafe(u coordinator.Unsafe) {
+	if u.NoPaxosPersist {
+		l.paxos.forgetful = map[string]acceptorState{}
+	}
+}
 
 // acceptorState is what the row says.
 type acceptorState struct {
@@ -151,6 +155,9 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 			}
 		}
 	}
+	if f, ok := l.paxos.forgetful[lineOf(table.StorageID, key)]; ok {
+		s.promised, s.accepted = f.promised, f.accepted
+	}
 	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
 		s.accepted = coordinator.Proposal{} // it was decided, or something later was
 	}
@@ -225,9 +232,16 @@ func (l *Local) promise(line string, epoch uint64, b coordinator.Ballot, cmd *ro
 		answer(p, err)
 		return
 	}
+	if l.paxos.forgetful != nil {
+		s.promised = b
+		l.paxos.forgetful[line] = s
+		l.gate.RUnlock()
+		answer(p, nil)
+		return
+	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, !l.paxos.noSync, func(err error) {
+	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			answer(nil, fromStorage(err))
 			return
@@ -262,10 +276,16 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		answer(latest, err)
 		return
 	}
+	if l.paxos.forgetful != nil {
+		l.paxos.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
+		l.gate.RUnlock()
+		answer(coordinator.Ballot{}, nil)
+		return
+	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot), updateCell(l.paxos.proposal, p))
 	r.Sort()
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, p.Key, r)}, !l.paxos.noSync, func(err error) {
+	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, p.Key, r)}, true, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 		}
