@@ -64,7 +64,7 @@ func NewCluster(o Options) *Cluster {
 // seeds are the machines that a node asks for admission. The first of all founds the cluster.
 func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	for _, n := range c.nodes {
-		if n != self && n.member && !n.gone && !n.lost {
+		if n != self && n.member && !n.gone {
 			addrs = append(addrs, n.addr)
 		}
 	}
@@ -117,11 +117,40 @@ type Result struct {
 	Failures   []string
 	Trace      uint64 // of all that happened: equal for equal seeds
 	Events     int
-	Operations int               // of clients
-	Acked      int               // of them those that were acknowledged
-	Counted    map[string]int    // faults by kind
-	Plan       []string          // the faults in order, as the option -faults numbers them
-	Stats      coordinator.Stats // of the nodes as they ended
+	Time       time.Duration  // simulated
+	Operations int            // of clients
+	Acked      int            // of them those that were acknowledged
+	Counted    map[string]int // faults by kind
+	Plan       []string       // the faults in order, as the option -faults numbers them
+	Stats      stats          // of the nodes as they ended
+}
+
+// stats are what coordinators did, as far as it shows that rare ways were taken.
+type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost uint64 }
+
+func (s *stats) add(o coordinator.Stats) {
+	s.ReadRepairs += o.ReadRepairs
+	s.ShortReads += o.ShortReads
+	s.Speculated += o.Speculated
+	s.Replans += o.Replans
+	s.HintsStored += o.HintsStored
+	s.HintsReplayed += o.HintsReplayed
+	s.HintsLost += o.HintsLost
+}
+
+// add sums up several runs.
+func (r *Result) add(o Result) {
+	r.Events += o.Events
+	r.Time += o.Time
+	r.Operations += o.Operations
+	r.Acked += o.Acked
+	r.Stats.ReadRepairs += o.Stats.ReadRepairs
+	r.Stats.ShortReads += o.Stats.ShortReads
+	r.Stats.Speculated += o.Stats.Speculated
+	r.Stats.Replans += o.Stats.Replans
+	r.Stats.HintsStored += o.Stats.HintsStored
+	r.Stats.HintsReplayed += o.Stats.HintsReplayed
+	r.Stats.HintsLost += o.Stats.HintsLost
 }
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
@@ -152,7 +181,7 @@ func Run(o Options) Result {
 
 // result sums up, and ends all processes.
 func (c *Cluster) result() Result {
-	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Counted: c.counted}
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted}
 	for _, f := range c.plan {
 		r.Plan = append(r.Plan, f.String())
 	}
@@ -165,12 +194,7 @@ func (c *Cluster) result() Result {
 		if n.life == nil {
 			continue
 		}
-		s := n.life.coord.Stats()
-		r.Stats.ReadRepairs += s.ReadRepairs
-		r.Stats.HintsStored += s.HintsStored
-		r.Stats.HintsReplayed += s.HintsReplayed
-		r.Stats.Speculated += s.Speculated
-		r.Stats.ShortReads += s.ShortReads
+		r.Stats.add(n.life.coord.Stats())
 		n.crash(true)
 	}
 	return r
@@ -188,7 +212,9 @@ func (c *Cluster) heal() {
 		if l := n.life; l != nil && (n.damaged || l.fatal.Load()) {
 			n.crash(true)
 		}
-		n.lost = n.lost || n.damaged
+		if n.damaged && !n.gone {
+			n.wipe()
+		}
 		if n.life != nil {
 			n.life.resume()
 		}
@@ -199,7 +225,7 @@ func (c *Cluster) heal() {
 // present are the nodes that count when the cluster is healed.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
-		if !n.lost && !n.gone {
+		if !n.gone {
 			nodes = append(nodes, n)
 		}
 	}
@@ -221,6 +247,10 @@ func (c *Cluster) settle() {
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return len(c.missing()) == 0 })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve a minute after all was healed", n.id)
+	}
+	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.metadata().Topology.Operations()) == 0 })
+	for _, o := range c.metadata().Topology.Operations() {
+		c.fail("two minutes after all was healed, %+v still goes on", *o)
 	}
 	pending := func() (n int) {
 		for _, a := range c.present() {

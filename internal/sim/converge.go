@@ -10,13 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// all is the level at which everything that is left is asked.
-func (c *Cluster) all() ring.Consistency {
-	if len(c.present()) < len(c.nodes) {
-		return ring.Quorum
-	}
-	return ring.All
-}
+// all is the level at which everything is asked when the cluster is healed.
+func (c *Cluster) all() ring.Consistency { return ring.All }
 
 // converge reads every table whole from all replicas, which repairs what hints could not, and then
 // compares the replicas.

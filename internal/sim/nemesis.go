@@ -28,6 +28,8 @@ func faultKinds() []faultKind {
 		{"slow-disk", (*Cluster).slowDisk}, {"fsync-error", (*Cluster).fsyncError}, {"write-error", (*Cluster).writeError},
 		{"read-error", (*Cluster).readError}, {"disk-full", (*Cluster).diskFull}, {"flush", (*Cluster).flush},
 		{"bit-flip", (*Cluster).bitFlip}, {"wiped-disk", (*Cluster).wipedDisk},
+		// members
+		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
 	}
 }
 

@@ -152,15 +152,15 @@ func (n *Node) compact() {
 
 // mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
 // left must overlap with those that were.
-func (c *Cluster) mayLose() bool {
-	return !c.losing && c.options.Factor >= 4 && c.options.Factor == len(c.nodes)
+func (c *Cluster) mayLose(n *Node) bool {
+	return !c.losing && c.options.Factor >= 4 && n.member && !n.gone && !n.leaving
 }
 
 // bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right
-// answer or an error. What is damaged counts as lost when the cluster is healed.
+// answer or an error. What is damaged is replaced when the cluster is healed.
 func (c *Cluster) bitFlip(r *Stream) {
 	n := c.any(r)
-	if !c.mayLose() || n.life == nil || n.faults.any() {
+	if !c.mayLose(n) || !n.life.serves() || n.faults.any() {
 		return
 	}
 	n.flush()
@@ -174,10 +174,10 @@ func (c *Cluster) bitFlip(r *Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
 }
 
-// wipedDisk takes a machine's disk away: the node does not come back as itself.
+// wipedDisk takes a machine's disk away: the node does not come back as itself, another takes its place.
 func (c *Cluster) wipedDisk(r *Stream) {
 	n := c.any(r)
-	if !c.mayLose() {
+	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.gone {
 		return
 	}
 	c.losing = true

@@ -24,10 +24,9 @@ type Node struct {
 	wall    wallClock
 	life    *life // nil while no process runs
 	lives   int
-	// damaged says that tables on the disk are corrupt, lost that the disk is another: a lost node
-	// stays away until it is replaced.
-	damaged, lost bool
-	gone          bool // it has left the ring
+	damaged bool // tables on the disk are corrupt
+	leaving bool // it was asked to leave
+	gone    bool // it has left the ring
 }
 
 // Where things are on a machine's disk, and in the world.
@@ -59,7 +58,7 @@ func (n *Node) setAddr(a netip.AddrPort) {
 // start runs a process on what the disk holds. One whose disk fails is tried again later.
 func (n *Node) start() {
 	c := n.cluster
-	if n.life != nil || n.gone || n.lost && !c.options.BlankDisksServe {
+	if n.life != nil || n.gone {
 		return
 	}
 	n.lives++
@@ -104,9 +103,6 @@ func (n *Node) crash(powerCut bool) {
 		n.cluster.kernel.Trace("close failed")
 	}
 }
-
-// wipe gives the machine an empty disk.
-func (n *Node) wipe() { n.disk, n.lost = vfs.NewCrashableMem(), true }
 
 // stopFatal stops the processes whose storage has failed, a moment later: what they acknowledge until
 // then must be true all the same.

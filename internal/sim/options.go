@@ -38,6 +38,8 @@ type Options struct {
 	Unsafe coordinator.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
+	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
+	PurgeUnrepaired bool
 }
 
 // DefaultOptions are those of a run that must not fail. Every seed has some workloads and some kinds
@@ -51,18 +53,20 @@ func DefaultOptions(seed uint64) Options {
 		o.Nodes, o.Factor = 5, 3+r.Intn(2)
 	}
 	for _, kind := range workloadKinds() {
-		if r.Chance(500) {
+		if !kind.asked && r.Chance(500) {
 			o.Workloads = append(o.Workloads, kind.name)
 		}
 	}
 	if len(o.Workloads) == 0 {
-		o.Workloads = []string{workloadKinds()[r.Intn(len(workloadKinds()))].name}
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked })
+		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
 		if r.Chance(400) {
 			o.FaultKinds = append(o.FaultKinds, kind.name)
 		}
 	}
+	o.oneChange(r)
 	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
 	o.SpeculativeRetry = policies[r.Intn(len(policies))]
 	if r.Chance(300) {
@@ -76,6 +80,18 @@ func DefaultOptions(seed uint64) Options {
 		o.Limits.RoundRowsMax = 1
 	}
 	return o
+}
+
+// oneChange leaves one kind of change of the ring: nodes that come and go, or nodes that are replaced. A
+// node that dies for good while another joins needs an operator, who aborts the one or the other.
+func (o *Options) oneChange(r *Stream) {
+	coming, losing := []string{"join", "leave"}, []string{"bit-flip", "wiped-disk"}
+	if r.Chance(500) {
+		coming, losing = losing, coming
+	}
+	if slices.ContainsFunc(coming, func(k string) bool { return slices.Contains(o.FaultKinds, k) }) {
+		o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(k string) bool { return slices.Contains(losing, k) })
+	}
 }
 
 // String is all of it, for the report of a failure.

@@ -28,13 +28,13 @@ type life struct {
 	streams   *replica.Streams
 	moves     *replica.Moves
 	coord     *coordinator.Coordinator
+	repairs   repairs
 
-	joined  bool // the cluster has this node
-	leaving bool // it has been asked to leave
-	paused  bool
-	held    []func()    // what happens when it goes on
-	fatal   atomic.Bool // a part has said that the node must stop
-	ending  bool        // it will
+	joined bool // the cluster has this node
+	paused bool
+	held   []func()    // what happens when it goes on
+	fatal  atomic.Bool // a part has said that the node must stop
+	ending bool        // it will
 }
 
 func (l *life) alive() bool { return l.node.life == l }
@@ -111,7 +111,9 @@ func (l *life) open() error {
 	if err = l.openCluster(); err != nil {
 		return closeAll(err, l.engine.Close)
 	}
-	l.openCoordinator()
+	if err = l.openCoordinator(); err != nil {
+		return closeAll(err, l.cluster.Close, l.engine.Close)
+	}
 	if err := l.cluster.Replay(); err != nil {
 		return closeAll(err, l.cluster.Close, l.engine.Close)
 	}
@@ -147,6 +149,7 @@ func (l *life) openCluster() (err error) {
 		AliveChanged: func(id ring.NodeID, up bool) {
 			if up && l.coord != nil {
 				l.coord.NodeUp(id)
+				l.repairs.auto.Look()
 			}
 		},
 		Fatal: func(error) { l.fatal.Store(true) }, Post: l.soon,
@@ -154,7 +157,7 @@ func (l *life) openCluster() (err error) {
 	return err
 }
 
-func (l *life) openCoordinator() {
+func (l *life) openCoordinator() error {
 	n, c := l.node, l.node.cluster
 	local := replica.NewLocal(slowEngine{l.engine, l}, l, func(id schema.StorageID) error { return l.coord.DropHints(id) })
 	local.SetUnsafe(c.options.Unsafe)
@@ -173,17 +176,23 @@ func (l *life) openCoordinator() {
 	})
 	replica.ServeCounters(l.transport, l.coord)
 	replica.ServeBatches(l.transport, l.coord)
+	return l.openRepairs(local)
 }
 
 // hasJoined is the event of this node being a member, or of its being refused.
 func (l *life) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
+		if l.node.left(err) {
+			l.node.retire()
+			return
+		}
 		l.fatal.Store(true) // as node does: it is started again
 		return
 	}
 	l.joined, l.node.member = true, true
 	l.moves.Look()
+	l.repairs.joined(l)
 }
 
 // changed hears what the cluster has agreed on.
@@ -197,8 +206,12 @@ func (l *life) changed(old, now *cluster.Metadata) {
 			})
 		}
 	}
+	if l.node.leaving && old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil {
+		l.node.retire()
+	}
 	if l.moves != nil && (old.Topology != now.Topology || len(old.Unclean) != len(now.Unclean)) {
 		l.soon(l.moves.Look)
+		l.soon(func() { l.repairs.ringMoved(l) })
 	}
 }
 
@@ -224,7 +237,7 @@ func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
 	info := storage.TableInfo{
 		Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: storage.GCRepair, AlwaysSync: t.IsCounter(),
 	}
-	if t.Options.TombstoneGC == "timeout" {
+	if info.RepairedBefore = l.repairedBefore(id); t.Options.TombstoneGC == "timeout" || l.node.cluster.options.PurgeUnrepaired {
 		info.GC = storage.GCTimeout
 	}
 	if t.Replication.Class == ring.Local {

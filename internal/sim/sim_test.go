@@ -1,20 +1,59 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
+	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/cryptotest"
+	"time"
 
 	"cqld/storage"
 )
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
+	seeds     = flag.Int("seeds", 300, "how many seeds TestSim runs")
+	every     = flag.Uint64("every", 1, "the distance of one seed to the next, for several processes")
 	story     = flag.String("story", "", "the file to which TestSimStory writes")
-	seeds     = flag.Int("seeds", 100, "how many seeds TestSim runs")
+	shrink    = flag.Bool("shrink", false, "look for a smaller run that fails, too")
+
+	workloadNames = flag.String("workloads", "", "instead of those that the seed draws")
+	kindNames     = flag.String("kinds", "", "of faults, instead of those that the seed draws")
+	faultNumbers  = flag.String("faults", "all", "the faults of the plan that happen")
+	clientCount   = flag.Int("clients", 0, "instead of what the seed draws")
+	turnCount     = flag.Int("turns", 0, "of each client, at most")
+	faultTime     = flag.Duration("for", 0, "how long there are faults")
 )
+
+// optionsOf are those of a seed, with what the flags say instead.
+func optionsOf(t *testing.T, seed uint64) Options {
+	o := DefaultOptions(seed)
+	if *workloadNames != "" {
+		o.Workloads = strings.Split(*workloadNames, ",")
+	}
+	if *kindNames != "" {
+		o.FaultKinds = strings.Split(*kindNames, ",")
+	}
+	if *faultNumbers != "all" {
+		o.OnlyFaults = []int{}
+		for _, n := range strings.FieldsFunc(*faultNumbers, func(r rune) bool { return r == ',' }) {
+			number, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.OnlyFaults = append(o.OnlyFaults, number)
+		}
+	}
+	o.Clients = cmp.Or(*clientCount, o.Clients)
+	o.Turns = cmp.Or(*turnCount, o.Turns)
+	o.Faults = cmp.Or(*faultTime, o.Faults)
+	return o
+}
 
 // TestSimStory tells what happens in a seed: -seed=7 -story=file.
 func TestSimStory(t *testing.T) {
@@ -26,9 +65,9 @@ func TestSimStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o := DefaultOptions(*firstSeed)
+	o := optionsOf(t, *firstSeed)
 	o.Story = f
-	report(t, *firstSeed, run(t, o))
+	report(t, o, run(t, o))
 }
 
 // run is Run with the randomness that Raft takes from the system, which is the seed's, too.
@@ -37,47 +76,67 @@ func run(t *testing.T, o Options) Result {
 	return Run(o)
 }
 
-func report(t *testing.T, seed uint64, r Result) {
-	for _, f := range r.Failures {
-		t.Errorf("seed %d: %s", seed, f)
+// failuresShown is how many broken promises of a run are told: the first has most to say.
+const failuresShown = 8
+
+func report(t *testing.T, o Options, r Result) {
+	if len(r.Failures) == 0 {
+		return
 	}
-	if len(r.Failures) > 0 {
-		t.Errorf("%v\n%s", DefaultOptions(seed), strings.Join(r.Plan, "\n"))
-		t.Errorf("run it again with: make sim SEED=%d N=1", seed)
+	for i, f := range r.Failures {
+		if i == failuresShown {
+			t.Errorf("seed %d: and %d more", o.Seed, len(r.Failures)-i)
+			break
+		}
+		t.Errorf("seed %d: %s", o.Seed, f)
+	}
+	t.Logf("%v\n%s", o, strings.Join(r.Plan, "\n"))
+	t.Logf("run it again with: %s", o.Command())
+	if *shrink {
+		smaller := Shrink(o, 200, func(o Options) bool { return len(run(t, o).Failures) > 0 })
+		r := run(t, smaller)
+		t.Logf("smaller: %s\n%s\n%s", smaller.Command(), strings.Join(r.Plan, "\n"), strings.Join(r.Failures[:min(len(r.Failures), failuresShown)], "\n"))
 	}
 }
 
-// TestSim runs registers on clusters that crash, lose messages and fall apart: everything must stay
-// linearizable, and nothing acknowledged may be lost.
+// TestSim runs workloads on clusters in which everything goes wrong: no promise may be broken.
 func TestSim(t *testing.T) {
 	if testing.Short() {
-		*seeds = min(*seeds, 20)
+		*seeds = min(*seeds, 10)
 	}
 	var total Result
 	counted := map[string]int{}
+	failed := 0
 	for i := range *seeds {
-		seed := *firstSeed + uint64(i)
-		r := run(t, DefaultOptions(seed))
-		report(t, seed, r)
-		total.Events += r.Events
-		total.Operations += r.Operations
-		total.Acked += r.Acked
+		o := optionsOf(t, *firstSeed+uint64(i)**every)
+		r := run(t, o)
+		report(t, o, r)
+		total.add(r)
 		for kind, n := range r.Counted {
 			counted[kind] += n
 		}
-		total.Stats.ReadRepairs += r.Stats.ReadRepairs
-		total.Stats.HintsStored += r.Stats.HintsStored
-		total.Stats.HintsReplayed += r.Stats.HintsReplayed
-		total.Stats.Speculated += r.Stats.Speculated
-		total.Stats.ShortReads += r.Stats.ShortReads
+		if len(r.Failures) > 0 {
+			failed++
+		}
 	}
-	t.Logf("%d seeds: %d events, %d operations, %d acknowledged, %v, %+v",
-		*seeds, total.Events, total.Operations, total.Acked, counted, total.Stats)
-	if *seeds < 20 {
-		return // a few may be unlucky
-	}
-	if total.Acked < 10**seeds {
+	t.Logf("%d seeds, %d failed: %v of simulated time, %d events, %d operations, %d acknowledged, %+v\nfaults: %v",
+		*seeds, failed, total.Time.Round(time.Second), total.Events, total.Operations, total.Acked, total.Stats, counted)
+	if *seeds >= 20 && total.Acked < 10**seeds { // a few may be unlucky
 		t.Errorf("%d operations were acknowledged: the workloads test nothing", total.Acked)
+	}
+}
+
+// TestShrink shows that what is left of a failing run still fails, and is less.
+func TestShrink(t *testing.T) {
+	o := DefaultOptions(7)
+	o.FaultKinds = []string{"kill", "pause", "isolate"}
+	all := len(plan(o))
+	smaller := Shrink(o, 100, func(o Options) bool { return slices.Contains(o.OnlyFaults, 3) && slices.Contains(o.OnlyFaults, all) })
+	if !slices.Equal(smaller.OnlyFaults, []int{3, all}) || smaller.Clients != 1 {
+		t.Errorf("faults 3 and %d of %d are needed, left are %v and %d clients", all, all, smaller.OnlyFaults, smaller.Clients)
+	}
+	if c := smaller.Command(); !strings.Contains(c, fmt.Sprintf("-faults=3,%d", all)) {
+		t.Errorf("the command %q does not name the faults", c)
 	}
 }
 

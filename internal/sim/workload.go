@@ -28,17 +28,20 @@ type workloadKind struct {
 	name   string
 	tables []*schema.CreateTable
 	make   func(*Cluster) workload
+	// asked says that it runs only when it is asked for, not drawn: it needs options of its own.
+	asked bool
 }
 
 // workloadKinds is the list. A new workload is a new line here; the order is part of what a seed
 // means only to the drawing of Options.Workloads.
 func workloadKinds() []workloadKind {
 	return []workloadKind{
-		{"register", tables(textTable("registers")), func(c *Cluster) workload { return newRegisters(c) }},
-		{"set", tables(textTable("sets")), func(c *Cluster) workload { return newSets(c) }},
-		{"cas", tables(textTable("cas")), func(c *Cluster) workload { return newCASRegisters(c) }},
-		{"counter", tables(counterTable("counters")), func(c *Cluster) workload { return newCounters(c) }},
-		{"batch", tables(textTable("batches")), func(c *Cluster) workload { return newBatches(c) }},
+		{name: "register", tables: tables(textTable("registers")), make: func(c *Cluster) workload { return newRegisters(c) }},
+		{name: "set", tables: tables(textTable("sets")), make: func(c *Cluster) workload { return newSets(c) }},
+		{name: "cas", tables: tables(textTable("cas")), make: func(c *Cluster) workload { return newCASRegisters(c) }},
+		{name: "counter", tables: tables(counterTable("counters")), make: func(c *Cluster) workload { return newCounters(c) }},
+		{name: "batch", tables: tables(textTable("batches")), make: func(c *Cluster) workload { return newBatches(c) }},
+		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
 	}
 }
 
