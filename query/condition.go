@@ -87,8 +87,6 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 		if containsDuration(value.Type) {
 			return nil, durationCondition(in.Operator, value.Type)
 		}
-	case cql.Like:
-		return nil, NotSupported("LIKE in a condition")
 	}
 	x.value, err = c.term(in.Value, value)
 	return x, err
