@@ -4,6 +4,7 @@ package integration
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -90,7 +91,7 @@ func (w *workload) work(address string) {
 				continue
 			}
 		}
-		if !w.write(c, address) {
+		if !w.write(c, address) || !w.read(c, address) {
 			c.Close()
 			c = nil
 		}
@@ -108,6 +109,39 @@ func (w *workload) gone(address string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.left[address]
+}
+
+// errLost is how a read ends that does not find what was acknowledged before it began.
+var errLost = errors.New("a row was acknowledged and is not there")
+
+// readsAfter is how many writes there are for one read of a row that was acknowledged before.
+const readsAfter = 4
+
+// read reads one of the rows that were acknowledged last, now and then; false when the connection is of
+// no use any more.
+func (w *workload) read(c *cqlclient.Conn, address string) bool {
+	w.mu.Lock()
+	n := len(w.acked)
+	if n == 0 || n%readsAfter != 0 {
+		w.mu.Unlock()
+		return true
+	}
+	k := w.acked[max(0, n-1-n%97)]
+	w.mu.Unlock()
+	began := time.Now()
+	a, err := c.Query(fmt.Sprintf("SELECT v FROM %s WHERE k = %d", w.table, k), cqlclient.Options{Consistency: quorum})
+	usable := err == nil
+	switch {
+	case err != nil:
+	case a.Err != nil:
+		err = a.Err
+	case len(a.Rows) != 1 || string(a.Rows[0][0]) != fmt.Sprintf("value of %d", k):
+		err = fmt.Errorf("%w: %d", errLost, k)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = append(w.ended, outcome{address, began, time.Since(began), err})
+	return usable
 }
 
 // write writes one row; false when the connection is of no use any more.

@@ -67,6 +67,7 @@ const retireTimeout = 10 * time.Second
 // serveWhenJoined opens the door for clients as soon as this node has its data.
 func (n *Node) serveWhenJoined() error {
 	if !n.fetching() {
+		n.awaitPeers()
 		return n.openServer()
 	}
 	n.log.Info("this node fetches its data before it serves clients")

@@ -1,0 +1,231 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/integration/cqlclient"
+	"cqld/integration/process"
+)
+
+// The faults below are of real processes. Each test is short enough to be run with all others; with
+// CQLD_FAULTS=long it goes on for as long as a release deserves.
+
+// long tells whether the long form is wanted.
+func long() bool { return os.Getenv("CQLD_FAULTS") == "long" }
+
+const (
+	killGap  = time.Second     // how long nothing may be acknowledged when a node is killed
+	pauseGap = 3 * time.Second // or hangs
+	// settled is when latencies are to be near the quiet ones again.
+	settled = 2 * time.Second
+	// noise is what a latency may differ by on a machine that does other things as well.
+	noise = 25 * time.Millisecond
+)
+
+// faults is a ring under load to which things happen.
+type faults struct {
+	t    *testing.T
+	ring *process.Ring
+	w    *workload
+	// answers says that a node that cannot be counted on may answer errors, too: it hung while the
+	// request waited in it.
+	answers bool
+	quiet   time.Duration // the 99th percentile before anything happened
+	hit     []hit
+}
+
+// hit is when a node could not be counted on: requests sent to it then may fail.
+type hit struct {
+	address  string
+	from, to time.Time
+}
+
+func startFaults(t *testing.T, keyspace string, o process.Options) *faults {
+	t.Helper()
+	f := &faults{t: t, ring: startRing(t, o)}
+	f.w = startWorkload(t, strings.Split(f.ring.Addresses(), ","), keyspace, 2)
+	time.Sleep(time.Second)
+	began := time.Now()
+	time.Sleep(3 * time.Second)
+	f.quiet = f.w.quantile(began, time.Now(), 0.99)
+	return f
+}
+
+// until notes that a node was not to be counted on from a moment until now, or a little later: clients
+// see a connection break when they use it next.
+func (f *faults) until(s *process.Server, from time.Time) {
+	f.hit = append(f.hit, hit{s.Address, from.Add(-time.Second), time.Now().Add(time.Second)})
+}
+
+// excused tells whether a failed request was sent to a node that could not be counted on, and failed
+// because nobody answered.
+func (f *faults) excused(o outcome) bool {
+	if errors.Is(o.err, errLost) || cqlAnswer(o.err) && !f.answers {
+		return false
+	}
+	for _, h := range f.hit {
+		if o.address == h.address && o.at.After(h.from) && o.at.Before(h.to) {
+			return true
+		}
+	}
+	return false
+}
+
+// end stops the load and judges it: nothing failed that is not excused, and everything acknowledged is
+// there.
+func (f *faults) end() {
+	f.t.Helper()
+	f.w.stop()
+	failed := f.w.failures(f.excused)
+	for i, o := range failed {
+		if i == 10 {
+			f.t.Errorf("and %d more requests failed", len(failed)-i)
+			break
+		}
+		f.t.Errorf("a request to %s failed at %s after %v: %v", o.address, o.at.Format("15:04:05.000"), o.took, o.err)
+	}
+	for _, s := range f.ring.Servers {
+		if s.Running() {
+			f.w.readBack(f.t, s.Address)
+			return
+		}
+	}
+}
+
+// gapWithin asks that something was acknowledged at least so often.
+func (f *faults) gapWithin(from, to time.Time, limit time.Duration) time.Duration {
+	f.t.Helper()
+	gap := f.w.gap(from, to)
+	if gap > limit {
+		f.t.Errorf("nothing was acknowledged for %v, the limit is %v", gap, limit)
+	}
+	return gap
+}
+
+// quietAgain asks that latencies are near the quiet ones.
+func (f *faults) quietAgain(from, to time.Time) time.Duration {
+	f.t.Helper()
+	p99 := f.w.quantile(from, to, 0.99)
+	if p99 == 0 || p99 > max(2*f.quiet, f.quiet+noise) {
+		f.t.Errorf("99 of 100 requests took up to %v, %v before", p99, f.quiet)
+	}
+	return p99
+}
+
+// TestKills kills nodes under load, again and again.
+func TestKills(t *testing.T) {
+	kills, watched := 20, 3
+	if long() {
+		kills, watched = 500, 50
+	}
+	f := startFaults(t, "kills", process.Options{Nodes: 4})
+	var worstGap, worst99 time.Duration
+	for i := range kills {
+		s := f.ring.Servers[i%4]
+		killed := time.Now()
+		s.Kill()
+		if i < watched {
+			time.Sleep(settled + 2*time.Second)
+			worst99 = max(worst99, f.quietAgain(killed.Add(settled), time.Now()))
+		} else {
+			time.Sleep(time.Duration(i%5) * 100 * time.Millisecond)
+		}
+		dead := time.Now()
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.ring.WaitAgreed(ringStart); err != nil {
+			t.Fatalf("after %d kills: %v", i+1, err)
+		}
+		f.until(s, killed)
+		worstGap = max(worstGap, f.gapWithin(killed, maxTime(dead, killed.Add(killGap)), killGap))
+	}
+	f.end()
+	t.Logf("%d kills: the longest gap was %v; 99 of 100 requests took up to %v, %v before the first", kills, worstGap, worst99, f.quiet)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// TestPauses lets nodes hang under load: their connections stay open, and nothing comes.
+func TestPauses(t *testing.T) {
+	pauses := 2
+	if long() {
+		pauses = 50
+	}
+	f := startFaults(t, "pauses", process.Options{Nodes: 4})
+	f.answers = true
+	for i := range pauses {
+		s := f.ring.Servers[i%4]
+		paused := time.Now()
+		if err := s.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(settled + pauseGap)
+		p99 := f.quietAgain(paused.Add(pauseGap), time.Now())
+		resumed := time.Now()
+		if err := s.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		gap := f.gapWithin(paused, resumed, pauseGap)
+		if err := f.ring.WaitAgreed(ringStart); err != nil {
+			t.Fatal(err)
+		}
+		f.until(s, paused)
+		t.Logf("a pause: the longest gap was %v; 99 of 100 requests took up to %v, %v before", gap, p99, f.quiet)
+		time.Sleep(settled)
+	}
+	f.end()
+}
+
+// TestRollingRestart replaces one build by another, node by node, under load.
+func TestRollingRestart(t *testing.T) {
+	f := startFaults(t, "rolling", process.Options{Nodes: 4})
+	_, dir := cqld(t)
+	build := filepath.Join(dir, "cqld-new")
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-buildid=another", "-o", build, "./cmd/cqld")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, s := range f.ring.Servers {
+		stopped := time.Now()
+		s.Stop()
+		s.UseBinary(build)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.ring.WaitAgreed(ringStart); err != nil {
+			t.Fatal(err)
+		}
+		f.until(s, stopped)
+		gap := f.gapWithin(stopped, maxTime(time.Now(), stopped.Add(killGap)), killGap)
+		t.Logf("%s was away for %v, the longest gap was %v", s.Address, time.Since(stopped), gap)
+	}
+	f.end()
+}
+
+// cqlAnswer tells whether an error came from a server, and not from a connection.
+func cqlAnswer(err error) bool {
+	var e *cqlclient.Error
+	return errors.As(err, &e)
+}
