@@ -136,11 +136,20 @@ func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(erro
 			return
 		}
 	}
+	first := make(chan error, 1) // the later of two answers, and takes the first from here
+	end := func(err error) {
+		select {
+		case first <- err:
+		default:
+			done(errors.Join(<-first, err))
+		}
+	}
+	l.forgetPaxos(table, end)
 	err := l.engine.Truncate(table)
 	if err != nil {
 		err = fromStorage(err)
 	}
-	done(err)
+	end(err)
 }
 
 // admitMutations refuses mutations that are not this node's.

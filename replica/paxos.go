@@ -297,10 +297,14 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 // Commit implements coordinator.Acceptor. It needs no turn: it only adds, and who reads the state
 // before it is as if it came later.
 func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(error)) {
-	update, err := decodeMutation(p.Update)
-	if err != nil {
-		done(err)
-		return
+	var changes []*row.Mutation
+	if len(p.Update) > 0 { // it is gone when the table was truncated since
+		update, err := decodeMutation(p.Update)
+		if err != nil {
+			done(err)
+			return
+		}
+		changes = append(changes, update)
 	}
 	l.gate.RLock()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
@@ -313,7 +317,7 @@ func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, d
 	r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p),
 		endCell(l.paxos.accepted, p.Ballot), endCell(l.paxos.proposal, p.Ballot))
 	r.Sort()
-	l.engine.Apply([]*row.Mutation{update, l.paxos.mutation(table, p.Key, r)}, true, func(err error) {
+	l.engine.Apply(append(changes, l.paxos.mutation(table, p.Key, r)), true, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 		}

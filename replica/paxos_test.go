@@ -1,0 +1,284 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// stillClock is a clock for storage, which asks it what has expired.
+type stillClock struct{}
+
+func (stillClock) Now() time.Time           { return time.Unix(1_700_000_000, 0) }
+func (stillClock) Monotonic() time.Duration { return 0 }
+func (stillClock) After(time.Duration, func()) env.Timer {
+	return stoppedTimer{}
+}
+
+type stoppedTimer struct{}
+
+func (stoppedTimer) Stop() bool { return true }
+
+// newAcceptor is a Local on real storage in memory.
+func newAcceptor(t *testing.T) (*Local, *storage.Engine, *schema.Table) {
+	t.Helper()
+	remote, _, _, table := pair(t, 1, 1)
+	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return NewLocal(engine, remote.view, nil), engine, table
+}
+
+func ballot(micros int64, node int) coordinator.Ballot {
+	return coordinator.Ballot{Micros: micros, Node: ring.NodeID(node)}
+}
+
+func proposalOf(table *schema.Table, b, origin coordinator.Ballot, key string) *coordinator.Proposal {
+	return &coordinator.Proposal{Ballot: b, Origin: origin, Table: table.StorageID, Key: row.NewPartitionKey([]byte(key)),
+		Update: row.AppendMutation(nil, mutationOf(table, key))}
+}
+
+func prepare(t *testing.T, l *Local, table *schema.Table, b coordinator.Ballot) *coordinator.Promise {
+	t.Helper()
+	var got *coordinator.Promise
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+	l.Prepare(5, b, cmd, time.Second, func(p *coordinator.Promise, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := *p
+		c.Accepted, c.Commit = p.Accepted.Clone(), p.Commit.Clone()
+		got = &c
+	})
+	return got
+}
+
+func accept(t *testing.T, l *Local, p *coordinator.Proposal) (refused coordinator.Ballot) {
+	t.Helper()
+	l.Accept(5, p, time.Second, func(b coordinator.Ballot, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused = b
+	})
+	return refused
+}
+
+// TestAcceptorKeepsItsWord walks one acceptor through what it may be asked.
+func TestAcceptorKeepsItsWord(t *testing.T) {
+	l, _, table := newAcceptor(t)
+	if p := prepare(t, l, table, ballot(10, 1)); p.Refused || p.Page == nil {
+		t.Fatalf("a first promise: %+v", p)
+	}
+	for _, b := range []coordinator.Ballot{ballot(10, 1), ballot(10, 2), ballot(9, 3)} {
+		if p := prepare(t, l, table, b); !p.Refused || p.Promised != ballot(10, 1) {
+			t.Errorf("after a promise to 10/1, one to %v: %+v", b, p)
+		}
+	}
+	if got := accept(t, l, proposalOf(table, ballot(10, 2), ballot(10, 2), "k")); got != ballot(10, 1) {
+		t.Errorf("the time is the same, the node is not: refused for %v", got)
+	}
+	mine := proposalOf(table, ballot(10, 1), ballot(10, 1), "k")
+	for range 2 {
+		if got := accept(t, l, mine); got.Present() {
+			t.Errorf("refused for %v", got)
+		}
+	}
+	p := prepare(t, l, table, ballot(20, 2))
+	if p.Refused || p.Accepted.Ballot != ballot(10, 1) || string(p.Accepted.Update) != string(mine.Update) || p.Commit.Ballot.Present() {
+		t.Errorf("a promise after acceptance: %+v", p)
+	}
+	if got := accept(t, l, mine); got != ballot(20, 2) {
+		t.Errorf("an overtaken proposal: refused for %v", got)
+	}
+	taken := proposalOf(table, ballot(20, 2), ballot(10, 1), "k")
+	accept(t, l, taken)
+	l.Commit(5, taken, time.Second, func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	p = prepare(t, l, table, ballot(30, 1))
+	if p.Accepted.Ballot.Present() || p.Commit.Ballot != ballot(20, 2) || p.Commit.Origin != ballot(10, 1) {
+		t.Errorf("a promise after the commit: %+v", p)
+	}
+	var r row.PageReader
+	r.Reset(p.Page)
+	if !r.NextPartition() {
+		t.Error("what was decided cannot be read")
+	}
+	l.Truncate(table.StorageID, time.Second, func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if p = prepare(t, l, table, ballot(40, 1)); p.Refused || p.Commit.Ballot != ballot(20, 2) || len(p.Commit.Update) > 0 {
+		t.Errorf("a truncation forgets updates and no ballots: %+v", p)
+	}
+}
+
+// TestRequestsOfAnEarlierRingAreRefused by all three verbs, and what another node holds too.
+func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
+	l, _, table := newAcceptor(t)
+	p := proposalOf(table, ballot(10, 1), ballot(10, 1), "k")
+	refusals := 0
+	note := func(err error) {
+		if _, ok := err.(*coordinator.NotReplica); ok {
+			refusals++
+		}
+	}
+	l.Prepare(4, p.Ballot, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(_ *coordinator.Promise, err error) { note(err) })
+	l.Accept(4, p, time.Second, func(_ coordinator.Ballot, err error) { note(err) })
+	l.Commit(4, p, time.Second, note)
+	if refusals != 3 {
+		t.Errorf("%d of 3 refused", refusals)
+	}
+}
+
+// TestMergedStatesAreTheGreater merges the states of acceptors in any order, as streaming a range does:
+// the result has the latest promise, the latest commit, and the latest proposal if it is later.
+func TestMergedStatesAreTheGreater(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for round := range 40 {
+		var want acceptorState
+		var rows []*row.Mutation
+		_, _, table := newAcceptor(t)
+		for range 3 {
+			l, engine, _ := newAcceptor(t)
+			for range rnd.IntN(6) {
+				b := ballot(1+rnd.Int64N(8), 1)
+				if p := prepare(t, l, table, b); p.Refused || rnd.IntN(3) == 0 {
+					continue
+				}
+				// One ballot has one proposal, wherever it is accepted.
+				accept(t, l, proposalOf(table, b, ballot(b.Micros, 1), "k"))
+			}
+			if c := rnd.Int64N(9); c > 0 {
+				l.Commit(5, proposalOf(table, ballot(c, 1), ballot(c, 1), "k"), time.Second, func(error) {})
+			}
+			s, err := l.state(table, row.NewPartitionKey([]byte("k")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.promised.After(want.promised) {
+				want.promised = s.promised
+			}
+			if s.commit.Ballot.After(want.commit.Ballot) {
+				want.commit = s.commit
+			}
+			if s.accepted.Ballot.After(want.accepted.Ballot) {
+				want.accepted = s.accepted
+			}
+			rows = append(rows, rowsAsMutation(t, engine, table))
+		}
+		if !want.accepted.Ballot.After(want.commit.Ballot) {
+			want.accepted = coordinator.Proposal{}
+		}
+		rnd.Shuffle(len(rows), func(i, k int) { rows[i], rows[k] = rows[k], rows[i] })
+		l, engine, _ := newAcceptor(t)
+		for _, m := range slices.Concat(rows, rows[:1]) {
+			engine.Apply([]*row.Mutation{m}, false, func(err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		got, err := l.state(table, row.NewPartitionKey([]byte("k")))
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("round %d: merged %+v, want %+v: %v", round, got, want, err)
+		}
+	}
+}
+
+// rowsAsMutation is an acceptor's state as it is streamed.
+func rowsAsMutation(t *testing.T, engine *storage.Engine, table *schema.Table) *row.Mutation {
+	t.Helper()
+	key := row.NewPartitionKey([]byte("k"))
+	page, err := engine.Read(nil, &row.ReadCommand{Table: paxosTable, Key: key, Slices: []row.Slice{row.AllRows()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(row.Mutation)
+	m.Reset(paxosTable, key)
+	var p row.PageReader
+	var r row.Row
+	p.Reset(page)
+	for p.NextPartition() {
+		for p.NextRow(&r) {
+			m.AddRow(&r)
+		}
+	}
+	return m
+}
+
+// TestPaxosMessages sends all there is over the wire and back, and nonsense.
+func TestPaxosMessages(t *testing.T) {
+	remote, e, l, table := pair(t, 1, 1)
+	e.page = []byte{0, 0}
+	p := proposalOf(table, ballot(10, 1), ballot(9, 2), "k")
+	p.Prior = ballot(8, 3)
+	epoch, got, err := decodeProposal(appendProposal(nil, 7, p))
+	if err != nil || epoch != 7 || fmt.Sprint(*got) != fmt.Sprint(*p) {
+		t.Errorf("%+v, again %+v: %v", p, got, err)
+	}
+	promise := &coordinator.Promise{Refused: true, Promised: ballot(11, 1), Accepted: *p, Page: []byte("page")}
+	promise.Accepted.Table, promise.Accepted.Key = 0, row.PartitionKey{}
+	again, err := decodePromise(appendPromise(nil, promise))
+	if err != nil || fmt.Sprint(*again) != fmt.Sprint(*promise) {
+		t.Errorf("%+v, again %+v: %v", promise, again, err)
+	}
+	answered := false
+	remote.Prepare(5, ballot(10, 1), &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(p *coordinator.Promise, err error) {
+		answered = err == nil && string(p.Page) == string(e.page)
+	})
+	if !answered {
+		t.Error("a promise does not arrive")
+	}
+	for _, verb := range []messaging.Verb{messaging.VerbPaxosPrepare, messaging.VerbPaxosAccept, messaging.VerbPaxosCommit} {
+		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = e })
+		if err == nil {
+			t.Errorf("verb %d took nonsense", verb)
+		}
+	}
+}
+
+// FuzzPaxosMessages feeds the decoders bytes from another node.
+func FuzzPaxosMessages(f *testing.F) {
+	p := &coordinator.Proposal{Ballot: ballot(10, 1), Origin: ballot(9, 2), Table: 1024, Key: row.NewPartitionKey([]byte("k")),
+		Update: row.AppendMutation(nil, sampleMutation("k"))}
+	f.Add(appendProposal(nil, 1, p))
+	f.Add(appendPromise(nil, &coordinator.Promise{Promised: p.Ballot, Accepted: *p, Commit: *p, Page: []byte{0, 0}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if epoch, p, err := decodeProposal(b); err == nil {
+			if _, again, err := decodeProposal(appendProposal(nil, epoch, p)); err != nil || fmt.Sprint(*again) != fmt.Sprint(*p) {
+				t.Errorf("%+v, again %+v: %v", p, again, err)
+			}
+			_, _ = decodeMutation(p.Update)
+		}
+		if p, err := decodePromise(b); err == nil {
+			if again, err := decodePromise(appendPromise(nil, p)); err != nil || fmt.Sprint(*again) != fmt.Sprint(*p) {
+				t.Errorf("%+v, again %+v: %v", p, again, err)
+			}
+		}
+		var decoded coordinator.Proposal
+		_ = decodeUpdate(b, &decoded)
+	})
+}
