@@ -55,11 +55,26 @@ func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error)
 	}
 }
 
+// How often, and how long apart, an operation is tried again while a node still drops what it lost.
+const (
+	cleanTries = 50
+	cleanPause = 100 * time.Millisecond
+)
+
 // begin proposes an operation of a member and finds its id.
 func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) {
 	before := c.Metadata().Topology.Epoch()
-	if err := c.proposeNew(ctx, &command{Begin: cmd}); err != nil {
-		return 0, err
+	err := c.proposeNew(ctx, &command{Begin: cmd})
+	for try := 0; err != nil; try++ {
+		// Data that nodes lost by the operation before this one is dropped within moments.
+		var refused *Refused
+		if !errors.As(err, &refused) || !refused.Busy || len(c.Metadata().Topology.Operations()) > 0 || try == cleanTries {
+			return 0, err
+		}
+		if err := c.pause(ctx, cleanPause); err != nil {
+			return 0, err
+		}
+		err = c.proposeNew(ctx, &command{Begin: cmd})
 	}
 	for _, o := range c.Metadata().Topology.Operations() {
 		if o.Node == cmd.Node && o.Kind == cmd.Kind && o.ID > before {

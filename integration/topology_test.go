@@ -251,3 +251,66 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestAJoinSurvivesCrashes kills the node that joins and one that it fetches from, both in the middle, and
+// takes an operation back.
+func TestAJoinSurvivesCrashes(t *testing.T) {
+	_, dir := cqld(t)
+	config := filepath.Join(dir, "slow.yaml")
+	if err := os.WriteFile(config, []byte("stream_throughput_outbound: 512KiB/s\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ring := startRing(t, process.Options{Nodes: 4, Spare: 1, Flags: []string{"--config", config}})
+	addresses := strings.Split(ring.Addresses(), ",")
+	w := startWorkload(t, addresses[:3], "crashes", 2)
+	w.fill(t, addresses[0], 10_000)
+	joiner, source := ring.Spare[0], ring.Servers[3]
+	if err := joiner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(operationLimit); stateOf(t, ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing has begun\n", joiner.Log())
+		}
+	}
+	began := time.Now()
+	for _, s := range []*process.Server{joiner, source} {
+		time.Sleep(time.Second)
+		if stateOf(t, ring.Servers[0]).operations == 0 {
+			t.Error("the operation ended too soon to be disturbed")
+		}
+		s.Kill()
+		time.Sleep(time.Second)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := joiner.WaitAnswer(operationLimit); err != nil {
+		t.Fatal(err)
+	}
+	waitRing(t, ring.Servers[0], 5)
+	t.Logf("joined after %v", time.Since(began))
+
+	left := make(chan string)
+	go func() {
+		out, err := ctl(t, joiner, "decommission")
+		left <- fmt.Sprint(err, out)
+	}()
+	for end := time.Now().Add(20 * time.Second); stateOf(t, ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the decommission has not begun: ", <-left)
+		}
+	}
+	mustCtl(t, ring.Servers[1], "abort")
+	t.Log("the decommission ended: ", <-left)
+	waitRing(t, ring.Servers[0], 5)
+
+	w.stop()
+	for _, o := range w.failures(func(o outcome) bool { return false }) {
+		t.Errorf("a request to %s failed: %v", o.address, o.err)
+	}
+	w.readBack(t, joiner.Address)
+	ring.Servers[1].Kill()
+	time.Sleep(2 * time.Second)
+	w.readBack(t, joiner.Address)
+}
