@@ -68,9 +68,9 @@ type batchOp struct {
 	candidates []ring.NodeID // nearest to what is wanted first
 	asked      int           // of candidates
 	need       int
-	open       int   // asked, and not answered
-	doomed     error // why too few will have it
-	uncertain  bool  // somebody may have it who did not say so
+	open       int           // asked, and not answered
+	doomed     error         // why too few will have it
+	uncertain  bool          // somebody may have it who did not say so
 	holders    []ring.NodeID // that have it
 }
 

@@ -218,7 +218,8 @@ func (r *counterRow) sum(path []byte, stamp int64) {
 	for i := range r.changes.Cells {
 		c := &r.changes.Cells[i]
 		deleted := r.covered.Max(r.changes.Deletion).Max(r.changes.ComplexDeletionOf(c))
-		after := deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c)).Timestamp
+		deleted = deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c))
+		after := deleted.Timestamp
 		total := counterDelta(c)
 		for k := range r.stored.Cells {
 			s := &r.stored.Cells[k]

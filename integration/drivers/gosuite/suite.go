@@ -33,7 +33,7 @@ func runSuite(d Driver, s Settings) int {
 		check func() error
 	}{
 		{"connect", t.connect}, {"schema", t.schema}, {"types", t.types}, {"collections", t.collections}, {"nulls", t.nulls},
-		{"named", t.named}, {"paging", t.paging}, {"batch", t.batch}, {"metadata", t.metadata}, {"events", t.events},
+		{"named", t.named}, {"paging", t.paging}, {"batch", t.batch}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
 		{"alter", t.alter}, {"errors", t.errors}, {"tracing", t.tracing}, {"compression", t.compression}, {"drop", t.drop},
 	} {
 		if err := c.check(); err != nil {
@@ -210,7 +210,7 @@ func (t *suite) paging() error {
 
 func (t *suite) batch() error {
 	for i, logged := range []bool{false, true} {
-		keys := [][2]int{{20, 21}, {22, 22}}[i]
+		keys := [][2]int{{20, 21}, {22, 23}}[i]
 		err := t.db.Batch(logged, []Statement{
 			{"INSERT INTO " + t.ks + ".nulls (k, a, b) VALUES (?, ?, ?)", []any{keys[0], "x", 1}},
 			{"UPDATE " + t.ks + ".nulls SET b = ?, a = 'y' WHERE k = ?", []any{9, keys[1]}},
@@ -220,6 +220,32 @@ func (t *suite) batch() error {
 		}
 	}
 	return nil
+}
+
+// counters: clients that add at once, by statements and by a batch.
+func (t *suite) counters() error {
+	table := t.ks + ".counters"
+	if err := t.db.Exec("CREATE TABLE " + table + " (k int PRIMARY KEY, c counter)"); err != nil {
+		return err
+	}
+	const clients, each = 4, 25
+	failures := make(chan error, clients)
+	for range clients {
+		go func() {
+			var err error
+			for range each {
+				err = firstError(err, t.db.Exec("UPDATE "+table+" SET c = c + ? WHERE k = ?", int64(2), 1))
+			}
+			failures <- err
+		}()
+	}
+	var err error
+	for range clients {
+		err = firstError(err, <-failures)
+	}
+	row, readErr := t.db.Row("SELECT k FROM " + table + " WHERE k = 1 AND c = 200 ALLOW FILTERING")
+	err = firstError(err, readErr, same(row["k"], 1, "key of the counter"))
+	return firstError(err, t.db.Exec("BEGIN COUNTER BATCH UPDATE "+table+" SET c = c - 5 WHERE k = 1; UPDATE "+table+" SET c = c + 5 WHERE k = 2; APPLY BATCH"))
 }
 
 func (t *suite) metadata() error {
