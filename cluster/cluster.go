@@ -75,7 +75,8 @@ type Cluster struct {
 	proposals map[CommandID]*proposal
 	applied   map[ring.NodeID]uint64
 	ticks     uint64
-	joining   *joining // nil when this node is a member, or has not begun to be
+	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
+	joining   *joining                       // nil when this node is a member, or has not begun to be
 	closed    atomic.Bool
 }
 
@@ -99,7 +100,7 @@ const eventsMax = 4096
 // Open reads what this node knows; Run and Join make it take part.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
-		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
+		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, strangers: map[ring.NodeID]netip.AddrPort{}}
 	base := emptyMetadata()
 	if opts.Base != nil {
 		base.Schema = opts.Base
@@ -116,14 +117,7 @@ func Open(opts Options) (*Cluster, error) {
 	c.opts.Self.Host, c.opts.Self.Disk = c.identity.Host, c.identity.Disk
 	c.detector = newDetector(opts.Clock, c.aliveChanged)
 	net := opts.Network
-	net.Handle(messaging.VerbRaft, func(_ ring.NodeID, p []byte, _ messaging.Respond) {
-		p = slices.Clone(p) // it outlives the call
-		c.post(func() {
-			if c.driver != nil {
-				c.driver.step(p)
-			}
-		})
-	})
+	net.Handle(messaging.VerbRaft, c.handleRaft)
 	net.Handle(messaging.VerbHeartbeat, c.handleHeartbeat)
 	net.Handle(messaging.VerbApplied, c.handleApplied)
 	net.Handle(messaging.VerbJoin, c.handleJoin)
@@ -365,6 +359,19 @@ func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	}
 }
 
+// addStrangers adds those who sent this node Raft messages and of whom its log does not tell yet. One of
+// them may lead: a node that cannot answer its leader never learns who that is.
+func (c *Cluster) addStrangers(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
+	taken := slices.Collect(maps.Values(peers))
+	for id, addr := range c.strangers {
+		_, known := peers[id]
+		was := slices.ContainsFunc(m.Removed, func(r Removed) bool { return r.Node == id })
+		if !known && !was && id != c.Self() && !slices.Contains(taken, addr) {
+			peers[id] = addr
+		}
+	}
+}
+
 // peersOf are the members of m. While this node replays the time before its own admission, those that
 // it was told of then are kept, too: their streams are not to be cut and made again.
 func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
@@ -377,5 +384,6 @@ func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
 		}
 	}
 	c.addFormer(m, peers)
+	c.addStrangers(m, peers)
 	return peers
 }

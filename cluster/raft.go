@@ -3,12 +3,14 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -82,6 +84,35 @@ func (d *driver) onlyVoter() bool {
 	return ok && len(cs) == 1
 }
 
+// appendRaft appends a Raft message with where its sender is: its receiver may not have heard of it.
+func appendRaft(dst []byte, from netip.AddrPort, message []byte) []byte {
+	addr, _ := from.MarshalBinary() // never fails (net/netip)
+	return append(append(wire.AppendUvarint(dst, uint64(len(addr))), addr...), message...)
+}
+
+// handleRaft takes a Raft message.
+func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
+	cur := wire.NewCursor(p)
+	var addr netip.AddrPort
+	err := addr.UnmarshalBinary(cur.Take(cur.Count(1)))
+	if cur.Err() != nil || err != nil {
+		c.opts.Logger.Warn("malformed raft message", "from", from)
+		return
+	}
+	message := slices.Clone(cur.Take(cur.Len())) // it outlives the call
+	c.post(func() {
+		if c.driver == nil {
+			return
+		}
+		m := c.Metadata()
+		if m.Topology.Node(from) == nil && from != 0 && c.strangers[from] != addr {
+			c.strangers[from] = addr
+			c.opts.Network.SetPeers(c.peersOf(m))
+		}
+		c.driver.step(message)
+	})
+}
+
 // step takes a message from another node.
 func (d *driver) step(payload []byte) {
 	m := new(pb.Message)
@@ -144,7 +175,7 @@ func (d *driver) send(ms []*pb.Message) {
 			d.c.opts.Logger.Error("raft message not sent", "err", err)
 			continue
 		}
-		d.c.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, b)
+		d.c.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, appendRaft(nil, d.c.opts.Self.Internode, b))
 		if m.GetType() == pb.MsgSnap {
 			d.node.ReportSnapshot(m.GetTo(), raft.SnapshotFinish)
 		}
