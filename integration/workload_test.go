@@ -25,6 +25,7 @@ type workload struct {
 	stopped   chan struct{}
 	working   sync.WaitGroup
 	next      atomic.Int64
+	pause     atomic.Int64 // nanoseconds between a worker's requests
 
 	mu    sync.Mutex
 	left  map[string]bool // addresses that are not to be used any more
@@ -85,6 +86,7 @@ func (w *workload) work(address string) {
 			}
 			return
 		}
+		time.Sleep(time.Duration(w.pause.Load()))
 		if c == nil {
 			var err error
 			if c, err = cqlclient.Dial(address, 4); err != nil {
