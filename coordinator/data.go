@@ -103,7 +103,7 @@ func (op *readOp) repaired(l repairs, round int, err error) {
 	}
 	// Another replica can take its place: it gets all that this one lacked, and whatever else the
 	// answer holds.
-	if spare := op.nextSpare(); spare != nil && op.next == nil && op.rounds == 1 {
+	if spare := op.nextRepaired(); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
 		op.tally.addOpen(spare.node)
 		whole := repairs{node: spare.node}
@@ -125,6 +125,20 @@ func (op *readOp) repaired(l repairs, round int, err error) {
 	}
 	op.mu.Unlock()
 	op.release()
+}
+
+// nextRepaired is a replica that has no part in the repair yet: one that was not asked, or whose page
+// came too late to be in the answer.
+func (op *readOp) nextRepaired() *readTarget {
+	if spare := op.nextSpare(); spare != nil {
+		return spare
+	}
+	for _, t := range op.targets {
+		if t.state == readOpenPage || t.state == readOpenDigest {
+			return t
+		}
+	}
+	return nil
 }
 
 // advanceIfRepairedLocked goes on when enough replicas have the answer.

@@ -51,7 +51,13 @@ type hit struct {
 
 func startFaults(t *testing.T, keyspace string, o process.Options) *faults {
 	t.Helper()
-	f := &faults{t: t, ring: startRing(t, o)}
+	return loadOn(t, startRing(t, o), keyspace)
+}
+
+// loadOn puts load on a ring that runs.
+func loadOn(t *testing.T, ring *process.Ring, keyspace string) *faults {
+	t.Helper()
+	f := &faults{t: t, ring: ring}
 	f.w = startWorkload(t, strings.Split(f.ring.Addresses(), ","), keyspace, 2)
 	time.Sleep(time.Second)
 	began := time.Now()
