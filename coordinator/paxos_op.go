@@ -473,7 +473,7 @@ func (op *casOp) commitLocked(level ring.Consistency) {
 		case mine:
 			op.mu.Lock()
 			op.own = nil // it is decided, whatever becomes of this write
-			op.concludeLocked(true, err)
+			op.concludeLocked(true, op.decidedButFailed(level, err))
 		default:
 			// Whether all went well or not, the next promises tell what there is.
 			op.mu.Lock()

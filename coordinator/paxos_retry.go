@@ -3,6 +3,8 @@ package coordinator
 import (
 	"errors"
 	"time"
+
+	"cqld/ring"
 )
 
 // casContentionDefault is how long a serial read tries when others are ahead (Cassandra's
@@ -130,6 +132,16 @@ func (op *casOp) timedOut() error {
 func (op *casOp) unknown() error {
 	op.c.counts.writeTimeouts.Add(1)
 	return &CASUnknown{Consistency: op.req.Serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required()}
+}
+
+// decidedButFailed is the error of the write of what is decided: that nothing was sent may be true of this
+// write, but not of the change, which will be finished by whoever comes next.
+func (op *casOp) decidedButFailed(level ring.Consistency, err error) error {
+	if !errors.Is(err, ErrNotSent) {
+		return err
+	}
+	op.c.counts.writeTimeouts.Add(1)
+	return &WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC), Type: WriteSimple}
 }
 
 // asWrite is the error of the read before the condition as those who change are told it.
