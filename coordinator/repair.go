@@ -223,6 +223,8 @@ type Repair struct {
 	ended  bool
 	unit   *repairUnit
 	timer  env.Timer // of a pause
+	// refusals is how often replicas knew of a later ring since a range was last done.
+	refusals int
 }
 
 // serial calls functions one after the other, whoever brings them: one that comes while another runs is
@@ -409,6 +411,7 @@ func (j *Repair) unitDone(u *repairUnit, err error) {
 	switch {
 	case err == nil:
 		j.report.RangesDone++
+		j.refusals = 0
 		j.store(u.tokens)
 	case errors.As(err, &down) && j.job.SkipDown:
 		j.report.Skipped++

@@ -67,7 +67,7 @@ type autoTable struct {
 	last    int64 // ns: when the last repair that has ended began; 0: none has
 	began   int64 // ns: when the present one began; 0: none is under way
 	moved   uint64
-	at      ring.Token // ranges that begin before are done in the present one
+	at      ring.Token // ranges that begin before are done in the present one; all at MaxToken
 	blocked time.Duration
 }
 
@@ -283,7 +283,8 @@ func (a *AutoRepair) repairNext(table *schema.Table, t *autoTable) bool {
 		t.began, t.moved, t.at = a.r.c.clock.Now().UnixNano(), topology.Moved(), ring.MinToken
 	}
 	for _, piece := range topology.Placement(table.Replication).Ranges(ring.FullRange()) {
-		if len(piece.Replicas.Natural) == 0 || piece.Replicas.Natural[0] != self || piece.Range.Start < t.at {
+		done := piece.Range.Start < t.at || t.at == ring.MaxToken
+		if done || len(piece.Replicas.Natural) == 0 || piece.Replicas.Natural[0] != self {
 			continue
 		}
 		a.run(table.StorageID, piece.Range, t, func(err error) {

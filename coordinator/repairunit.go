@@ -167,9 +167,12 @@ func (u *repairUnit) again(attempts *int, node ring.NodeID, err error, try func(
 	switch {
 	case *attempts >= u.r.limits.Attempts:
 		u.end(&RepairFailed{u.tokens, node, err})
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:
 		u.ended = true
-		u.j.after(u.r.limits.RetryPause, u.j.next)
+		u.j.refusals++
+		u.j.after(u.r.limits.RetryPause<<(u.j.refusals-1), u.j.next)
+	case errors.As(err, &refusal):
+		u.end(&RepairFailed{u.tokens, node, err})
 	default:
 		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
 			if !u.ended {
