@@ -44,6 +44,8 @@ func settings() map[string]setting {
 		"read_request_timeout":                        duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
 		"range_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),
 		"write_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.WriteTimeout }),
+		"cas_contention_timeout":                      duration(func(o *Options) *time.Duration { return &o.CASTimeout }),
+		"counter_write_request_timeout":               duration(func(o *Options) *time.Duration { return &o.CounterTimeout }),
 		"truncate_request_timeout":                    duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
 		"max_hint_window":                             duration(func(o *Options) *time.Duration { return &o.HintWindow }),
 		"stream_throughput_outbound":                  rate(func(o *Options) *int64 { return &o.StreamThroughput }),

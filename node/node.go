@@ -221,7 +221,7 @@ func (n *Node) openCoordinator() {
 	n.coordinator = coordinator.New(coordinator.Options{
 		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
 		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc,
-		OnError: func(err error) { n.log.Error("the coordinator goes on without", "err", err) }, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+		OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) }, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 	})
 	replica.ServeCounters(n.transport, n.coordinator)
 	replica.ServeBatches(n.transport, n.coordinator)
@@ -236,7 +236,7 @@ func (n *Node) openServer() error {
 		Store: n.coordinator, View: v, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
-		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, Truncate: n.opts.TruncateTimeout},
+		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
 	})

@@ -49,6 +49,8 @@ type Options struct {
 	ReadTimeout     time.Duration
 	RangeTimeout    time.Duration
 	WriteTimeout    time.Duration
+	CASTimeout      time.Duration // of conditional changes that others are ahead of: cas_contention_timeout
+	CounterTimeout  time.Duration
 	TruncateTimeout time.Duration
 	HintWindow      time.Duration
 
@@ -90,6 +92,8 @@ func DefaultOptions() Options {
 		ReadTimeout:     5 * time.Second,
 		RangeTimeout:    10 * time.Second,
 		WriteTimeout:    2 * time.Second,
+		CASTimeout:      time.Second,
+		CounterTimeout:  5 * time.Second,
 		TruncateTimeout: 60 * time.Second,
 		HintWindow:      3 * time.Hour,
 
@@ -131,7 +135,8 @@ func (o *Options) Validate() error {
 	}
 	o.validateAddresses(bad)
 	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,
-		"write_request_timeout": o.WriteTimeout, "truncate_request_timeout": o.TruncateTimeout} {
+		"write_request_timeout": o.WriteTimeout, "cas_contention_timeout": o.CASTimeout,
+		"counter_write_request_timeout": o.CounterTimeout, "truncate_request_timeout": o.TruncateTimeout} {
 		if d <= 0 {
 			bad(name, "must be positive")
 		}

@@ -64,6 +64,8 @@ func (o *Options) settings() map[string]string {
 		"read_request_timeout":             o.ReadTimeout.String(),
 		"range_request_timeout":            o.RangeTimeout.String(),
 		"write_request_timeout":            o.WriteTimeout.String(),
+		"cas_contention_timeout":           o.CASTimeout.String(),
+		"counter_write_request_timeout":    o.CounterTimeout.String(),
 		"truncate_request_timeout":         o.TruncateTimeout.String(),
 		"max_hint_window":                  o.HintWindow.String(),
 		"stream_throughput_outbound":       size(o.StreamThroughput) + "/s",
