@@ -35,8 +35,8 @@ func smallDisk(t *testing.T, s *process.Server, megabytes int) (data string) {
 	return data
 }
 
-// fill writes a file until the disk has no byte left, and returns its path.
-func fill(t *testing.T, data string) string {
+// fillDisk writes a file until the disk has no byte left, and returns its path.
+func fillDisk(t *testing.T, data string) string {
 	t.Helper()
 	path := filepath.Join(data, "filler")
 	f, err := os.Create(path)
@@ -104,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		acked = append(acked, k)
 	}
-	filler := fill(t, data)
+	filler := fillDisk(t, data)
 	filled := time.Now()
 	next := len(acked)
 	for ; ; next++ {
@@ -172,7 +172,7 @@ func TestFullDiskOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := loadOn(t, ring, "fullone")
-	filler := fill(t, data)
+	filler := fillDisk(t, data)
 	filled := time.Now()
 	time.Sleep(3 * time.Second)
 	f.gapWithin(filled, time.Now(), killGap)
