@@ -127,6 +127,25 @@ func (s *session) Batch(logged bool, statements []gosuite.Statement) error {
 	return b.Exec()
 }
 
+func (s *session) CAS(text string, args ...any) (applied bool, row map[string]any, err error) {
+	row = map[string]any{}
+	applied, err = s.Session.Query(text, args...).MapScanCAS(row)
+	return applied, row, err
+}
+
+func (s *session) BatchCAS(statements []gosuite.Statement) (bool, error) {
+	b := s.Session.Batch(gocql.LoggedBatch)
+	for _, st := range statements {
+		b.Query(st.Text, st.Args...)
+	}
+	row := map[string]any{}
+	applied, iter, err := b.MapExecCAS(row)
+	if err != nil {
+		return false, err
+	}
+	return applied, iter.Close()
+}
+
 func (s *session) Named(name string, value any) any { return gocql.NamedValue(name, value) }
 
 func (s *session) Ring() (nodes, tokens int) {

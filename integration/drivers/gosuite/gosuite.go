@@ -33,6 +33,9 @@ type Session interface {
 	// AllInts reads the first column of all rows in pages of size.
 	AllInts(size int, text string) ([]int, error)
 	Batch(logged bool, statements []Statement) error
+	// CAS executes a conditional statement and reads what was found instead when it is not applied.
+	CAS(text string, args ...any) (applied bool, row map[string]any, err error)
+	BatchCAS(statements []Statement) (applied bool, err error)
 	Named(name string, value any) any
 	// Ring tells how many nodes the driver knows, and how many tokens.
 	Ring() (nodes, tokens int)

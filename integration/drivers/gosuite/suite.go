@@ -33,7 +33,7 @@ func runSuite(d Driver, s Settings) int {
 		check func() error
 	}{
 		{"connect", t.connect}, {"schema", t.schema}, {"types", t.types}, {"collections", t.collections}, {"nulls", t.nulls},
-		{"named", t.named}, {"paging", t.paging}, {"batch", t.batch}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
+		{"named", t.named}, {"paging", t.paging}, {"batch", t.batch}, {"conditional", t.conditional}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
 		{"alter", t.alter}, {"errors", t.errors}, {"tracing", t.tracing}, {"compression", t.compression}, {"drop", t.drop},
 	} {
 		if err := c.check(); err != nil {
