@@ -66,6 +66,7 @@ type Cluster struct {
 	log      *raftLog
 	identity identity
 	detector *detector
+	clocks   clockOffsets
 	meta     atomic.Pointer[Metadata]
 	events   chan func()
 	stopped  chan struct{} // closed when Run returns
@@ -266,6 +267,7 @@ func (c *Cluster) tick() {
 		c.sendHeartbeats()
 	}
 	c.detector.evaluate()
+	c.checkClocks()
 	c.retryProposals()
 	c.advanceOperations()
 }
@@ -276,6 +278,7 @@ func (c *Cluster) sendHeartbeats() {
 		return
 	}
 	b := wire.AppendUint64(nil, c.driver.applied)
+	b = wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro())
 	c.broadcast(messaging.VerbHeartbeat, b)
 }
 
@@ -293,6 +296,11 @@ func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, respond messaging.
 		return // no member yet
 	}
 	c.detector.heartbeat(from)
+	cur := wire.NewCursor(p)
+	cur.Uint64()
+	if theirs := cur.Int64(); cur.Err() == nil {
+		c.clocks.note(from, theirs, c.opts.Clock.Now().UnixMicro())
+	}
 	c.handleApplied(from, p, respond)
 }
 

@@ -67,3 +67,9 @@ type BadRequest struct{ Msg string }
 
 // Error is the message.
 func (e *BadRequest) Error() string { return e.Msg }
+
+// NotServing says that this node must not serve now (0x1002); another one may.
+type NotServing struct{ Msg string }
+
+// Error is the message.
+func (e *NotServing) Error() string { return e.Msg }

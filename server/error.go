@@ -45,6 +45,7 @@ func requestError(err error) *frame.Error {
 		alreadyExists *query.AlreadyExists
 		unprepared    *query.Unprepared
 		failure       *query.FunctionFailure
+		notServing    *query.NotServing
 	)
 	switch {
 	case errors.Is(err, wire.ErrShort):
@@ -61,6 +62,8 @@ func requestError(err error) *frame.Error {
 		return coded(frame.CodeSyntaxError)
 	case errors.As(err, &invalid):
 		return coded(frame.CodeInvalid)
+	case errors.As(err, &notServing):
+		return coded(frame.CodeBootstrapping)
 	case errors.As(err, &unauthorized):
 		return coded(frame.CodeUnauthorized)
 	case errors.As(err, &config):

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/query"
+	"cqld/schema"
+)
+
+// serving is the coordinator as clients reach it: while this node must not serve, they are told so and
+// drivers take the next node.
+type serving struct {
+	query.Store
+	refusal func() error
+}
+
+// clockRefusal says why this node must not serve for its clock; nil: it may.
+func (n *Node) clockRefusal() error {
+	ahead, tooFar := n.cluster.ClockOffset()
+	if !tooFar {
+		return nil
+	}
+	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the others'", ahead.Round(time.Millisecond))}
+}
+
+func (s serving) Write(req *coordinator.WriteRequest, done func(error)) {
+	if err := s.refusal(); err != nil {
+		done(err)
+		return
+	}
+	s.Store.Write(req, done)
+}
+
+func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
+	if err := s.refusal(); err != nil {
+		done(err)
+		return
+	}
+	s.Store.Count(req, done)
+}
+
+func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
+	if err := s.refusal(); err != nil {
+		done(err)
+		return
+	}
+	s.Store.Batch(req, done)
+}
+
+func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
+	if err := s.refusal(); err != nil {
+		done(false, nil, err)
+		return
+	}
+	s.Store.CAS(req, done)
+}
+
+func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	if err := s.refusal(); err != nil {
+		done(nil, err)
+		return
+	}
+	s.Store.Read(req, done)
+}
+
+func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
+	if err := s.refusal(); err != nil {
+		done(err)
+		return
+	}
+	s.Store.Truncate(table, timeout, done)
+}
