@@ -1,0 +1,65 @@
+package replica
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"cqld/coordinator"
+	"cqld/ring"
+)
+
+func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
+	request := coordinator.HashRequest{Session: 1 << 60, Epoch: 7, Table: 1024, Tokens: ring.Range{Start: -5, End: ring.MinToken},
+		Leaves: 4096, Now: -3, After: []byte("after")}
+	if got, err := decodeHashRequest(appendHashRequest(nil, &request)); err != nil || !reflect.DeepEqual(*got, request) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	step := coordinator.HashStep{Leaves: []int{0, 4095}, Hashes: []coordinator.LeafHash{{Rows: 1, Sum: [2]uint64{2, 3}}, {Rows: 1 << 40}},
+		Next: []byte{}, Scanned: 1 << 30, Size: 5}
+	if got, err := decodeHashStep(appendHashStep(nil, &step)); err != nil || !reflect.DeepEqual(got, step) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	step.Next = nil
+	if got, err := decodeHashStep(appendHashStep(nil, &step)); err != nil || got.Next != nil {
+		t.Errorf("the last step has %v, %v", got.Next, err)
+	}
+	notice := coordinator.RepairNotice{Session: 9, Table: 8, Tokens: ring.Range{Start: 1, End: 2}, Until: -1}
+	if got, err := decodeNotice(appendNotice(nil, &notice)); err != nil || got != notice {
+		t.Errorf("%+v, %v", got, err)
+	}
+	pull := streamRequest{first: true, epoch: 3, table: 8, tokens: ring.Range{Start: 3, End: -3}, bytesMax: 1000, after: []byte{}}
+	if got, err := decodeStreamRequest(appendStreamRequest(nil, &pull)); err != nil || got.epoch != 3 || got.tokens != pull.tokens || !got.first {
+		t.Errorf("%+v, %v", got, err)
+	}
+	pull.bytesMax = 1 << 40
+	if got, err := decodeStreamRequest(appendStreamRequest(nil, &pull)); err != nil || got.bytesMax != streamBlockMax {
+		t.Errorf("a block of %d bytes, %v", got.bytesMax, err)
+	}
+}
+
+// FuzzRepairMessages decodes what another node may have sent.
+func FuzzRepairMessages(f *testing.F) {
+	f.Add(appendHashRequest(nil, &coordinator.HashRequest{Table: 1, Leaves: 2, After: []byte{1}}))
+	f.Add(appendHashStep(nil, &coordinator.HashStep{Leaves: []int{3}, Hashes: []coordinator.LeafHash{{Rows: 1}}, Next: []byte{1}}))
+	f.Add(appendNotice(nil, &coordinator.RepairNotice{Table: 5}))
+	f.Add(appendStreamRequest(nil, &streamRequest{epoch: 1, bytesMax: 5}))
+	sealed := append(appendStreamReply(nil, 5, []byte("next")), "block"...)
+	sealStreamReply(sealed)
+	f.Add(sealed)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := decodeHashRequest(b); err == nil && (r.Leaves < 0 || r.Leaves > 1<<20) {
+			t.Errorf("%d leaves", r.Leaves)
+		}
+		if s, err := decodeHashStep(b); err == nil && len(s.Leaves) != len(s.Hashes) {
+			t.Error("leaves without hashes")
+		}
+		_, _ = decodeNotice(b)
+		if r, err := decodeStreamRequest(b); err == nil && r.bytesMax > streamBlockMax {
+			t.Errorf("a block of %d bytes", r.bytesMax)
+		}
+		if r, err := decodeStreamReply(b); err == nil && !bytes.HasSuffix(b, r.block) {
+			t.Error("a block that was not sent")
+		}
+	})
+}
