@@ -112,6 +112,10 @@ func (op *casOp) begin() {
 		op.concludeLocked(false, err)
 		return
 	}
+	if op.c.clock.Monotonic() >= op.deadline { // all the time was spent in the line
+		op.concludeLocked(false, op.timedOut())
+		return
+	}
 	op.round++
 	op.phase = casPreparing
 	op.ballot = op.c.ballot(op.seen)

@@ -105,7 +105,18 @@ func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration
 }
 
 func (w *wildReplica) Prepare(_ uint64, _ coordinator.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
-	w.later(timeout, func(err error) { done(nil, err) })
+	p := &coordinator.Promise{Promised: coordinator.Ballot{Micros: 1}, Page: append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)}
+	if p.Refused = rand.IntN(10) == 0; p.Refused {
+		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil
+	}
+	w.later(timeout, func(err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(p, nil)
+		clear(p.Page) // it was valid until now
+	})
 }
 
 func (w *wildReplica) Accept(_ uint64, _ *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
@@ -155,7 +166,21 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		}
 		all.Add(1)
 		asked.Add(1)
-		switch r.IntN(3) {
+		switch r.IntN(4) {
+		case 3:
+			c.CAS(&coordinator.CASRequest{
+				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond, Timeout: 20 * time.Millisecond,
+				Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+					if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
+						broken.Add(1)
+					}
+					m := &row.Mutation{}
+					m.Reset(view.table.StorageID, key)
+					addRow(m, view.table, "a", "x", timestamp)
+					return m, timestamp%2 == 0, nil
+				},
+			}, func(bool, []byte, error) { end() })
+			return
 		case 0:
 			ms := make([]*row.Mutation, 1+r.IntN(3))
 			for i := range ms {
