@@ -82,8 +82,10 @@ type fetch struct {
 type move struct {
 	m         *Moves
 	operation *ring.Operation
-	todo      []*fetch // not begun
-	waiting   []Pull   // of the range begun last
+	todo      []*fetch        // not begun
+	again     []*fetch        // failed, for after a pause
+	begun     map[string]bool // sessions under way, or ended well
+	waiting   []Pull          // of the range begun last
 	running   int
 	total     int // ranges
 	bytes     map[string]int64
@@ -110,7 +112,7 @@ func (m *Moves) Look() {
 	}
 	for _, o := range t.Operations() {
 		if o.Phase == ring.Streaming && m.mu.moves[o.ID] == nil && slices.Contains(o.Gaining, self) && !slices.Contains(o.Streamed, self) {
-			v := &move{m: m, operation: o, bytes: map[string]int64{}}
+			v := &move{m: m, operation: o, bytes: map[string]int64{}, begun: map[string]bool{}}
 			m.mu.moves[o.ID] = v
 			begun = append(begun, v)
 		}
@@ -190,7 +192,7 @@ func (v *move) proceed() {
 			continue
 		}
 		if len(v.waiting) == 0 {
-			finished := v.running == 0 && !v.told
+			finished := v.running == 0 && len(v.again) == 0 && !v.told
 			v.told = v.told || finished
 			v.m.mu.Unlock()
 			if finished {
@@ -200,6 +202,12 @@ func (v *move) proceed() {
 		}
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
+		if v.begun[p.Session] {
+			// Keyspaces may gain one range from one node, and then its Paxos state is fetched for both.
+			v.m.mu.Unlock()
+			continue
+		}
+		v.begun[p.Session] = true
 		v.running++
 		v.sessions = append(v.sessions, p.Session)
 		v.m.mu.Unlock()
@@ -258,7 +266,12 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 
 // later tries again after a pause.
 func (v *move) later() {
-	v.m.o.Clock.After(moveRetry, v.proceed)
+	v.m.o.Clock.After(moveRetry, func() {
+		v.m.mu.Lock()
+		v.todo, v.again = append(v.todo, v.again...), nil
+		v.m.mu.Unlock()
+		v.proceed()
+	})
 }
 
 func (v *move) progress(session string, bytes int64) {
@@ -272,6 +285,7 @@ func (v *move) pulled(p Pull, err error) {
 	v.m.mu.Lock()
 	v.running--
 	if err != nil && !v.over {
+		delete(v.begun, p.Session)
 		f := &fetch{tables: []schema.StorageID{p.Table}}
 		for _, k := range v.replicationsOf(p.Table) {
 			for _, g := range v.m.o.View.Topology().Gains(v.operation, k, v.m.o.View.Self()) {
@@ -281,7 +295,7 @@ func (v *move) pulled(p Pull, err error) {
 			}
 		}
 		if f.gain.Node != 0 {
-			v.todo = append(v.todo, f)
+			v.again = append(v.again, f)
 		}
 	}
 	over := v.over || v.m.mu.closed
