@@ -322,7 +322,18 @@ func (t *GRPC) dialOptions() []grpc.DialOption {
 			grpc.ForceCodecV2(t.codec), grpc.MaxCallRecvMsgSize(t.limits.FrameBytes), grpc.MaxCallSendMsgSize(t.limits.FrameBytes)),
 		grpc.WithInitialWindowSize(4 << 20), grpc.WithInitialConnWindowSize(8 << 20),
 		grpc.WithReadBufferSize(64 << 10), grpc.WithWriteBufferSize(64 << 10), grpc.WithNoProxy(),
+		grpc.WithContextDialer(t.dial),
 	}
+}
+
+// dial connects from the address that this node listens on, so that firewalls and peers see one address
+// of a node.
+func (t *GRPC) dial(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{}
+	if to, err := netip.ParseAddrPort(addr); err == nil && to.Addr().Is4() == t.opts.Listen.Addr().Is4() && !t.opts.Listen.Addr().IsUnspecified() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.opts.Listen.Addr(), 0))
+	}
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 // outgoing adds the handshake to a stream's context.
