@@ -51,6 +51,7 @@ func NewCluster(o Options) *Cluster {
 			return c
 		}
 	}
+	k.RunUntil(k.Now()+10*time.Second, c.allAlive)
 	c.makeSchema()
 	for _, kind := range workloadKinds() {
 		if o.has(kind.name) {
@@ -59,6 +60,18 @@ func NewCluster(o Options) *Cluster {
 	}
 	c.began = k.Now()
 	return c
+}
+
+// allAlive says whether all nodes know that all others live.
+func (c *Cluster) allAlive() bool {
+	for _, a := range c.nodes {
+		for _, b := range c.nodes {
+			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // seeds are the machines that a node asks for admission. The first of all founds the cluster.
@@ -155,6 +168,9 @@ func (r *Result) add(o Result) {
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
 func Run(o Options) Result {
+	if o.has("append") || o.has("bank") {
+		o.PageBytes = 0 // a condition reads one page, and these need the partition
+	}
 	c := NewCluster(o)
 	if len(c.failures) > 0 {
 		return c.result()

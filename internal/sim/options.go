@@ -53,7 +53,7 @@ func DefaultOptions(seed uint64) Options {
 		o.Nodes, o.Factor = 5, 3+r.Intn(2)
 	}
 	for _, kind := range workloadKinds() {
-		if !kind.asked && r.Chance(500) {
+		if !kind.asked && r.Chance(350) {
 			o.Workloads = append(o.Workloads, kind.name)
 		}
 	}

@@ -41,6 +41,9 @@ func workloadKinds() []workloadKind {
 		{name: "cas", tables: tables(textTable("cas")), make: func(c *Cluster) workload { return newCASRegisters(c) }},
 		{name: "counter", tables: tables(counterTable("counters")), make: func(c *Cluster) workload { return newCounters(c) }},
 		{name: "batch", tables: tables(textTable("batches")), make: func(c *Cluster) workload { return newBatches(c) }},
+		{name: "append", tables: tables(textTable("appends")), make: func(c *Cluster) workload { return newAppends(c) }},
+		{name: "bank", tables: tables(textTable("bank")), make: func(c *Cluster) workload { return newBank(c) }},
+		{name: "isolation", tables: tables(textTable("isolation")), make: func(c *Cluster) workload { return newIsolation(c) }},
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
 	}
 }
