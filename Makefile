@@ -52,6 +52,10 @@ race: ## the replication packages under the race detector
 integration: tools ## real nodes under real drivers
 	$(GO) test -tags integration -timeout 30m -count=1 ./integration/...
 
+.PHONY: faults
+faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
+	CQLD_FAULTS=25 $(GO) test -tags integration -timeout 3h -count=1 -v -run 'TestKills|TestPauses|TestRolling|TestFull|TestCorrupt|TestPartitions|TestClocks' ./integration
+
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many
 	$(GO) test ./internal/sim -run TestSim -count=1 -timeout 60m -seed=$(SEED) -seeds=$(N)

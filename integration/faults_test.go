@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +18,15 @@ import (
 )
 
 // The faults below are of real processes. Each test is short enough to be run with all others; with
-// CQLD_FAULTS=long it goes on for as long as a release deserves.
+// CQLD_FAULTS=25 it does 25 times as much, as a release deserves: 500 kills.
 
-// long tells whether the long form is wanted.
-func long() bool { return os.Getenv("CQLD_FAULTS") == "long" }
+// times is how many times as much is to be done.
+func times() int {
+	if n, err := strconv.Atoi(os.Getenv("CQLD_FAULTS")); err == nil && n > 0 {
+		return n
+	}
+	return 1
+}
 
 const (
 	killGap  = time.Second     // how long nothing may be acknowledged when a node is killed
@@ -129,10 +135,7 @@ func (f *faults) quietAgain(from, to time.Time) time.Duration {
 
 // TestKills kills nodes under load, again and again.
 func TestKills(t *testing.T) {
-	kills, watched := 20, 3
-	if long() {
-		kills, watched = 500, 50
-	}
+	kills, watched := 20*times(), 2*times()
 	f := startFaults(t, "kills", process.Options{Nodes: 4})
 	var worstGap, worst99 time.Duration
 	for i := range kills {
@@ -168,13 +171,9 @@ func maxTime(a, b time.Time) time.Time {
 
 // TestPauses lets nodes hang under load: their connections stay open, and nothing comes.
 func TestPauses(t *testing.T) {
-	pauses := 2
-	if long() {
-		pauses = 50
-	}
 	f := startFaults(t, "pauses", process.Options{Nodes: 4})
 	f.answers = true
-	for i := range pauses {
+	for i := range 2 * times() {
 		s := f.ring.Servers[i%4]
 		paused := time.Now()
 		if err := s.Pause(); err != nil {

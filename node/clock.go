@@ -8,12 +8,15 @@ import (
 	"cqld/internal/env"
 )
 
-// realClock is the machine's.
-type realClock struct{ start time.Time }
+// realClock is the machine's, or one that is wrong by an offset, for tests.
+type realClock struct {
+	start  time.Time
+	offset time.Duration
+}
 
-func newRealClock() realClock { return realClock{time.Now()} }
+func newRealClock(offset time.Duration) realClock { return realClock{time.Now(), offset} }
 
-func (c realClock) Now() time.Time           { return time.Now() }
+func (c realClock) Now() time.Time           { return time.Now().Add(c.offset) }
 func (c realClock) Monotonic() time.Duration { return time.Since(c.start) }
 func (c realClock) After(d time.Duration, f func()) env.Timer {
 	return time.AfterFunc(d, f)

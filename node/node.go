@@ -80,7 +80,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(), started: time.Now(), failed: make(chan error, 1)}
+	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(opts.ClockOffset), started: time.Now(), failed: make(chan error, 1)}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))

@@ -66,6 +66,11 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
+	// ClockOffset makes this node's clock wrong, to see what a ring does with such a node. Nobody may set
+	// it without Unsafe.
+	ClockOffset time.Duration
+	Unsafe      bool
+
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // Logger's, when it can be changed
 }
@@ -120,6 +125,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Datacenter == "" || o.Rack == "" {
 		bad("datacenter, rack", "must not be empty")
+	}
+	if o.ClockOffset != 0 && !o.Unsafe {
+		bad("clock-offset", "makes the clock wrong on purpose: it is for tests, and needs --unsafe")
 	}
 	if o.NumTokens < 1 || o.NumTokens > 1024 {
 		bad("num_tokens", "%d is not between 1 and 1024", o.NumTokens)

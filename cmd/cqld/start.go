@@ -19,23 +19,25 @@ import (
 type startCommand struct {
 	Config string `help:"YAML file with the options, under cassandra.yaml's names; flags win over it." type:"path" placeholder:"FILE"`
 
-	ClusterName         *string  `help:"Nodes of another name are refused."`
-	DataDir             *string  `help:"Where the data is kept." type:"path"`
-	ListenAddress       *string  `help:"Address for the other nodes."`
-	StoragePort         *uint16  `help:"Port for the other nodes."`
-	RPCAddress          *string  `name:"rpc-address" help:"Address for CQL clients."`
-	NativeTransportPort *uint16  `help:"Port for CQL clients."`
-	Seeds               []string `help:"Nodes to ask for admission, ADDRESS or ADDRESS:PORT; the first founds the cluster."`
-	Replace             *string  `help:"On first start: take the place of this dead node, ADDRESS or host id." placeholder:"NODE"`
-	NumTokens           *int     `help:"Virtual nodes of this node."`
-	Datacenter          *string  `help:"Data center of this node."`
-	Rack                *string  `help:"Rack of this node."`
-	CommitlogSync       *string  `help:"batch: a write is on disk when it is acknowledged. periodic: soon after."`
-	ControlAddress      *string  `help:"Loopback address and port of the control port, besides its socket in the data directory." placeholder:"ADDRESS:PORT"`
-	LogLevel            string   `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
-	LogFormat           string   `help:"text or json." default:"text" enum:"text,json"`
-	Pprof               string   `help:"Serve Go's profiles on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
-	StatusFD            int      `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
+	ClusterName         *string       `help:"Nodes of another name are refused."`
+	DataDir             *string       `help:"Where the data is kept." type:"path"`
+	ListenAddress       *string       `help:"Address for the other nodes."`
+	StoragePort         *uint16       `help:"Port for the other nodes."`
+	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients."`
+	NativeTransportPort *uint16       `help:"Port for CQL clients."`
+	Seeds               []string      `help:"Nodes to ask for admission, ADDRESS or ADDRESS:PORT; the first founds the cluster."`
+	Replace             *string       `help:"On first start: take the place of this dead node, ADDRESS or host id." placeholder:"NODE"`
+	NumTokens           *int          `help:"Virtual nodes of this node."`
+	Datacenter          *string       `help:"Data center of this node."`
+	Rack                *string       `help:"Rack of this node."`
+	CommitlogSync       *string       `help:"batch: a write is on disk when it is acknowledged. periodic: soon after."`
+	ControlAddress      *string       `help:"Loopback address and port of the control port, besides its socket in the data directory." placeholder:"ADDRESS:PORT"`
+	LogLevel            string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	LogFormat           string        `help:"text or json." default:"text" enum:"text,json"`
+	Pprof               string        `help:"Serve Go's profiles on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
+	ClockOffset         time.Duration `hidden:"" help:"Make this node's clock wrong by so much; with --unsafe only."`
+	Unsafe              bool          `hidden:"" help:"Allow what only tests may do."`
+	StatusFD            int           `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
 }
 
 // drainTimeout bounds how long a node waits for requests in flight when it is told to stop.
@@ -108,6 +110,7 @@ func (c *startCommand) options() (node.Options, error) {
 	setIf(&o.Datacenter, c.Datacenter)
 	setIf(&o.Rack, c.Rack)
 	setIf(&o.Replace, c.Replace)
+	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {
 		o.CommitLogSync = node.CommitLogSync(*c.CommitlogSync)
 	}

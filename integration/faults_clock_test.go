@@ -1,0 +1,105 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/integration/cqlclient"
+	"cqld/integration/process"
+)
+
+// TestClocksApart runs a ring whose clocks differ, one of them by too much. That node does not serve, and
+// through the others nothing acknowledged is lost; who reads a value at QUORUM and writes another through
+// any of them has written the later one, however far behind that node's clock is.
+func TestClocksApart(t *testing.T) {
+	binary, dir := cqld(t)
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ring.Stop)
+	for i, offset := range []string{"0s", "300ms", "-150ms", "5s"} {
+		if offset != "0s" {
+			ring.Servers[i].AddFlags("--unsafe", "--clock-offset="+offset)
+		}
+	}
+	if err := ring.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	good, wrong := ring.Servers[:3], ring.Servers[3]
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := process.Ask(wrong.Address, "SELECT * FROM system_auth.roles")
+		if err != nil && strings.Contains(err.Error(), "this node's clock is 5s ahead of the others'") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a node whose clock is 5 s ahead serves: ", err)
+		}
+	}
+	w := startWorkload(t, []string{good[0].Address, good[1].Address, good[2].Address}, "clocks", 2)
+	handOver(t, good, 400*times())
+	w.stop()
+	for _, o := range w.failures(func(outcome) bool { return false }) {
+		t.Errorf("a request to %s failed: %v", o.address, o.err)
+	}
+	w.readBack(t, good[2].Address)
+}
+
+// handOver writes one row through every node in turn, each after it has read what the one before wrote.
+func handOver(t *testing.T, servers []*process.Server, steps int) {
+	t.Helper()
+	var conns []*cqlclient.Conn
+	for _, s := range servers {
+		c, err := cqlclient.Dial(s.Address, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	ask := func(c *cqlclient.Conn, text string) *cqlclient.Answer {
+		a, err := c.Query(text, cqlclient.Options{Consistency: quorum})
+		if err != nil || a.Err != nil {
+			t.Fatal(text, err, a)
+		}
+		return a
+	}
+	ask(conns[0], "CREATE TABLE clocks.handed (k int PRIMARY KEY, v text)")
+	for i := range steps {
+		c := conns[i%len(conns)]
+		if i > 0 {
+			want := fmt.Sprint("step ", i-1)
+			if a := ask(c, "SELECT v FROM clocks.handed WHERE k = 1"); len(a.Rows) != 1 || string(a.Rows[0][0]) != want {
+				t.Fatalf("%s read %q, want %q: a write lost against an earlier one", servers[i%len(conns)].Address, a.Rows, want)
+			}
+		}
+		ask(c, fmt.Sprintf("INSERT INTO clocks.handed (k, v) VALUES (1, 'step %d')", i))
+	}
+}
+
+// TestAWrongClockNeedsLeave starts a node with a wrong clock and without the word that allows it.
+func TestAWrongClockNeedsLeave(t *testing.T) {
+	binary, dir := cqld(t)
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ring.Servers[0]
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	for end := time.Now().Add(20 * time.Second); s.Running(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a node runs with a wrong clock that nobody allowed")
+		}
+	}
+	if log := s.Log(); !strings.Contains(log, "--unsafe") {
+		t.Errorf("it says\n%s", log)
+	}
+}
