@@ -5,6 +5,7 @@ PACKAGES   = ./...
 RACE       = ./coordinator/... ./replica/... ./cluster/... ./messaging/... ./storage/... ./server/...
 SEED      ?= 1
 N         ?= 100
+NIGHT     ?= 10000
 T         ?= ./row
 FUZZTIME  ?= 1m
 
@@ -57,8 +58,17 @@ faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
 	CQLD_FAULTS=25 $(GO) test -tags integration -timeout 3h -count=1 -v -run 'TestKills|TestPauses|TestRolling|TestFull|TestCorrupt|TestPartitions|TestClocks' ./integration
 
 .PHONY: sim
-sim: ## the simulated cluster: SEED=first seed, N=how many
-	$(GO) test ./internal/sim -run TestSim -count=1 -timeout 60m -seed=$(SEED) -seeds=$(N)
+sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'
+	$(GO) test ./internal/sim -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)
+
+.PHONY: sim-night
+sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, SEED=first seed
+	@mkdir -p .tools/sim && $(GO) test -c -o .tools/sim/sim.test ./internal/sim
+	@cores=$$(nproc); failed=0; for i in $$(seq 0 $$((cores-1))); do \
+		( cd internal/sim && nice ../../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
+			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
+	done; for p in $$pids; do wait $$p || failed=1; done; \
+	grep -hE 'seed [0-9]+:|run it again|smaller:|seeds, |faults: ' .tools/sim/worker*.log; exit $$failed
 
 .PHONY: fuzz
 fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m

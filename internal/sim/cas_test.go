@@ -14,14 +14,11 @@ func onlyCAS(seed uint64) Options {
 
 // TestSimCAS runs conditional changes alone, which then meet each other most.
 func TestSimCAS(t *testing.T) {
-	n := *seeds
-	if testing.Short() {
-		n = min(n, 10)
-	}
+	n := max(*seeds/15, min(*seeds, 10)) // TestSim has this workload, too
 	tried, acked := 0, 0
 	for i := range n {
 		seed := *firstSeed + uint64(i)
-		r := Run(onlyCAS(seed))
+		r := run(t, onlyCAS(seed))
 		for _, f := range r.Failures {
 			t.Errorf("seed %d: %s\n%s", seed, f, strings.Join(r.Plan, "\n"))
 		}
@@ -41,7 +38,7 @@ func casMustFail(t *testing.T, without func(*Options)) {
 	for seed := range uint64(1000) {
 		o := onlyCAS(seed)
 		without(&o)
-		for _, f := range Run(o).Failures {
+		for _, f := range run(t, o).Failures {
 			if strings.Contains(f, "not linearizable") {
 				t.Logf("seed %d: %s", seed, f)
 				return

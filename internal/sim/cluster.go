@@ -58,6 +58,9 @@ func NewCluster(o Options) *Cluster {
 			c.workloads = append(c.workloads, kind.make(c))
 		}
 	}
+	if len(c.workloads) != len(o.Workloads) {
+		c.fail("there is not all of the workloads %v", o.Workloads)
+	}
 	c.began = k.Now()
 	return c
 }

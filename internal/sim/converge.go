@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/ring"
@@ -16,6 +17,7 @@ func (c *Cluster) all() ring.Consistency { return ring.All }
 // converge reads every table whole from all replicas, which repairs what hints could not, and then
 // compares the replicas.
 func (c *Cluster) converge() {
+	c.agree()
 	for _, k := range workloadKinds() {
 		for _, t := range k.tables {
 			if table := c.table(t.Table); table != nil {
@@ -23,6 +25,23 @@ func (c *Cluster) converge() {
 				c.compare(table)
 			}
 		}
+	}
+}
+
+// agree notes nodes that have another schema or another ring than the rest.
+func (c *Cluster) agree() {
+	newest := c.metadata()
+	same := func() bool {
+		for _, n := range c.present() {
+			if m := n.life.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
+				return false
+			}
+		}
+		return true
+	}
+	c.kernel.RunUntil(c.kernel.Now()+10*time.Second, same)
+	if !same() {
+		c.fail("ten seconds after all was healed, not all nodes have one schema and one ring")
 	}
 }
 

@@ -22,11 +22,11 @@ func TestSimCounters(t *testing.T) { runSmaller(t, "counter") }
 func TestSimBatches(t *testing.T) { runSmaller(t, "batch") }
 
 func runSmaller(t *testing.T, workload string) {
-	acked, runs := 0, max(*seeds/3, min(*seeds, 20)) // TestSim has these workloads, too
+	acked, runs := 0, max(*seeds/15, min(*seeds, 10)) // TestSim has these workloads, too
 	for i := range runs {
 		o := DefaultOptions(*firstSeed + uint64(i))
 		smaller(&o, workload)
-		r := Run(o)
+		r := run(t, o)
 		for _, f := range r.Failures {
 			t.Errorf("seed %d: %s\n%v\n%s", o.Seed, f, o, strings.Join(r.Plan, "\n"))
 		}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"time"
-
-	"cqld/storage"
 )
 
 var (
@@ -149,22 +147,6 @@ func TestSimRepeats(t *testing.T) {
 			t.Errorf("seed %d: %d events with trace %x, then %d with %x", seed, a.Events, a.Trace, b.Events, b.Trace)
 		}
 	}
-}
-
-// TestSimNeedsReadRepair shows that the simulation finds what blocking read repair prevents.
-func TestSimNeedsReadRepair(t *testing.T) {
-	// Replicas that do not converge would be no news: a read must have gone back in time.
-	mustFail(t, func(o *Options) { o.Unsafe.NoReadRepair = true }, "linearizable")
-}
-
-// TestSimNeedsFsync shows that it finds writes acknowledged before they are on disk.
-func TestSimNeedsFsync(t *testing.T) {
-	mustFail(t, func(o *Options) { o.Sync = storage.SyncNone }, "linearizable", "acknowledged")
-}
-
-// TestSimNeedsShortReadProtection shows that it finds rows that come back, or are missing.
-func TestSimNeedsShortReadProtection(t *testing.T) {
-	mustFail(t, func(o *Options) { o.Unsafe.NoShortRead = true }, "should not be there", "is missing")
 }
 
 // mustFail runs seeds without a safeguard until one fails in one of the ways.

@@ -44,6 +44,9 @@ func workloadKinds() []workloadKind {
 		{name: "append", tables: tables(textTable("appends")), make: func(c *Cluster) workload { return newAppends(c) }},
 		{name: "bank", tables: tables(textTable("bank")), make: func(c *Cluster) workload { return newBank(c) }},
 		{name: "isolation", tables: tables(textTable("isolation")), make: func(c *Cluster) workload { return newIsolation(c) }},
+		{name: "ttl", tables: tables(textTable("ttls")), make: func(c *Cluster) workload { return newTTLs(c) }},
+		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
+		{name: "paging", tables: tables(textTable("pagings")), make: func(c *Cluster) workload { return newPagings(c) }},
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
 	}
 }

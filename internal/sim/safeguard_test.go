@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"cqld/storage"
+)
+
+// TestSafeguards takes away one safeguard after the other: each time some seed of the first thousand must
+// find that a promise is broken. Others have tests of their own, beside their workloads: Paxos
+// (cas_test.go), counters and the batchlog (counter_test.go), tombstones that wait for repair
+// (repair_test.go).
+func TestSafeguards(t *testing.T) {
+	for _, s := range []struct {
+		name      string
+		workloads string
+		kinds     string
+		without   func(*Options)
+		found     string // in the failure, one of these
+	}{
+		{
+			"an acknowledged write is on disk", "register", "power-all power-one",
+			func(o *Options) { o.Sync = storage.SyncNone }, "linearizable|acknowledged",
+		},
+		{
+			"reads repair before they answer", "register", "isolate halves one-way bad-links",
+			func(o *Options) { o.Unsafe.NoReadRepair = true }, "linearizable",
+		},
+		{
+			"short reads go on", "set", "kill isolate bad-links",
+			func(o *Options) { o.Unsafe.NoShortRead = true }, "should not be there|is missing",
+		},
+		{
+			"a blank disk is replaced, and does not vote", "register isolation", "wiped-disk isolate one-way power-one",
+			func(o *Options) { o.BlankDisksServe, o.Nodes, o.Factor = true, 3, 3 }, "linearizable|acknowledged|rows of|before",
+		},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("many seeds")
+			}
+			seed, failure := findSeed(t, func(o *Options) {
+				o.Workloads, o.FaultKinds = strings.Fields(s.workloads), strings.Fields(s.kinds)
+				s.without(o)
+			}, strings.Split(s.found, "|"))
+			if failure == "" {
+				t.Fatal("1,000 seeds did not find that the safeguard is missing")
+			}
+			t.Logf("seed %d: %s", seed, failure)
+		})
+	}
+}
+
+// findSeed is the first seed that fails in one of the ways.
+func findSeed(t *testing.T, without func(*Options), ways []string) (uint64, string) {
+	for seed := range uint64(1000) {
+		o := DefaultOptions(seed)
+		without(&o)
+		for _, f := range run(t, o).Failures {
+			for _, way := range ways {
+				if strings.Contains(f, way) {
+					return seed, f
+				}
+			}
+		}
+	}
+	return 0, ""
+}
