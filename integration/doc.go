@@ -5,11 +5,15 @@
 //	transcript     plays and renders them, over
 //	cqlclient      a raw client of the native protocol that hides nothing
 //	drivers        one small suite per driver, each in its own language, run by TestDrivers
-//	process        starts, kills and stops the servers
+//	process        starts, kills, pauses and stops the servers
+//	netns          cuts them off from each other, in a network namespace
 //	bench          the load program behind "make bench"
 //
 // CQLD_ADDRESS=host:port plays the transcripts against a node that runs already; CQLD_ORACLE=host:port plays them and
 // the drivers' suites against a Cassandra node, and with -rewrite records them from it (tools/oracle/record).
+//
+// The tests of faults (faults_*_test.go) are short; CQLD_FAULTS=25 makes them 25 times as long. A full disk needs the
+// right to mount one, a partition that to make a namespace.
 //
 // The tests have the build tag "integration". Tools they need are installed by tools/install.sh into .tools; a missing
 // one skips its test, or fails it when CI=true.
