@@ -292,6 +292,8 @@ func (h *hints) look(q *hintQueue) {
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
 	switch {
+	case err == nil && len(batch.mutations) > 0 && h.former(q.node):
+		h.reroute(q, batch)
 	case err != nil || len(batch.mutations) > 0 && !alive:
 		h.pause(q, h.c.limits.HintRetry)
 	case len(batch.mutations) == 0:
@@ -326,6 +328,12 @@ func (h *hints) send(q *hintQueue, batch hintBatch) {
 	*b = remote.AppendMutations((*b)[:0], h.c.view.Topology().Epoch(), batch.mutations)
 	remote.ApplyEncoded(ForHint, *b, hintTimeout, done)
 	h.c.release(b)
+}
+
+// former says whether a node has left the ring, as far as this one knows.
+func (h *hints) former(node ring.NodeID) bool {
+	t := h.c.view.Topology()
+	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
 
 // reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
