@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/integration/cqlclient"
 	"cqld/integration/process"
 )
 
@@ -313,4 +314,54 @@ func TestAJoinSurvivesCrashes(t *testing.T) {
 	ring.Servers[1].Kill()
 	time.Sleep(2 * time.Second)
 	w.readBack(t, joiner.Address)
+}
+
+// TestAMoveAndANewDataCenter gives a node other tokens, and fills a data center that comes later.
+func TestAMoveAndANewDataCenter(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
+	c := dialServer(t, ring.Servers[0])
+	for _, s := range []string{
+		"CREATE KEYSPACE moved WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3}",
+		"CREATE TABLE moved.written (k bigint PRIMARY KEY, v text)",
+	} {
+		query(t, c, s, cqlclient.Options{})
+	}
+	const rows = 400
+	for k := range rows {
+		query(t, c, fmt.Sprintf("INSERT INTO moved.written (k, v) VALUES (%d, 'x')", k), cqlclient.Options{Consistency: quorum})
+	}
+	before := mustCtl(t, ring.Servers[1], "info", "-T")
+	mustCtl(t, ring.Servers[1], "move")
+	waitRing(t, ring.Servers[0], 4)
+	if after := mustCtl(t, ring.Servers[1], "info", "-T"); after == before {
+		t.Errorf("the tokens are the same: %s", after)
+	}
+	for _, s := range ring.Servers {
+		if n := len(keysOf(t, dialServer(t, s), "moved.written")); n != rows {
+			t.Errorf("%d rows of %d after the move", n, rows)
+		}
+	}
+
+	far := ring.Spare[0]
+	far.AddFlags("--datacenter", "far")
+	if err := far.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := far.WaitAnswer(operationLimit); err != nil {
+		t.Fatal(err)
+	}
+	waitRing(t, ring.Servers[0], 5)
+	query(t, c, "ALTER KEYSPACE moved WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, 'far': 1}", cqlclient.Options{})
+	mustCtl(t, far, "rebuild", "datacenter1")
+	there := dialServer(t, far)
+	found := 0
+	for k := range rows {
+		const localOne = 10
+		if a := query(t, there, fmt.Sprintf("SELECT k FROM moved.written WHERE k = %d", k), cqlclient.Options{Consistency: localOne}); len(a.Rows) == 1 {
+			found++
+		}
+	}
+	if found != rows {
+		t.Errorf("%d rows of %d are in the new data center", found, rows)
+	}
 }
