@@ -79,6 +79,18 @@ func DefaultOptions(seed uint64) Options {
 	if r.Chance(300) {
 		o.Limits.RoundRowsMax = 1
 	}
+	if r.Chance(200) {
+		o.Limits.HintBytesPerNode = int64(200 + r.Intn(2000)) // most hints are dropped
+	}
+	if r.Chance(200) {
+		o.Limits.HintFlush = r.Between(time.Millisecond, time.Second)
+	}
+	if r.Chance(200) {
+		o.Limits.ResultBytes = 200 + r.Intn(2000)
+	}
+	if r.Chance(200) {
+		o.Limits.RangesInFlight = 1
+	}
 	return o
 }
 
