@@ -42,6 +42,7 @@ func (n *Node) handleOperations() {
 	n.handleFigures()
 	n.handleData()
 	n.handleTopology()
+	s.Page("/metrics", n.metricsPage())
 }
 
 func (n *Node) handleFigures() {

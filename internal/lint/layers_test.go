@@ -53,6 +53,8 @@ func owners() map[string][]string {
 		"github.com/spaolacci/murmur3":  {"ring", "row"},
 		"github.com/HdrHistogram":       {"integration"},
 		"github.com/anishathalye":       {"internal/sim"},
+		"github.com/prometheus":         {"node"},
+		"github.com/google/nftables":    {"integration"},
 	}
 }
 

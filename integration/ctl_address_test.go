@@ -1,0 +1,91 @@
+//go:build integration
+
+package integration
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"cqld/integration/process"
+)
+
+// TestControlAddress reaches a node over its control_address: with the token for everything, without it for
+// nothing.
+func TestControlAddress(t *testing.T) {
+	binary, dir := cqld(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--control-address", address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ring.Stop)
+	token := filepath.Join(ring.Servers[0].Dir, "data", "control.token")
+	wrong := filepath.Join(dir, t.Name(), "wrong.token")
+	if err := os.WriteFile(wrong, []byte(strings.Repeat("x", 26)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(file string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), binary, "ctl", "--host", address, "--token-file", file, "status").CombinedOutput()
+		return string(out), err
+	}
+	if out, err := ask(token); err != nil || !strings.Contains(out, "\nUN ") {
+		t.Errorf("with the token: %v\n%s", err, out)
+	}
+	if out, err := ask(wrong); err == nil || !strings.Contains(out, "the token is missing or wrong") {
+		t.Errorf("with a wrong token: %v\n%s", err, out)
+	}
+	secret, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Ask(ring.Servers[0].Address, "SELECT * FROM system.local", "SELECT * FROM system_auth.roles"); err != nil {
+		t.Fatal(err)
+	}
+	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
+	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,
+		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_auth",table="roles"\} [1-9]`,
+		`(?m)^cqld_storage_disk_full 0$`, `(?m)^go_goroutines `} {
+		if !regexp.MustCompile(want).MatchString(page) {
+			t.Errorf("/metrics, %d, does not have %s", status, want)
+		}
+	}
+	if page, status := metricsOf(t, address, ""); status != http.StatusUnauthorized || strings.Contains(page, "cqld_members") {
+		t.Errorf("/metrics without a token: %d", status)
+	}
+}
+
+func metricsOf(t *testing.T, address, token string) (page string, status int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), resp.StatusCode
+}

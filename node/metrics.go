@@ -1,0 +1,121 @@
+package node
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metricsPage serves the node's figures to Prometheus.
+func (n *Node) metricsPage() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), figuresCollector{n})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// figuresCollector reads the counts that the rooms keep anyway, when it is asked.
+type figuresCollector struct{ n *Node }
+
+// Describe implements prometheus.Collector; without descriptions the registry checks what is collected.
+func (figuresCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
+	m := metricSink{out}
+	c.ring(m)
+	c.requests(m)
+	c.storage(m)
+	c.tables(m)
+}
+
+// metricSink makes metrics of numbers.
+type metricSink struct{ out chan<- prometheus.Metric }
+
+func (m metricSink) send(kind prometheus.ValueType, name, help string, v float64, labels, values []string) {
+	m.out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cqld_"+name, help, labels, nil), kind, v, values...)
+}
+
+func (m metricSink) gauge(name, help string, v int64) {
+	m.send(prometheus.GaugeValue, name, help, float64(v), nil, nil)
+}
+
+func (m metricSink) counter(name, help string, v int64) {
+	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
+}
+
+func (c figuresCollector) ring(m metricSink) {
+	s := c.n.Status()
+	m.gauge("members", "Nodes of the ring.", int64(s.Members))
+	m.gauge("members_up", "Nodes that this one sees alive.", int64(s.Up))
+	m.gauge("epoch", "Version of the metadata that this node has applied.", int64(s.Epoch))
+	hints := 0
+	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
+		hints += c.n.coordinator.PendingHints(node.ID)
+	}
+	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
+}
+
+func (c figuresCollector) requests(m metricSink) {
+	if s := c.n.server.Load(); s != nil {
+		l := s.Load()
+		m.gauge("client_connections", "CQL connections.", int64(l.Connections))
+		m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))
+		m.gauge("client_requests_queued", "Requests that wait.", int64(l.Queued))
+		m.gauge("client_bytes", "Bytes of requests and of replies that are not sent.", l.Bytes)
+		m.counter("client_requests", "Requests executed.", l.Completed)
+		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
+	}
+	s, l := c.n.coordinator.Stats(), c.n.coordinator.Load()
+	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
+	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
+	for _, e := range []struct {
+		event string
+		count uint64
+	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
+		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
+		{"replanned", s.Replans}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
+		{"hint_lost", s.HintsLost}} {
+		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
+			[]string{"event"}, []string{e.event})
+	}
+}
+
+func (c figuresCollector) storage(m metricSink) {
+	s := c.n.engine.Metrics()
+	m.counter("storage_reads", "Read commands.", s.Reads)
+	m.counter("storage_writes", "Mutations.", s.Writes)
+	m.counter("storage_writes_refused", "Mutations refused for lack of space or too much waiting.", s.Refused)
+	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
+	m.counter("storage_stalls", "Times writers had to wait for the storage engine.", s.Stalls)
+	m.counter("storage_purged", "Entries that the sweeper purged.", s.Purged)
+	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)
+	full := int64(0)
+	if s.DiskFull {
+		full = 1
+	}
+	m.gauge("storage_disk_full", "1 while writes are refused for lack of space.", full)
+	if p := s.Pebble; p != nil {
+		m.gauge("storage_bytes", "Bytes on disk.", int64(p.DiskSpaceUsage()))
+		m.gauge("storage_memtable_bytes", "Bytes of memtables.", int64(p.MemTable.Size))
+		m.gauge("storage_compaction_debt_bytes", "Bytes to be compacted, about.", int64(p.Compact.EstimatedDebt))
+		m.counter("storage_compactions", "Compactions.", p.Compact.Count)
+		m.counter("storage_flushes", "Flushes of memtables.", p.Flush.Count)
+		m.counter("storage_cache_hits", "Blocks found in the cache.", p.BlockCache.Hits)
+		m.counter("storage_cache_misses", "Blocks read from disk.", p.BlockCache.Misses)
+	}
+}
+
+func (c figuresCollector) tables(m metricSink) {
+	s := c.n.cluster.Metadata().Schema
+	for id, f := range *c.n.measured.tables.Load() {
+		t := s.TableByStorage(id)
+		if t == nil {
+			continue
+		}
+		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
+		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.", float64(f.reads.Load()), labels, values)
+		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.", float64(f.writes.Load()), labels, values)
+	}
+}
