@@ -61,7 +61,6 @@ func NewCluster(o Options) *Cluster {
 	if len(c.workloads) != len(o.Workloads) {
 		c.fail("there is not all of the workloads %v", o.Workloads)
 	}
-	c.began = k.Now()
 	return c
 }
 
@@ -181,6 +180,7 @@ func Run(o Options) Result {
 	for _, w := range c.workloads {
 		w.start()
 	}
+	c.began = c.kernel.Now()
 	c.torment()
 	c.kernel.RunUntil(c.began+o.Faults, func() bool { return false })
 	c.heal()
@@ -228,7 +228,7 @@ func (c *Cluster) heal() {
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}
-		if l := n.life; l != nil && (n.damaged || l.fatal.Load()) {
+		if l := n.life; l != nil && (n.damaged || l.fatal.Load() != nil) {
 			n.crash(true)
 		}
 		if n.damaged && !n.gone {

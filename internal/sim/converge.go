@@ -33,6 +33,9 @@ func (c *Cluster) agree() {
 	newest := c.metadata()
 	same := func() bool {
 		for _, n := range c.present() {
+			if n.life == nil {
+				return false
+			}
 			if m := n.life.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
 				return false
 			}

@@ -70,7 +70,7 @@ func plan(o Options) (faults []fault) {
 // torment schedules the faults of the plan.
 func (c *Cluster) torment() {
 	for _, f := range c.plan {
-		c.kernel.After(f.at, "fault", func() {
+		c.later(f.at, "fault", func() {
 			c.count(f.kind.name)
 			c.kernel.Trace(f.kind.name)
 			f.kind.strike(c, NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))

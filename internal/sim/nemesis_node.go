@@ -127,7 +127,7 @@ func (c *Cluster) flush(r *Stream) {
 
 // flush writes a running node's memtables to tables.
 func (n *Node) flush() {
-	if n.life == nil || n.life.fatal.Load() || n.faults.any() {
+	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() {
 		return
 	}
 	if err := n.life.engine.Flush(); err != nil {
@@ -136,7 +136,7 @@ func (n *Node) flush() {
 }
 
 func (n *Node) compact() {
-	if n.life == nil || n.life.fatal.Load() || n.faults.any() || n.damaged {
+	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return
 	}
 	for _, kind := range workloadKinds() {

@@ -109,11 +109,14 @@ func (n *Node) crash(powerCut bool) {
 func (c *Cluster) stopFatal() {
 	for _, n := range c.nodes {
 		l := n.life
-		if l == nil || l.ending || !l.fatal.Load() {
+		if l == nil || l.ending || l.fatal.Load() == nil {
 			continue
 		}
 		l.ending = true
-		c.count("storage stopped a node")
+		c.count("nodes stopped by themselves")
+		if c.kernel.story != nil { // not in the hash: storage's words are its own
+			fmt.Fprintln(c.kernel.story, "node", n.id, "stops:", *l.fatal.Load())
+		}
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
 			if l.alive() {
 				n.crash(true)

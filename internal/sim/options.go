@@ -45,7 +45,7 @@ type Options struct {
 // DefaultOptions are those of a run that must not fail. Every seed has some workloads and some kinds
 // of faults of all there are: what is always there hides what is rare.
 func DefaultOptions(seed uint64) Options {
-	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 8 * time.Second}
+	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 6 * time.Second}
 	r := NewStream(seed, "options")
 	if r.Chance(150) {
 		o.Nodes, o.Factor = 3, 3

@@ -32,12 +32,15 @@ type life struct {
 
 	joined bool // the cluster has this node
 	paused bool
-	held   []func()    // what happens when it goes on
-	fatal  atomic.Bool // a part has said that the node must stop
-	ending bool        // it will
+	held   []func()              // what happens when it goes on
+	fatal  atomic.Pointer[error] // why a part has said that the node must stop
+	ending bool                  // it will
 }
 
 func (l *life) alive() bool { return l.node.life == l }
+
+// fail makes the node stop; storage's goroutines call it, too.
+func (l *life) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
 
 // do lets the process do f: at once, or when it goes on after a pause.
 func (l *life) do(f func()) {
@@ -103,7 +106,7 @@ func (l *life) open() error {
 	l.engine, err = storage.Open(storage.Options{
 		Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
 		MemTableBytes: 1 << 20, CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
-		OnFatal: func(error) { l.fatal.Store(true) }, FreeSpace: n.faults.space,
+		OnFatal: l.fail, FreeSpace: n.faults.space,
 	})
 	if err != nil {
 		return err
@@ -152,7 +155,7 @@ func (l *life) openCluster() (err error) {
 				l.repairs.auto.Look()
 			}
 		},
-		Fatal: func(error) { l.fatal.Store(true) }, Post: l.soon,
+		Fatal: l.fail, Post: l.soon,
 	})
 	return err
 }
@@ -187,7 +190,7 @@ func (l *life) hasJoined(err error) {
 			l.node.retire()
 			return
 		}
-		l.fatal.Store(true) // as node does: it is started again
+		l.fail(err) // as node does: it is started again
 		return
 	}
 	l.joined, l.node.member = true, true
