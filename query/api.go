@@ -6,9 +6,9 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -58,10 +58,7 @@ type BatchParams struct {
 }
 
 // Column is a column of a result, or a bind marker.
-type Column struct {
-	Keyspace, Table, Name string
-	Type                  *types.Type
-}
+type Column = term.Spec
 
 // Metadata describes rows. It is immutable and shared by all results of a plan, so a pointer to it
 // may be a cache key.

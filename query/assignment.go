@@ -3,6 +3,7 @@ package query
 import (
 	"cqld/cql"
 	"cqld/cql/types"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -17,7 +18,7 @@ func (c *compiler) assignment(a cql.Assignment) (operation, error) {
 	}
 	switch a := a.(type) {
 	case *cql.SetColumn:
-		t, err := c.columnTerm(a.Value, col)
+		t, err := c.ColumnTerm(a.Value, col)
 		if err != nil {
 			return nil, err
 		}
@@ -60,10 +61,10 @@ func assignedColumn(a cql.Assignment) string {
 // checkMutable refuses + and - on what is not a collection of many cells.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
 	if !col.Type.IsCollection() {
-		return invalidf("Invalid operation (%s) for non counter column %s", assignmentText(a), col.Name)
+		return invalidf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
-		return invalidf("Invalid operation (%s) for frozen collection column %s", assignmentText(a), col.Name)
+		return invalidf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a), col.Name)
 	}
 	return nil
 }
@@ -75,10 +76,10 @@ func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, 
 	if err := checkMutable(a, col); err != nil {
 		return nil, err
 	}
-	t, err := c.columnTerm(a.Value, col)
+	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		if col.Type.Kind() == types.Map {
-			err = invalidf("Value for a map addition has to be a map, but was: '%s'", termText(a.Value))
+			err = invalidf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
 		}
 		return nil, err
 	}
@@ -87,12 +88,12 @@ func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, 
 
 func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (operation, error) {
 	if col.Type.Kind() != types.List {
-		return nil, invalidf("Invalid operation (%s) for non list column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen list column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for frozen list column %s", term.AssignmentText(a), col.Name)
 	}
-	t, err := c.columnTerm(a.Value, col)
+	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		return nil, err
 	}
@@ -109,19 +110,19 @@ func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (o
 	switch col.Type.Kind() {
 	case types.Map:
 		keys := types.NewSet(col.Type.Elems()[0], false)
-		t, err := c.term(a.Value, c.receiver(col.Name, keys))
+		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
 		if err != nil {
-			return nil, invalidf("Value for a map substraction has to be a set, but was: '%s'", termText(a.Value))
+			return nil, invalidf("Value for a map substraction has to be a set, but was: '%s'", term.Text(a.Value))
 		}
 		return &removeKeys{target{col}, t}, nil
 	case types.Set:
-		t, err := c.columnTerm(a.Value, col)
+		t, err := c.ColumnTerm(a.Value, col)
 		if err != nil {
 			return nil, err
 		}
 		return &removeKeys{target{col}, t}, nil
 	}
-	t, err := c.columnTerm(a.Value, col)
+	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		return nil, err
 	}
@@ -131,49 +132,49 @@ func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (o
 func (c *compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
 	typ := col.Type
 	if !typ.IsCollection() {
-		return nil, invalidf("Invalid operation (%s) for non collection column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a), col.Name)
 	}
 	if !typ.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen collection column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a), col.Name)
 	}
 	switch typ.Kind() {
 	case types.List:
-		i, err := c.term(a.Key, c.receiver("idx("+col.Name+")", types.Native(types.Int)))
+		i, err := c.Term(a.Key, c.Receiver("idx("+col.Name+")", types.Native(types.Int)))
 		if err != nil {
 			return nil, err
 		}
-		v, err := c.term(a.Value, c.receiver("value("+col.Name+")", typ.Elems()[0]))
+		v, err := c.Term(a.Value, c.Receiver("value("+col.Name+")", typ.Elems()[0]))
 		if err != nil {
 			return nil, err
 		}
 		return &setIndex{readingTarget{target{col}}, i, v}, nil
 	case types.Map:
-		k, err := c.term(a.Key, c.receiver("key("+col.Name+")", typ.Elems()[0]))
+		k, err := c.Term(a.Key, c.Receiver("key("+col.Name+")", typ.Elems()[0]))
 		if err != nil {
 			return nil, err
 		}
-		v, err := c.term(a.Value, c.receiver("value("+col.Name+")", typ.Elems()[1]))
+		v, err := c.Term(a.Value, c.Receiver("value("+col.Name+")", typ.Elems()[1]))
 		if err != nil {
 			return nil, err
 		}
 		return &setKey{target{col}, k, v}, nil
 	}
-	return nil, invalidf("Invalid operation (%s) for set column %s", assignmentText(a), col.Name)
+	return nil, invalidf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
 }
 
 func (c *compiler) fieldAssignment(a *cql.SetField, col *schema.Column) (operation, error) {
 	typ := col.Type
 	if typ.Kind() != types.UDT {
-		return nil, invalidf("Invalid operation (%s) for non-UDT column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for non-UDT column %s", term.AssignmentText(a), col.Name)
 	}
 	if !typ.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen UDT column %s", assignmentText(a), col.Name)
+		return nil, invalidf("Invalid operation (%s) for frozen UDT column %s", term.AssignmentText(a), col.Name)
 	}
 	i := typ.FieldIndex(a.Field)
 	if i < 0 {
 		return nil, invalidf("UDT column %s does not have a field named %s", col.Name, a.Field)
 	}
-	v, err := c.term(a.Value, c.receiver(col.Name+"."+a.Field, typ.Elems()[i]))
+	v, err := c.Term(a.Value, c.Receiver(col.Name+"."+a.Field, typ.Elems()[i]))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -18,7 +19,7 @@ import (
 // batchPlan is the plan of BEGIN BATCH … APPLY BATCH.
 type batchPlan struct {
 	kind       cql.BatchKind
-	timestamp  term
+	timestamp  term.Term
 	statements []*modification
 }
 
@@ -36,7 +37,7 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	if stmt.Using.Timestamp != nil {
 		var err error
 		r := Column{Name: "[timestamp]", Type: types.Native(types.Bigint)}
-		if b.timestamp, err = c.term(stmt.Using.Timestamp, r); err != nil {
+		if b.timestamp, err = c.Term(stmt.Using.Timestamp, r); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +66,7 @@ func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*R
 		statements[i] = batchStatement{m, params.Values}
 	}
 	if b.timestamp != nil {
-		v, err := b.timestamp.eval(&scope{values: params.Values})
+		v, err := b.timestamp.Eval(&term.Scope{Values: params.Values})
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -79,9 +80,9 @@ func (p *Processor) executeConditional(statements []batchStatement, batch bool, 
 
 // prepare finds the partition and what is asked of which row.
 func (x *cas) prepare() error {
-	s := &scope{env: &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}}
+	s := &term.Scope{Env: &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}}
 	for i, st := range x.statements {
-		s.values = st.values
+		s.Values = st.values
 		if st.m.json != nil {
 			if err := st.m.json.eval(s); err != nil {
 				return err
@@ -139,7 +140,7 @@ func (x *cas) checkLists(m *modification) error {
 }
 
 // clustering is the row that a statement changes; nil is the static one.
-func (x *cas) clustering(m *modification, s *scope) ([]byte, error) {
+func (x *cas) clustering(m *modification, s *term.Scope) ([]byte, error) {
 	if len(m.where.clustering) == 0 && len(x.table.Clustering) > 0 {
 		return nil, nil
 	}
@@ -154,7 +155,7 @@ func (x *cas) clustering(m *modification, s *scope) ([]byte, error) {
 }
 
 // addConditions adds what a statement asks.
-func (x *cas) addConditions(m *modification, clustering []byte, s *scope) error {
+func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) error {
 	c := m.conditions
 	if c.exists || c.notExists {
 		x.all = true
@@ -259,7 +260,7 @@ func (x *cas) read(page []byte) error {
 				continue
 			}
 			v.row.Cells = slices.DeleteFunc(v.row.Cells, regular)
-			v.next(fixed, notNil(v.row.Clustering))
+			v.next(fixed, term.NotNil(v.row.Clustering))
 			v.mark(&v.row)
 			x.found[string(v.clustering)] = v.clone()
 		}

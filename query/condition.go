@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -21,12 +22,12 @@ func (m *modification) conditional() bool { return m.conditions != nil }
 // condition compares a column, an element or a field of one.
 type condition struct {
 	col      *schema.Column
-	key      term // of c[key]
-	field    int  // of c.field, else -1
+	key      term.Term // of c[key]
+	field    int       // of c.field, else -1
 	operator cql.Operator
-	value    term
-	in       []term // of IN; operator is OperatorInvalid
-	inMarker *markerTerm
+	value    term.Term
+	in       []term.Term // of IN; operator is OperatorInvalid
+	inMarker *term.MarkerTerm
 }
 
 // compileConditions compiles IF.
@@ -65,7 +66,7 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 		return nil, invalidf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
 	}
 	x := &condition{col: col, field: -1, operator: in.Operator}
-	value := c.receiver(col.Name, col.Type)
+	value := c.Receiver(col.Name, col.Type)
 	switch {
 	case in.Key != nil:
 		value, err = c.conditionElement(x, in)
@@ -88,7 +89,7 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 			return nil, durationCondition(in.Operator, value.Type)
 		}
 	}
-	x.value, err = c.term(in.Value, value)
+	x.value, err = c.Term(in.Value, value)
 	return x, err
 }
 
@@ -110,11 +111,11 @@ func (c *compiler) conditionElement(x *condition, in *cql.Condition) (value Colu
 	t := x.col.Type
 	switch t.Kind() {
 	case types.List:
-		x.key, err = c.term(in.Key, c.receiver("idx("+x.col.Name+")", types.Native(types.Int)))
-		return c.receiver("value("+x.col.Name+")", t.Elems()[0]), err
+		x.key, err = c.Term(in.Key, c.Receiver("idx("+x.col.Name+")", types.Native(types.Int)))
+		return c.Receiver("value("+x.col.Name+")", t.Elems()[0]), err
 	case types.Map:
-		x.key, err = c.term(in.Key, c.receiver("key("+x.col.Name+")", t.Elems()[0]))
-		return c.receiver("value("+x.col.Name+")", t.Elems()[1]), err
+		x.key, err = c.Term(in.Key, c.Receiver("key("+x.col.Name+")", t.Elems()[0]))
+		return c.Receiver("value("+x.col.Name+")", t.Elems()[1]), err
 	case types.Set:
 		return value, invalidf("Invalid element access syntax for set column %s", x.col.Name)
 	}
@@ -129,7 +130,7 @@ func (c *compiler) conditionField(x *condition, in *cql.Condition) (value Column
 	if x.field = t.FieldIndex(in.Field); x.field < 0 {
 		return value, invalidf("Unknown field %s for column %s", in.Field, x.col.Name)
 	}
-	return c.receiver(x.col.Name+"."+in.Field, t.Elems()[x.field]), nil
+	return c.Receiver(x.col.Name+"."+in.Field, t.Elems()[x.field]), nil
 }
 
 func (c *compiler) conditionContains(x *condition, of Column) (value Column, err error) {
@@ -138,24 +139,24 @@ func (c *compiler) conditionContains(x *condition, of Column) (value Column, err
 	case x.operator == cql.ContainsKey && t.Kind() != types.Map:
 		return value, invalidf("Cannot use CONTAINS KEY on non-map column %s", x.col.Name)
 	case x.operator == cql.ContainsKey:
-		return c.receiver("key("+x.col.Name+")", t.Elems()[0]), nil
+		return c.Receiver("key("+x.col.Name+")", t.Elems()[0]), nil
 	case !t.IsCollection():
 		return value, invalidf("Cannot use CONTAINS on non-collection column %s", x.col.Name)
 	}
-	return c.receiver("value("+x.col.Name+")", t.Elems()[len(t.Elems())-1]), nil
+	return c.Receiver("value("+x.col.Name+")", t.Elems()[len(t.Elems())-1]), nil
 }
 
 func (c *compiler) conditionIn(x *condition, in *cql.InList, value Column) (err error) {
 	x.operator = cql.OperatorInvalid
 	if in.Marker != nil {
 		list := types.NewList(value.Type, false)
-		c.bind(in.Marker, c.receiver("in("+value.Name+")", list), nil)
-		x.inMarker = &markerTerm{in.Marker.Index, list}
+		c.Bind(in.Marker, c.Receiver("in("+value.Name+")", list), nil)
+		x.inMarker = &term.MarkerTerm{Index: in.Marker.Index, Type: list}
 		return nil
 	}
-	x.in = make([]term, len(in.Values))
+	x.in = make([]term.Term, len(in.Values))
 	for i, v := range in.Values {
-		if x.in[i], err = c.term(v, value); err != nil {
+		if x.in[i], err = c.Term(v, value); err != nil {
 			return err
 		}
 	}
@@ -172,10 +173,10 @@ type boundCondition struct {
 	nowhere bool
 }
 
-func (x *condition) bind(s *scope) (b boundCondition, err error) {
+func (x *condition) bind(s *term.Scope) (b boundCondition, err error) {
 	b.condition = x
 	if x.key != nil {
-		v, err := x.key.eval(s)
+		v, err := x.key.Eval(s)
 		if err != nil {
 			return b, err
 		}
@@ -187,14 +188,14 @@ func (x *condition) bind(s *scope) (b boundCondition, err error) {
 		case v.Kind == wire.ValueNull:
 			return b, invalidf("Invalid null value for %s element access", collectionWord(x.col.Type))
 		}
-		b.at = notNil(v.Bytes)
+		b.at = term.NotNil(v.Bytes)
 	}
 	if x.value != nil {
 		b.wanted, err = conditionValue(s, x.value)
 		return b, err
 	}
 	for _, t := range x.in {
-		v, err := t.eval(s)
+		v, err := t.Eval(s)
 		if err != nil {
 			return b, err
 		}
@@ -203,7 +204,7 @@ func (x *condition) bind(s *scope) (b boundCondition, err error) {
 		}
 	}
 	if x.inMarker != nil {
-		v, err := x.inMarker.eval(s)
+		v, err := x.inMarker.Eval(s)
 		if err != nil {
 			return b, err
 		}
@@ -213,13 +214,13 @@ func (x *condition) bind(s *scope) (b boundCondition, err error) {
 		case wire.ValueNull:
 			return b, invalidf("Invalid null list in IN condition")
 		}
-		b.among = splitCollection(v.Bytes, 1)
+		b.among = term.SplitCollection(v.Bytes, 1)
 	}
 	return b, nil
 }
 
-func conditionValue(s *scope, t term) ([]byte, error) {
-	v, err := t.eval(s)
+func conditionValue(s *term.Scope, t term.Term) ([]byte, error) {
+	v, err := t.Eval(s)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func valueOrNil(v wire.Value) []byte {
 	if v.Kind != wire.ValueSet {
 		return nil
 	}
-	return notNil(v.Bytes)
+	return term.NotNil(v.Bytes)
 }
 
 // holds says whether the row has what is wanted.
@@ -289,7 +290,7 @@ func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err er
 
 // compareCondition compares as IF does: null equals null only, and is in no order.
 func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
-	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(splitCollection(wanted, 1)) == 0 &&
+	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
 		operator != cql.Contains && operator != cql.ContainsKey // of many cells, it is null
 	if wanted == nil || empty {
 		switch {

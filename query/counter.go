@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -25,7 +26,7 @@ func isCounterTable(t *schema.Table) bool {
 // checkCounterModification refuses what statements on counter tables must not have.
 func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions int) error {
 	switch {
-	case !isCounterTable(c.table):
+	case !isCounterTable(c.Table):
 		return nil
 	case conditions > 0:
 		return invalidf("Conditions on counters are not supported")
@@ -41,7 +42,7 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions
 
 // counterAddition compiles c = c + term and c = c - term of a counter.
 func (c *compiler) counterAddition(col *schema.Column, value cql.Term, negative bool) (operation, error) {
-	t, err := c.columnTerm(value, col)
+	t, err := c.ColumnTerm(value, col)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +53,12 @@ func (c *compiler) counterAddition(col *schema.Column, value cql.Term, negative 
 // the replica that leads the update makes a sum of it.
 type addToCounter struct {
 	target
-	value    term
+	value    term.Term
 	negative bool
 }
 
 func (o *addToCounter) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind == wire.ValueUnset {
 		return err
 	}

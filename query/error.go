@@ -1,12 +1,13 @@
 package query
 
-import "fmt"
+import (
+	"fmt"
+
+	"cqld/query/function"
+)
 
 // Invalid is a statement or request that is well formed and means nothing (protocol code 0x2200).
-type Invalid struct{ Msg string }
-
-// Error is the message, in Cassandra's words.
-func (e *Invalid) Error() string { return e.Msg }
+type Invalid = function.Invalid
 
 // invalidf makes an Invalid.
 func invalidf(format string, args ...any) error {
@@ -53,14 +54,7 @@ func (e *Unprepared) Error() string {
 }
 
 // FunctionFailure is a function that failed on its arguments (0x1400).
-type FunctionFailure struct {
-	Keyspace, Function string
-	Args               []string
-	Msg                string
-}
-
-// Error is the message.
-func (e *FunctionFailure) Error() string { return e.Msg }
+type FunctionFailure = function.Failure
 
 // BadRequest is a request that contradicts the protocol (0x000A).
 type BadRequest struct{ Msg string }

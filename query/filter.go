@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -24,7 +25,7 @@ type elementFilter struct {
 }
 
 // rowFilters evaluates what WHERE leaves to be checked on rows.
-func (rs *restrictions) rowFilters(s *scope, dst []rowFilter) ([]rowFilter, error) {
+func (rs *restrictions) rowFilters(s *term.Scope, dst []rowFilter) ([]rowFilter, error) {
 	for _, r := range rs.filters {
 		f := rowFilter{r: r}
 		var err error
@@ -58,10 +59,10 @@ func (rs *restrictions) rowFilters(s *scope, dst []rowFilter) ([]rowFilter, erro
 }
 
 // filterValues evaluates a value that rows are compared with: it must be there.
-func filterValues(s *scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
+func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
 	if v.marker == nil {
 		for i, t := range v.terms {
-			x, err := t.eval(s)
+			x, err := t.Eval(s)
 			if err != nil {
 				return nil, err
 			}
@@ -83,25 +84,25 @@ func supported(v wire.Value, what string, col *schema.Column) error {
 	return nil
 }
 
-func (e *element) eval(s *scope, col *schema.Column) (x elementFilter, err error) {
+func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err error) {
 	x.operator = e.operator
 	what := "value"
 	if e.key != nil {
 		what = "map value"
-		k, err := e.key.eval(s)
+		k, err := e.key.Eval(s)
 		if err != nil {
 			return x, err
 		}
 		if err := supported(k, "map key", col); err != nil {
 			return x, err
 		}
-		x.key = notNil(k.Bytes)
+		x.key = term.NotNil(k.Bytes)
 	}
-	v, err := e.value.eval(s)
+	v, err := e.value.Eval(s)
 	if err != nil {
 		return x, err
 	}
-	x.value = notNil(v.Bytes)
+	x.value = term.NotNil(v.Bytes)
 	return x, supported(v, what, col)
 }
 

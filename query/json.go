@@ -6,12 +6,13 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
 // jsonValues is the JSON object of an INSERT … JSON: a value for each column of the table.
 type jsonValues struct {
-	text    term
+	text    term.Term
 	columns []*schema.Column
 	// missing is what a column is that the object does not name: null or unset.
 	missing wire.ValueKind
@@ -20,19 +21,19 @@ type jsonValues struct {
 // jsonTerm is one column's value of the object.
 type jsonTerm struct{ index int }
 
-func (t *jsonTerm) eval(s *scope) (wire.Value, error) { return s.json[t.index], nil }
+func (t *jsonTerm) Eval(s *term.Scope) (wire.Value, error) { return s.JSON[t.index], nil }
 
 func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 	if err := c.checkModifiable(kindInsert); err != nil {
 		return nil, err
 	}
-	m := &modification{kind: kindInsert, table: c.table}
-	m.json = &jsonValues{columns: c.table.Columns(), missing: wire.ValueNull}
+	m := &modification{kind: kindInsert, table: c.Table}
+	m.json = &jsonValues{columns: c.Table.Columns(), missing: wire.ValueNull}
 	if stmt.DefaultUnset {
 		m.json.missing = wire.ValueUnset
 	}
 	var err error
-	if m.json.text, err = c.term(stmt.Value, c.receiver("[json]", types.Native(types.Text))); err != nil {
+	if m.json.text, err = c.Term(stmt.Value, c.Receiver("[json]", types.Native(types.Text))); err != nil {
 		return nil, err
 	}
 	keys := keyTerms{}
@@ -54,8 +55,8 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 }
 
 // evalJSON reads the object into the scope.
-func (j *jsonValues) eval(s *scope) error {
-	v, err := j.text.eval(s)
+func (j *jsonValues) eval(s *term.Scope) error {
+	v, err := j.text.Eval(s)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func (j *jsonValues) eval(s *scope) error {
 	if !ok {
 		return invalidf("Could not decode JSON string as a map: it is not an object. (String was: %s)", v.Bytes)
 	}
-	s.json = make([]wire.Value, len(j.columns))
-	for i := range s.json {
-		s.json[i].Kind = j.missing
+	s.JSON = make([]wire.Value, len(j.columns))
+	for i := range s.JSON {
+		s.JSON[i].Kind = j.missing
 	}
 	for i := range members {
 		m := &members[i]
@@ -85,7 +86,7 @@ func (j *jsonValues) eval(s *scope) error {
 		if err != nil {
 			return invalidf("Error decoding JSON value for %s: %v", name, err)
 		}
-		s.json[at] = wire.BytesValue(b)
+		s.JSON[at] = wire.BytesValue(b)
 	}
 	return nil
 }

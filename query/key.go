@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -31,7 +32,7 @@ func splitPartitionKey(dst [][]byte, key []byte, columns int) [][]byte {
 	}
 	c := wire.NewCursor(key)
 	for range columns {
-		dst = append(dst, notNil(c.ShortBytes()))
+		dst = append(dst, term.NotNil(c.ShortBytes()))
 		c.Skip(1)
 	}
 	return dst
@@ -64,7 +65,7 @@ func checkPartitionKey(key []byte) error {
 }
 
 // partitionKeys are the keys that WHERE leaves, in the order of their values, each once.
-func (rs *restrictions) partitionKeys(s *scope) ([]row.PartitionKey, error) {
+func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
 		var err error
@@ -119,7 +120,7 @@ func tooManyKeys() error {
 }
 
 // keyChoices are the values of one key column, sorted, each once.
-func (r *restriction) keyChoices(s *scope) ([][]byte, error) {
+func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	col := r.first()
 	if r.kind == restrictEqual {
 		v, err := r.equal.eval(s, r.columns, nil)
@@ -144,7 +145,7 @@ func (r *restriction) keyChoices(s *scope) ([][]byte, error) {
 }
 
 // tokenRange is the tokens that WHERE leaves; empty says that there are none.
-func (rs *restrictions) tokenRange(s *scope) (tokens ring.Range, empty bool, err error) {
+func (rs *restrictions) tokenRange(s *term.Scope) (tokens ring.Range, empty bool, err error) {
 	tokens = ring.FullRange()
 	if rs.token == nil {
 		return tokens, false, nil
@@ -182,8 +183,8 @@ func (rs *restrictions) tokenRange(s *scope) (tokens ring.Range, empty bool, err
 	return tokens, tokens.Start == ring.MaxToken, nil
 }
 
-func tokenValue(s *scope, v *valueTerm, columns []*schema.Column) (ring.Token, error) {
-	value, err := v.terms[0].eval(s)
+func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Token, error) {
+	value, err := v.terms[0].Eval(s)
 	if err != nil {
 		return 0, err
 	}
@@ -198,7 +199,7 @@ func tokenValue(s *scope, v *valueTerm, columns []*schema.Column) (ring.Token, e
 }
 
 // slices are the clusterings that WHERE leaves: ascending and disjoint.
-func (rs *restrictions) slices(s *scope) ([]row.Slice, error) {
+func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes := [][]byte{nil}
 	position := 0
 	for _, r := range rs.clustering {
@@ -246,7 +247,7 @@ func (rs *restrictions) slices(s *scope) ([]row.Slice, error) {
 }
 
 // tuples are the values of = or IN on clustering columns.
-func (r *restriction) tuples(s *scope) ([][][]byte, error) {
+func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	var values [][][]byte
 	if r.kind == restrictEqual {
 		v, err := r.equal.eval(s, r.columns, nil)
@@ -273,7 +274,7 @@ func (r *restriction) tuples(s *scope) ([][][]byte, error) {
 	return values, nil
 }
 
-func (rs *restrictions) boundSlices(s *scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
+func (rs *restrictions) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
 	var lower, upper [][]byte
 	var err error
 	if r.lower != nil {

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/cql/types"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -16,8 +17,8 @@ type modification struct {
 	regular   []operation
 	static    []operation
 	json      *jsonValues // of INSERT … JSON with a bind marker
-	timestamp term
-	ttl       term
+	timestamp term.Term
+	ttl       term.Term
 	reads     bool
 	// conditions are those of IF; nil: there is none.
 	conditions *conditions
@@ -28,10 +29,10 @@ type modification struct {
 // checkModifiable refuses tables that statements cannot write to.
 func (c *compiler) checkModifiable(kind statementKind) error {
 	switch {
-	case c.table.IsCounter() && kind == kindInsert:
+	case c.Table.IsCounter() && kind == kindInsert:
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
-	case c.table.Virtual || c.p.isVirtual(c.table):
-		return c.p.virtualWrite(c.table)
+	case c.Table.Virtual || c.p.isVirtual(c.Table):
+		return c.p.virtualWrite(c.Table)
 	}
 	return nil
 }
@@ -50,7 +51,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if len(stmt.Columns) != len(stmt.Values) {
 		return nil, invalidf("Unmatched column names/values")
 	}
-	m := &modification{kind: kindInsert, table: c.table}
+	m := &modification{kind: kindInsert, table: c.Table}
 	var names []string
 	keys := keyTerms{}
 	for i, name := range stmt.Columns {
@@ -62,7 +63,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 			return nil, invalidf("The column names contains duplicates")
 		}
 		names = append(names, name)
-		t, err := c.columnTerm(stmt.Values[i], col)
+		t, err := c.ColumnTerm(stmt.Values[i], col)
 		if err != nil {
 			return nil, err
 		}
@@ -83,19 +84,19 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 }
 
 // keyTerms are the values that INSERT gives to key columns.
-type keyTerms map[*schema.Column]term
+type keyTerms map[*schema.Column]term.Term
 
 // insertKeys makes restrictions of the key's values.
 func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
-	rs := &restrictions{table: c.table, partition: make([]*restriction, len(c.table.PartitionKey))}
-	for i, col := range c.table.PartitionKey {
+	rs := &restrictions{table: c.Table, partition: make([]*restriction, len(c.Table.PartitionKey))}
+	for i, col := range c.Table.PartitionKey {
 		if t, ok := keys[col]; ok {
-			rs.partition[i] = compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term{t}})
+			rs.partition[i] = compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{t}})
 		}
 	}
-	for _, col := range c.table.Clustering {
+	for _, col := range c.Table.Clustering {
 		if t, ok := keys[col]; ok {
-			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term{t}}))
+			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{t}}))
 		}
 	}
 	o := restrictionOptions{kind: kindInsert, onlyStatic: len(m.static) > 0 && len(m.regular) == 0 && len(rs.clustering) == 0}
@@ -110,7 +111,7 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 }
 
 // assign is the operation that gives a column a value.
-func assign(col *schema.Column, t term) operation {
+func assign(col *schema.Column, t term.Term) operation {
 	if col.Type.MultiCell() {
 		return &setParts{target{col}, t}
 	}
@@ -132,13 +133,13 @@ func (m *modification) addOperation(o operation) {
 // using compiles USING TIMESTAMP and TTL.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
 	if u.Timestamp != nil {
-		r := c.receiver("[timestamp]", types.Native(types.Bigint))
-		if m.timestamp, err = c.term(u.Timestamp, r); err != nil {
+		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
+		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {
 			return err
 		}
 	}
 	if u.TTL != nil {
-		m.ttl, err = c.term(u.TTL, c.receiver("[ttl]", types.Native(types.Int)))
+		m.ttl, err = c.Term(u.TTL, c.Receiver("[ttl]", types.Native(types.Int)))
 	}
 	return err
 }
@@ -150,7 +151,7 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
-	m := &modification{kind: kindUpdate, table: c.table}
+	m := &modification{kind: kindUpdate, table: c.Table}
 	if err := c.using(m, stmt.Using); err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
-	m := &modification{kind: kindDelete, table: c.table}
+	m := &modification{kind: kindDelete, table: c.Table}
 	for _, t := range stmt.Targets {
 		o, err := c.deletion(t)
 		if err != nil {
@@ -270,14 +271,14 @@ func (c *compiler) elementDeletion(col *schema.Column, key cql.Term) (operation,
 	if !typ.MultiCell() {
 		return nil, invalidf("Invalid deletion operation for frozen collection column %s", col.Name)
 	}
-	spec := c.receiver("key("+col.Name+")", typ.Elems()[0])
+	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
 	switch typ.Kind() {
 	case types.List:
-		spec = c.receiver("idx("+col.Name+")", types.Native(types.Int))
+		spec = c.Receiver("idx("+col.Name+")", types.Native(types.Int))
 	case types.Set:
-		spec = c.receiver("value("+col.Name+")", typ.Elems()[0])
+		spec = c.Receiver("value("+col.Name+")", typ.Elems()[0])
 	}
-	k, err := c.term(key, spec)
+	k, err := c.Term(key, spec)
 	if err != nil {
 		return nil, err
 	}

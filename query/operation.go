@@ -3,6 +3,7 @@ package query
 import (
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -30,7 +31,7 @@ func (readingTarget) reads() bool { return true }
 
 // cell is a cell of the statement's timestamp and time to live.
 func (w *write) cell(col *schema.Column, path, value []byte) row.Cell {
-	c := row.Cell{Column: col.ID, Path: path, Timestamp: w.timestamp, Value: notNil(value)}
+	c := row.Cell{Column: col.ID, Path: path, Timestamp: w.timestamp, Value: term.NotNil(value)}
 	if w.ttl > 0 {
 		c.TTL, c.LocalTime = w.ttl, w.now+int64(w.ttl)
 	}
@@ -44,11 +45,11 @@ func (w *write) tombstone(col *schema.Column, path []byte) row.Cell {
 // setValue sets a column that is stored in one cell.
 type setValue struct {
 	target
-	value term
+	value term.Term
 }
 
 func (o *setValue) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil {
 		return err
 	}
@@ -64,11 +65,11 @@ func (o *setValue) apply(w *write, r *row.Row) error {
 // setParts sets a column of many cells: what was there is deleted just before.
 type setParts struct {
 	target
-	value term
+	value term.Term
 }
 
 func (o *setParts) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind == wire.ValueUnset {
 		return err
 	}
@@ -84,7 +85,7 @@ func (o *setParts) apply(w *write, r *row.Row) error {
 func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	t := col.Type
 	if t.Kind() == types.UDT {
-		for i, f := range splitFields(b, t) {
+		for i, f := range term.SplitFields(b, t) {
 			if f == nil {
 				r.Cells = append(r.Cells, w.tombstone(col, fieldPath(i)))
 				continue
@@ -121,11 +122,11 @@ func elementPath(t *types.Type, key []byte) []byte {
 // addElements is c = c + value for sets, maps and lists.
 type addElements struct {
 	target
-	value term
+	value term.Term
 }
 
 func (o *addElements) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
@@ -135,15 +136,15 @@ func (o *addElements) apply(w *write, r *row.Row) error {
 // prependElements is c = value + c for lists.
 type prependElements struct {
 	target
-	value term
+	value term.Term
 }
 
 func (o *prependElements) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
-	elements := splitCollection(v.Bytes, 1)
+	elements := term.SplitCollection(v.Bytes, 1)
 	for i := len(elements) - 1; i >= 0; i-- {
 		r.Cells = append(r.Cells, w.cell(o.col, w.p.listFrontPath(w.env.millis), elements[i]))
 	}
@@ -153,15 +154,15 @@ func (o *prependElements) apply(w *write, r *row.Row) error {
 // removeKeys is c = c - value for sets, and for maps with a set of keys.
 type removeKeys struct {
 	target
-	value term
+	value term.Term
 }
 
 func (o *removeKeys) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
-	for _, key := range splitCollection(v.Bytes, 1) {
+	for _, key := range term.SplitCollection(v.Bytes, 1) {
 		r.Cells = append(r.Cells, w.tombstone(o.col, elementPath(o.col.Type, key)))
 	}
 	return nil
@@ -170,18 +171,18 @@ func (o *removeKeys) apply(w *write, r *row.Row) error {
 // removeElements is c = c - value for lists: all elements equal to one of value's.
 type removeElements struct {
 	readingTarget
-	value term
+	value term.Term
 }
 
 func (o *removeElements) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
-	unwanted := splitCollection(v.Bytes, 1)
+	unwanted := term.SplitCollection(v.Bytes, 1)
 	for _, c := range w.existing(o.col, r) {
 		for _, u := range unwanted {
-			if equalValue(o.col.Type.Elems()[0], notNil(c.Value), u) {
+			if term.EqualValue(o.col.Type.Elems()[0], term.NotNil(c.Value), u) {
 				r.Cells = append(r.Cells, w.tombstone(o.col, c.Path))
 				break
 			}
@@ -193,7 +194,7 @@ func (o *removeElements) apply(w *write, r *row.Row) error {
 // setKey is m[key] = value.
 type setKey struct {
 	target
-	key, value term
+	key, value term.Term
 }
 
 func (o *setKey) apply(w *write, r *row.Row) error {
@@ -201,7 +202,7 @@ func (o *setKey) apply(w *write, r *row.Row) error {
 	if err != nil {
 		return err
 	}
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil {
 		return err
 	}
@@ -214,8 +215,8 @@ func (o *setKey) apply(w *write, r *row.Row) error {
 	return nil
 }
 
-func mapKey(w *write, col *schema.Column, key term) ([]byte, error) {
-	k, err := key.eval(&w.scope)
+func mapKey(w *write, col *schema.Column, key term.Term) ([]byte, error) {
+	k, err := key.Eval(&w.scope)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func mapKey(w *write, col *schema.Column, key term) ([]byte, error) {
 // setIndex is l[index] = value.
 type setIndex struct {
 	readingTarget
-	index, value term
+	index, value term.Term
 }
 
 func (o *setIndex) apply(w *write, r *row.Row) error {
@@ -246,7 +247,7 @@ func (o *setIndex) apply(w *write, r *row.Row) error {
 	if unset {
 		return invalidf("Invalid unset value for list index")
 	}
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil || v.Kind == wire.ValueUnset {
 		return err
 	}
@@ -265,8 +266,8 @@ func (o *setIndex) apply(w *write, r *row.Row) error {
 	return nil
 }
 
-func listIndex(w *write, index term) (i int, unset bool, err error) {
-	v, err := index.eval(&w.scope)
+func listIndex(w *write, index term.Term) (i int, unset bool, err error) {
+	v, err := index.Eval(&w.scope)
 	if err != nil {
 		return 0, false, err
 	}
@@ -284,11 +285,11 @@ func listIndex(w *write, index term) (i int, unset bool, err error) {
 type setField struct {
 	target
 	field int
-	value term
+	value term.Term
 }
 
 func (o *setField) apply(w *write, r *row.Row) error {
-	v, err := o.value.eval(&w.scope)
+	v, err := o.value.Eval(&w.scope)
 	if err != nil {
 		return err
 	}
@@ -317,7 +318,7 @@ func (o *deleteColumn) apply(w *write, r *row.Row) error {
 // deleteKey is DELETE c[key] of a set or map.
 type deleteKey struct {
 	target
-	key term
+	key term.Term
 }
 
 func (o *deleteKey) apply(w *write, r *row.Row) error {
@@ -332,7 +333,7 @@ func (o *deleteKey) apply(w *write, r *row.Row) error {
 // deleteIndex is DELETE l[index].
 type deleteIndex struct {
 	readingTarget
-	index term
+	index term.Term
 }
 
 func (o *deleteIndex) apply(w *write, r *row.Row) error {

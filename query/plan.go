@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -21,7 +22,7 @@ type plan struct {
 	selectPlan   *selectPlan
 	batch        *batchPlan
 
-	markers      []marker
+	markers      []term.Marker
 	partitionKey []uint16
 	tables       []*schema.Table
 	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables were the same
@@ -73,10 +74,18 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 	return t, nil
 }
 
+// compiler turns one statement into a plan.
+type compiler struct {
+	term.Compiler
+	p *Processor
+}
+
 // compile makes the plan of a parsed statement.
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
-	c := &compiler{p: p, schema: s, keyspace: keyspace}
+	c := &compiler{p: p, Compiler: term.Compiler{
+		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
+	}}
 	var err error
 	switch stmt := stmt.(type) {
 	case *cql.Select:
@@ -93,12 +102,12 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	if err != nil {
 		return nil, err
 	}
-	if len(c.markers) > markersMax {
-		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.markers), markersMax)
+	if len(c.Markers) > markersMax {
+		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}
-	pl.markers = c.markers
+	pl.markers = c.Markers
 	if pl.batch == nil {
-		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.markers)
+		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.Markers)
 	}
 	pl.seen.Store(s)
 	return pl, nil
@@ -106,13 +115,13 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 
 // enter makes the statement's table that of the compiler.
 func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
-	t, err := c.p.table(c.schema, c.keyspace, n)
+	t, err := c.p.table(c.Schema, c.Keyspace, n)
 	if err != nil {
 		return err
 	}
-	c.table = t
+	c.Table = t
 	if n.Keyspace != "" {
-		c.keyspace = n.Keyspace
+		c.Keyspace = n.Keyspace
 	}
 	pl.tables = append(pl.tables, t)
 	return nil
@@ -145,12 +154,12 @@ func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, er
 }
 
 // partitionKeyMarkers are the markers of the partition key's columns; empty unless each has one.
-func partitionKeyMarkers(t *schema.Table, markers []marker) []uint16 {
+func partitionKeyMarkers(t *schema.Table, markers []term.Marker) []uint16 {
 	out := make([]uint16, len(t.PartitionKey))
 	found := make([]bool, len(out))
 	for i, m := range markers {
-		if m.column != nil && m.column.Kind == schema.PartitionKey {
-			out[m.column.Position], found[m.column.Position] = uint16(i), true
+		if m.Column != nil && m.Column.Kind == schema.PartitionKey {
+			out[m.Column.Position], found[m.Column.Position] = uint16(i), true
 		}
 	}
 	for _, ok := range found {
@@ -165,7 +174,7 @@ func partitionKeyMarkers(t *schema.Table, markers []marker) []uint16 {
 func (pl *plan) binds() []Column {
 	out := make([]Column, len(pl.markers))
 	for i, m := range pl.markers {
-		out[i] = m.spec
+		out[i] = m.Spec
 	}
 	return out
 }
@@ -178,7 +187,7 @@ func (pl *plan) values(params *Params) []wire.Value {
 	out := make([]wire.Value, 0, len(pl.markers))
 	for _, m := range pl.markers {
 		for i, n := range params.Names {
-			if n == m.spec.Name {
+			if n == m.Spec.Name {
 				out = append(out, params.Values[i])
 				break
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/cql"
+	"cqld/query/term"
 	"cqld/row"
 )
 
@@ -38,7 +39,7 @@ func TestPlans(t *testing.T) {
 func explain(t *testing.T, p *Processor, pl *plan) string {
 	t.Helper()
 	var out strings.Builder
-	sc := &scope{env: &environment{p: p}}
+	sc := &term.Scope{Env: &environment{p: p}}
 	switch {
 	case pl.selectPlan != nil:
 		sp := pl.selectPlan
@@ -70,7 +71,7 @@ func explain(t *testing.T, p *Processor, pl *plan) string {
 	return out.String()
 }
 
-func explainWhere(t *testing.T, out *strings.Builder, rs *restrictions, sc *scope) {
+func explainWhere(t *testing.T, out *strings.Builder, rs *restrictions, sc *term.Scope) {
 	t.Helper()
 	if rs.keyRange {
 		tokens, empty, err := rs.tokenRange(sc)

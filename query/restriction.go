@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -22,8 +23,8 @@ const (
 
 // valueTerm is a value for each of some columns: a term each, or one bind marker of a tuple.
 type valueTerm struct {
-	terms  []term
-	marker *markerTerm // of a tuple; terms is nil
+	terms  []term.Term
+	marker *term.MarkerTerm // of a tuple; terms is nil
 }
 
 // bound is one end of a slice.
@@ -35,8 +36,8 @@ type bound struct {
 // element is a restriction on what a collection contains.
 type element struct {
 	operator cql.Operator // Contains, ContainsKey, or Equal for a map's element
-	key      term         // of a map's element
-	value    term
+	key      term.Term    // of a map's element
+	value    term.Term
 }
 
 // restriction is what the relations on one column, or on several clustering columns at once, ask
@@ -47,7 +48,7 @@ type restriction struct {
 	kind     restrictionKind
 	equal    *valueTerm
 	in       []*valueTerm
-	inMarker *markerTerm // IN ?, instead of in
+	inMarker *term.MarkerTerm // IN ?, instead of in
 	lower    *bound
 	upper    *bound
 	elements []element
@@ -121,10 +122,10 @@ func commonNames(r, o *restriction) string {
 
 // column finds a column that a statement names.
 func (c *compiler) column(name string) (*schema.Column, error) {
-	col := c.table.Column(name)
+	col := c.Table.Column(name)
 	if col == nil {
 		return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
-			cql.QuoteIdentifier(c.table.Keyspace), cql.QuoteIdentifier(c.table.Name))
+			cql.QuoteIdentifier(c.Table.Keyspace), cql.QuoteIdentifier(c.Table.Name))
 	}
 	return col, nil
 }
@@ -139,12 +140,12 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 	case cql.Contains, cql.ContainsKey:
 		return c.containsRestriction(col, r)
 	case cql.NotEqual:
-		return nil, invalidf("Unsupported \"!=\" relation: %s", relationText(r))
+		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like:
-		if _, err := c.columnTerm(r.Value, col); err != nil {
+		if _, err := c.ColumnTerm(r.Value, col); err != nil {
 			return nil, err
 		}
-		return nil, invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
+		return nil, invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", term.RelationText(r))
 	}
 	if err := checkComparable(col, r.Operator.String()); err != nil {
 		return nil, err
@@ -154,11 +155,11 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 			return nil, err
 		}
 	}
-	t, err := c.columnTerm(r.Value, col)
+	t, err := c.ColumnTerm(r.Value, col)
 	if err != nil {
 		return nil, err
 	}
-	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term{t}}), nil
+	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term.Term{t}}), nil
 }
 
 // compare is the restriction columns op value.
@@ -213,11 +214,11 @@ func (c *compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation
 	case !t.IsCollection():
 		return nil, invalidf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
-	spec := c.receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
+	spec := c.Receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
 	if r.Operator == cql.ContainsKey {
-		spec = c.receiver("key("+col.Name+")", t.Elems()[0])
+		spec = c.Receiver("key("+col.Name+")", t.Elems()[0])
 	}
-	value, err := c.term(r.Value, spec)
+	value, err := c.Term(r.Value, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -243,10 +244,10 @@ func (c *compiler) elementRestriction(r *cql.ElementRelation) (*restriction, err
 		return nil, invalidf("Only EQ relations are supported on map entries")
 	}
 	e := element{operator: cql.Equal}
-	if e.key, err = c.term(r.Key, c.receiver("key("+col.Name+")", t.Elems()[0])); err != nil {
+	if e.key, err = c.Term(r.Key, c.Receiver("key("+col.Name+")", t.Elems()[0])); err != nil {
 		return nil, err
 	}
-	if e.value, err = c.term(r.Value, c.receiver("value("+col.Name+")", t.Elems()[1])); err != nil {
+	if e.value, err = c.Term(r.Value, c.Receiver("value("+col.Name+")", t.Elems()[1])); err != nil {
 		return nil, err
 	}
 	return &restriction{columns: []*schema.Column{col}, kind: restrictContains, elements: []element{e}}, nil
@@ -264,16 +265,16 @@ func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	x := &restriction{columns: []*schema.Column{col}, kind: restrictIn}
 	if r.In.Marker != nil {
 		list := types.NewList(col.Type, false)
-		c.bind(r.In.Marker, c.receiver("in("+col.Name+")", list), nil)
-		x.inMarker = &markerTerm{r.In.Marker.Index, list}
+		c.Bind(r.In.Marker, c.Receiver("in("+col.Name+")", list), nil)
+		x.inMarker = &term.MarkerTerm{Index: r.In.Marker.Index, Type: list}
 		return x, nil
 	}
 	for _, v := range r.In.Values {
-		t, err := c.columnTerm(v, col)
+		t, err := c.ColumnTerm(v, col)
 		if err != nil {
 			return nil, err
 		}
-		x.in = append(x.in, &valueTerm{terms: []term{t}})
+		x.in = append(x.in, &valueTerm{terms: []term.Term{t}})
 	}
 	x.reduceIn()
 	return x, nil
@@ -292,11 +293,11 @@ func (c *compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.
 			return nil, invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", col.Name)
 		}
 		if slices.Contains(columns[:i], col) {
-			return nil, invalidf("Column \"%s\" appeared twice in a relation: %s", col.Name, relationText(source))
+			return nil, invalidf("Column \"%s\" appeared twice in a relation: %s", col.Name, term.RelationText(source))
 		}
 		if previous >= 0 && col.Position != previous+1 {
 			return nil, invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s",
-				relationText(source))
+				term.RelationText(source))
 		}
 		columns[i], previous = col, col.Position
 	}
@@ -327,8 +328,8 @@ func tupleName(columns []*schema.Column) string {
 func (c *compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
 	if m, ok := t.(*cql.BindMarker); ok {
 		typ := tupleType(columns)
-		c.bind(m, c.receiver(tupleName(columns), typ), nil)
-		return &valueTerm{marker: &markerTerm{m.Index, typ}}, nil
+		c.Bind(m, c.Receiver(tupleName(columns), typ), nil)
+		return &valueTerm{marker: &term.MarkerTerm{Index: m.Index, Type: typ}}, nil
 	}
 	literal, ok := t.(*cql.TupleLiteral)
 	if !ok {
@@ -336,17 +337,17 @@ func (c *compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm,
 	}
 	if len(literal.Elements) != len(columns) {
 		return nil, invalidf("Expected %d elements in value tuple, but got %d: %s",
-			len(columns), len(literal.Elements), termText(t))
+			len(columns), len(literal.Elements), term.Text(t))
 	}
-	v := &valueTerm{terms: make([]term, len(columns))}
+	v := &valueTerm{terms: make([]term.Term, len(columns))}
 	for i, e := range literal.Elements {
 		var err error
 		if m, ok := e.(*cql.BindMarker); ok {
-			c.bind(m, c.receiver(columns[i].Name, columns[i].Type), nil)
-			v.terms[i] = &markerTerm{m.Index, columns[i].Type}
+			c.Bind(m, c.Receiver(columns[i].Name, columns[i].Type), nil)
+			v.terms[i] = &term.MarkerTerm{Index: m.Index, Type: columns[i].Type}
 			continue
 		}
-		if v.terms[i], err = c.term(e, c.receiver(columns[i].Name, columns[i].Type)); err != nil {
+		if v.terms[i], err = c.Term(e, c.Receiver(columns[i].Name, columns[i].Type)); err != nil {
 			return nil, err
 		}
 	}
@@ -359,7 +360,7 @@ func (c *compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) 
 		return nil, err
 	}
 	if r.Operator == cql.NotEqual {
-		return nil, invalidf("Unsupported \"!=\" relation: %s", relationText(r))
+		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	}
 	if r.Operator > cql.GreaterOrEqual {
 		return nil, invalidf("%s cannot be used for multi-column relations", r.Operator)
@@ -388,8 +389,8 @@ func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, err
 	x := &restriction{columns: columns, multi: true, kind: restrictIn}
 	if r.In.Marker != nil {
 		list := types.NewList(tupleType(columns), false)
-		c.bind(r.In.Marker, c.receiver("in"+tupleName(columns), list), nil)
-		x.inMarker = &markerTerm{r.In.Marker.Index, list}
+		c.Bind(r.In.Marker, c.Receiver("in"+tupleName(columns), list), nil)
+		x.inMarker = &term.MarkerTerm{Index: r.In.Marker.Index, Type: list}
 		return x, nil
 	}
 	for _, t := range r.In.Values {
@@ -411,9 +412,9 @@ func (r *restriction) reduceIn() {
 }
 
 // eval appends the values to dst; nil is null.
-func (v *valueTerm) eval(s *scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
+func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
 	if v.marker != nil {
-		value, err := v.marker.eval(s)
+		value, err := v.marker.Eval(s)
 		if err != nil {
 			return nil, err
 		}
@@ -423,16 +424,16 @@ func (v *valueTerm) eval(s *scope, columns []*schema.Column, dst [][]byte) ([][]
 		case wire.ValueNull:
 			return nil, invalidf("Invalid null value for tuple %s", tupleName(columns))
 		}
-		return append(dst, splitFields(value.Bytes, v.marker.typ)...), nil
+		return append(dst, term.SplitFields(value.Bytes, v.marker.Type)...), nil
 	}
 	for i, t := range v.terms {
-		value, err := t.eval(s)
+		value, err := t.Eval(s)
 		if err != nil {
 			return nil, err
 		}
 		switch value.Kind {
 		case wire.ValueSet:
-			dst = append(dst, notNil(value.Bytes))
+			dst = append(dst, term.NotNil(value.Bytes))
 		case wire.ValueUnset:
 			if len(v.terms) > 1 {
 				return nil, invalidf("Invalid unset value for tuple field number %d", i)
@@ -446,7 +447,7 @@ func (v *valueTerm) eval(s *scope, columns []*schema.Column, dst [][]byte) ([][]
 }
 
 // evalIn yields the values of IN, each as many as there are columns.
-func (r *restriction) evalIn(s *scope) ([][][]byte, error) {
+func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 	if r.inMarker == nil {
 		out := make([][][]byte, len(r.in))
 		for i, v := range r.in {
@@ -457,7 +458,7 @@ func (r *restriction) evalIn(s *scope) ([][][]byte, error) {
 		}
 		return out, nil
 	}
-	value, err := r.inMarker.eval(s)
+	value, err := r.inMarker.Eval(s)
 	if err != nil {
 		return nil, err
 	}
@@ -474,9 +475,9 @@ func (r *restriction) evalIn(s *scope) ([][][]byte, error) {
 		return nil, invalidf("Invalid null value for column %s", r.first().Name)
 	}
 	var out [][][]byte
-	for _, b := range splitCollection(value.Bytes, 1) {
+	for _, b := range term.SplitCollection(value.Bytes, 1) {
 		if r.multi {
-			out = append(out, splitFields(b, r.inMarker.typ.Elems()[0]))
+			out = append(out, term.SplitFields(b, r.inMarker.Type.Elems()[0]))
 		} else {
 			out = append(out, [][]byte{b})
 		}

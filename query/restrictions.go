@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/cql/types"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -49,7 +50,7 @@ type restrictionOptions struct {
 
 // restrictions compiles WHERE.
 func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*restrictions, error) {
-	rs := &restrictions{table: c.table, partition: make([]*restriction, len(c.table.PartitionKey))}
+	rs := &restrictions{table: c.Table, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
 			return nil, err
@@ -107,7 +108,7 @@ func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restri
 		if _, err := c.column(relation.Column); err != nil {
 			return err
 		}
-		return invalidf("Unsupported restriction: %s", relationText(relation))
+		return invalidf("Unsupported restriction: %s", term.RelationText(relation))
 	default:
 		return NotSupported("An index expression in WHERE")
 	}
@@ -143,7 +144,7 @@ func (c *compiler) addToken(rs *restrictions, relation *cql.TokenRelation) error
 		}
 		columns[i] = col
 	}
-	keys := c.table.PartitionKey
+	keys := c.Table.PartitionKey
 	if !slices.Equal(columns, keys) {
 		sorted := slices.Clone(columns)
 		slices.SortFunc(sorted, func(a, b *schema.Column) int { return int(a.Kind-b.Kind)*1000 + a.Position - b.Position })
@@ -152,14 +153,14 @@ func (c *compiler) addToken(rs *restrictions, relation *cql.TokenRelation) error
 		}
 		return invalidf("The token() function must be applied to all partition key components or none of them")
 	}
-	t, err := c.term(relation.Value, c.receiver("partition key token", types.Native(types.Bigint)))
+	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
 	if err != nil {
 		return err
 	}
 	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
-		return invalidf("Unsupported \"%s\" relation: %s", relation.Operator, relationText(relation))
+		return invalidf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
 	}
-	r := compare(columns, relation.Operator, &valueTerm{terms: []term{t}})
+	r := compare(columns, relation.Operator, &valueTerm{terms: []term.Term{t}})
 	if rs.token == nil {
 		rs.token = r
 		return nil

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -111,7 +112,7 @@ func (v *rowView) value(c *schema.Column) []byte {
 		return v.counterValue(c)
 	}
 	if cell := v.liveCell(c); cell != nil {
-		return notNil(cell.Value)
+		return term.NotNil(cell.Value)
 	}
 	return nil
 }
@@ -181,7 +182,7 @@ func (v *rowView) multiCell(c *schema.Column) []byte {
 			out = wire.AppendBytes(out, key)
 		}
 		if t.Kind() != types.Set {
-			out = wire.AppendBytes(out, notNil(cell.Value))
+			out = wire.AppendBytes(out, term.NotNil(cell.Value))
 		}
 	})
 	if n == 0 {
@@ -196,7 +197,7 @@ func (v *rowView) udt(c *schema.Column) []byte {
 	any := false
 	v.elements(c, func(cell *row.Cell) {
 		if i := fieldIndex(cell.Path); i < len(fields) {
-			fields[i], any = notNil(cell.Value), true
+			fields[i], any = term.NotNil(cell.Value), true
 		}
 	})
 	if !any {
@@ -215,7 +216,7 @@ func pathValue(t *types.Type, path []byte) []byte {
 	if err != nil {
 		return []byte{}
 	}
-	return notNil(value)
+	return term.NotNil(value)
 }
 
 // fieldPath is the path of a field of a user-defined type, and fieldIndex back.

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/cql/types"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -18,8 +19,8 @@ type selectPlan struct {
 	grouped      bool       // GROUP BY was said
 	reversed     bool
 	order        []orderColumn // when partitions must be merged in memory
-	limit        term
-	perPartition term
+	limit        term.Term
+	perPartition term.Term
 	staticCounts bool
 	single       bool // one partition, at most one row
 }
@@ -34,7 +35,7 @@ type orderColumn struct {
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
-	p := &selectPlan{table: c.table, distinct: stmt.Distinct}
+	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
 	sel, err := c.selection(stmt)
 	if err != nil {
 		return nil, err
@@ -64,20 +65,20 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		return nil, err
 	}
 	if stmt.Limit != nil {
-		if p.limit, err = c.term(stmt.Limit, c.receiver("[limit]", types.Native(types.Int))); err != nil {
+		if p.limit, err = c.Term(stmt.Limit, c.Receiver("[limit]", types.Native(types.Int))); err != nil {
 			return nil, err
 		}
 	}
 	if stmt.PerPartitionLimit != nil {
-		r := c.receiver("[per_partition_limit]", types.Native(types.Int))
-		if p.perPartition, err = c.term(stmt.PerPartitionLimit, r); err != nil {
+		r := c.Receiver("[per_partition_limit]", types.Native(types.Int))
+		if p.perPartition, err = c.Term(stmt.PerPartitionLimit, r); err != nil {
 			return nil, err
 		}
 	}
 	p.staticCounts = len(p.where.clustering) == 0 &&
 		!slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
 	p.single = !p.where.keyRange && p.where.token == nil && p.where.isSingle() && len(p.where.filters) == 0 &&
-		len(p.where.clustering) == len(c.table.Clustering) && !p.aggregates()
+		len(p.where.clustering) == len(c.Table.Clustering) && !p.aggregates()
 	return p, nil
 }
 
@@ -89,7 +90,7 @@ func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 		if !ok {
 			return false
 		}
-		switch c.table.Column(col.Column).Kind {
+		switch c.Table.Column(col.Column).Kind {
 		case schema.Static:
 			any = true
 		case schema.PartitionKey:
@@ -201,7 +202,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 		return nil
 	}
 	p.grouped = true
-	key := slices.Concat(c.table.PartitionKey, c.table.Clustering)
+	key := slices.Concat(c.Table.PartitionKey, c.Table.Clustering)
 	at, ended := 0, false
 	b := &selectorCompiler{c: c, s: &selection{}}
 	for _, g := range groups {
@@ -220,7 +221,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 			}
 		} else {
 			ended = true
-			columns := appendColumns(nil, c.table, g)
+			columns := appendColumns(nil, c.Table, g)
 			switch {
 			case len(columns) == 0:
 				return invalidf("GROUP BY functions must have one clustering column name as parameter")
@@ -251,7 +252,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 			p.groups = append(p.groups, x.sel)
 		}
 	}
-	if at < len(c.table.PartitionKey) {
+	if at < len(c.Table.PartitionKey) {
 		return invalidf("Group by is not supported on only a part of the partition key")
 	}
 	return nil
@@ -283,7 +284,7 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
 		}
 		for at != o.col.Position {
-			if at >= len(c.table.Clustering) || !p.where.equalTo(c.table.Clustering[at]) {
+			if at >= len(c.Table.Clustering) || !p.where.equalTo(c.Table.Clustering[at]) {
 				return &Invalid{Msg: orderByDeclared}
 			}
 			at++

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -103,7 +104,7 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
 	run.p, run.plan = p, plan
 	run.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
-	run.x = selectionContext{scope: scope{values: values, env: &run.env}, aggs: run.x.aggs[:0]}
+	run.x = selectionContext{scope: term.Scope{Values: values, Env: &run.env}, aggs: run.x.aggs[:0]}
 	for _, a := range plan.selection.aggregates {
 		run.x.aggs = append(run.x.aggs, a.fn.New())
 	}
@@ -132,11 +133,11 @@ func (run *selectRun) put() {
 }
 
 // limit evaluates LIMIT or PER PARTITION LIMIT; 0 is none.
-func (run *selectRun) limit(t term) (uint32, error) {
+func (run *selectRun) limit(t term.Term) (uint32, error) {
 	if t == nil {
 		return 0, nil
 	}
-	v, err := t.eval(&run.x.scope)
+	v, err := t.Eval(&run.x.scope)
 	if err != nil || v.Kind == wire.ValueUnset {
 		return 0, err
 	}
@@ -215,7 +216,7 @@ func (run *selectRun) singleRow() error {
 }
 
 func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
-	v, err := r.equal.terms[0].eval(&run.x.scope)
+	v, err := r.equal.terms[0].Eval(&run.x.scope)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
 	case wire.ValueNull:
 		return nil, checkKeyValue(r.first(), nil)
 	}
-	return v.Bytes, checkKeyValue(r.first(), notNil(v.Bytes))
+	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
 // limits decides how many rows a command asks for.
@@ -343,7 +344,7 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 			return 0, err
 		}
 		if err := run.x.aggs[i].Add(args); err != nil {
-			return 0, functionError(err)
+			return 0, err
 		}
 	}
 	return skipRow, nil

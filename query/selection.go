@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/query/function"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -37,7 +38,7 @@ func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 	b := &selectorCompiler{c: c, s: s}
 	var list []selected
 	if len(stmt.Columns) == 0 {
-		for _, col := range c.table.Columns() {
+		for _, col := range c.Table.Columns() {
 			list = append(list, selected{&columnSelector{col}, col.Type, col.Name})
 		}
 	}
@@ -63,7 +64,7 @@ func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 	columns := make([]Column, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {
-		columns[i] = c.receiver(x.name, x.typ)
+		columns[i] = c.Receiver(x.name, x.typ)
 		s.selectors = append(s.selectors, x.sel)
 		if col, ok := x.sel.(*columnSelector); ok {
 			plain = append(plain, col.col)
@@ -103,21 +104,21 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 	case *cql.FunctionSelector:
 		return b.call(x.Name, x.Args, want)
 	case *cql.ArithmeticSelector:
-		return b.operator(x.Operator.Function(), []cql.Selector{x.Left, x.Right}, want, selectorText(x))
+		return b.operator(x.Operator.Function(), []cql.Selector{x.Left, x.Right}, want, term.SelectorText(x))
 	case *cql.NegateSelector:
-		return b.operator("_negate", []cql.Selector{x.Value}, want, selectorText(x))
+		return b.operator("_negate", []cql.Selector{x.Value}, want, term.SelectorText(x))
 	case *cql.CastSelector:
 		return b.cast(x)
 	case *cql.TypeHintSelector:
-		t, err := b.c.typeOf(x.Type)
+		t, err := b.c.TypeOf(x.Type)
 		if err != nil {
 			return selected{}, err
 		}
 		if (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
-			return selected{}, invalidf("Cannot assign value %s to %s of type %s", selectorText(x), selectorText(x), t)
+			return selected{}, invalidf("Cannot assign value %s to %s of type %s", term.SelectorText(x), term.SelectorText(x), t)
 		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, "(" + hintText(t) + ")" + selectorText(x.Value)}, err
+		return selected{v.sel, t, "(" + hintText(t) + ")" + term.SelectorText(x.Value)}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -139,15 +140,15 @@ func hintText(t *types.Type) string {
 }
 
 func cannotInfer(x cql.Selector) error {
-	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", selectorText(x))
+	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", term.SelectorText(x))
 }
 
 func (b *selectorCompiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
 	if want == nil {
 		return selected{}, cannotInfer(x)
 	}
-	t, err := b.c.term(x.Term, b.c.receiver("[selection]", want))
-	return selected{&termSelector{t}, want, termText(x.Term)}, err
+	t, err := b.c.Term(x.Term, b.c.Receiver("[selection]", want))
+	return selected{&termSelector{t}, want, term.Text(x.Term)}, err
 }
 
 // literal compiles collections, tuples and user-defined types of selectors.
@@ -158,7 +159,7 @@ func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, 
 			return selected{}, cannotInfer(x)
 		}
 	}
-	name := selectorText(x)
+	name := term.SelectorText(x)
 	out := &partsSelector{t: t}
 	add := func(s cql.Selector, t *types.Type) error {
 		v, err := b.compile(s, t)
@@ -219,7 +220,7 @@ func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, 
 
 // udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns.
 func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
-	name := selectorText(x)
+	name := term.SelectorText(x)
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
 		for _, f := range x.Fields {
@@ -251,13 +252,13 @@ func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
 		return selected{}, err
 	}
 	if of.typ.Kind() != types.UDT {
-		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type", selectorText(x.Of), of.typ)
+		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type", term.SelectorText(x.Of), of.typ)
 	}
 	i := of.typ.FieldIndex(x.Field)
 	if i < 0 {
-		return selected{}, invalidf("%s of type %s has no field %s", selectorText(x.Of), of.typ, x.Field)
+		return selected{}, invalidf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
 	}
-	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], selectorText(x)}, nil
+	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], term.SelectorText(x)}, nil
 }
 
 // elementsOf compiles the collection that elements are selected from.
@@ -270,10 +271,10 @@ func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, er
 	case types.Set, types.Map:
 		return of, nil
 	case types.List:
-		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, selectorText(x))
+		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, term.SelectorText(x))
 	}
 	return selected{}, invalidf("Invalid %s selection: %s is of type %s is not a collection",
-		strings.ToLower(what), selectorText(x), of.typ)
+		strings.ToLower(what), term.SelectorText(x), of.typ)
 }
 
 func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {
@@ -286,10 +287,10 @@ func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {
 		return selected{}, err
 	}
 	t := of.typ.Elems()[len(of.typ.Elems())-1]
-	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, selectorText(x)}, nil
+	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, term.SelectorText(x)}, nil
 }
 
-func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term, error) {
+func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -297,7 +298,7 @@ func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term, error) {
 	if of.typ.Kind() == types.Map {
 		word = "key("
 	}
-	return b.c.term(t, b.c.receiver(word+of.name+")", of.typ.Elems()[0]))
+	return b.c.Term(t, b.c.Receiver(word+of.name+")", of.typ.Elems()[0]))
 }
 
 func (b *selectorCompiler) slice(x *cql.SliceSelector) (selected, error) {
@@ -313,7 +314,7 @@ func (b *selectorCompiler) slice(x *cql.SliceSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, selectorText(x)}, nil
+	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, term.SelectorText(x)}, nil
 }
 
 func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
@@ -329,7 +330,7 @@ func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	}
 	name, ok := inner.(*cql.ColumnSelector)
 	if !ok {
-		return selected{}, invalidf("Cannot use selection function %s on %s", x.Kind, selectorText(x.Of))
+		return selected{}, invalidf("Cannot use selection function %s on %s", x.Kind, term.SelectorText(x.Of))
 	}
 	col, err := b.c.column(name.Column)
 	if err != nil {
@@ -352,7 +353,7 @@ func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	if !m.one() {
 		t = types.NewList(t, false)
 	}
-	return selected{m, t, selectorText(x)}, nil
+	return selected{m, t, term.SelectorText(x)}, nil
 }
 
 // metadataPart compiles the part of the column whose metadata is asked for.

@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/cql/types"
 	"cqld/query/function"
+	"cqld/query/term"
 )
 
 // call compiles f(a, b) in a selection.
@@ -20,7 +21,7 @@ func (b *selectorCompiler) call(name cql.QualifiedName, in []cql.Selector, want 
 		return selected{}, err
 	}
 	if fn == nil || name.Name == "countrows" {
-		return selected{}, invalidf("Unknown function '%s'", functionText(name))
+		return selected{}, invalidf("Unknown function '%s'", term.FunctionText(name))
 	}
 	if fn.IsAggregate() && b.inAggregate {
 		return selected{}, invalidf("aggregate functions cannot be used as arguments of aggregate functions")
@@ -93,7 +94,7 @@ func (b *selectorCompiler) operator(name string, in []cql.Selector, want *types.
 }
 
 func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
-	t, err := b.c.typeOf(x.Type)
+	t, err := b.c.TypeOf(x.Type)
 	if err != nil {
 		return selected{}, err
 	}
@@ -101,9 +102,9 @@ func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
 	if from := arg.Type(); from != nil && from.Equal(t) {
 		return b.compile(x.Value, t)
 	}
-	name := "cast_as_" + castName(x.Type)
+	name := "cast_as_" + term.CastName(x.Type)
 	if !b.c.p.functions.Exists(name) {
-		return selected{}, invalidf("%s cannot be cast to %s", selectorText(x.Value), t)
+		return selected{}, invalidf("%s cannot be cast to %s", term.SelectorText(x.Value), t)
 	}
 	fn, err := b.resolve(cql.QualifiedName{Name: name}, []cql.Selector{x.Value}, nil)
 	if err != nil {
@@ -121,7 +122,7 @@ func (b *selectorCompiler) resolve(name cql.QualifiedName, in []cql.Selector, wa
 	for i, s := range in {
 		args[i] = &selectorArg{b, s}
 	}
-	return b.c.resolve(name, args, want)
+	return b.c.Resolve(name, args, want)
 }
 
 // selectorArg is a selector whose fit to types is asked.
@@ -131,12 +132,12 @@ type selectorArg struct {
 }
 
 // String is the selector as written.
-func (a *selectorArg) String() string { return selectorText(a.x) }
+func (a *selectorArg) String() string { return term.SelectorText(a.x) }
 
 // IsMarker says whether the selector is a bind marker.
 func (a *selectorArg) IsMarker() bool {
 	t, ok := a.x.(*cql.TermSelector)
-	return ok && hasMarker(t.Term)
+	return ok && term.HasMarker(t.Term)
 }
 
 // Type is the selector's type when it can only be one.
@@ -192,7 +193,7 @@ func (a *selectorArg) partsType(in []cql.Selector, of func(*types.Type, bool) *t
 func (a *selectorArg) Match(to *types.Type) function.Match {
 	switch x := a.x.(type) {
 	case *cql.TermSelector:
-		return (&termArg{a.b.c, x.Term}).Match(to)
+		return a.b.c.Arg(x.Term).Match(to)
 	case *cql.ListSelector:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
 			return function.NoMatch
@@ -240,68 +241,6 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 // trial is a compiler whose bind markers are forgotten.
 func (c *compiler) trial() *compiler {
 	t := *c
-	t.markers = nil
+	t.Markers = nil
 	return &t
-}
-
-// typeOf resolves a type as written.
-func (c *compiler) typeOf(e cql.TypeExpr) (*types.Type, error) {
-	return resolveType(c.schema.Keyspace(c.keyspace), c.keyspace, &e)
-}
-
-// selectorText is a selector as Cassandra's messages and result names spell it.
-func selectorText(x cql.Selector) string {
-	switch x := x.(type) {
-	case *cql.ColumnSelector:
-		return x.Column
-	case *cql.TermSelector:
-		return termText(x.Term)
-	case *cql.CountAll:
-		return "count"
-	case *cql.FunctionSelector:
-		return functionText(x.Name) + "(" + selectorsText(x.Args) + ")"
-	case *cql.CastSelector:
-		return "cast(" + selectorText(x.Value) + " as " + x.Type.String() + ")"
-	case *cql.TypeHintSelector:
-		return "(" + x.Type.String() + ")" + selectorText(x.Value)
-	case *cql.MetadataSelector:
-		return x.Kind.String() + "(" + selectorText(x.Of) + ")"
-	case *cql.FieldSelector:
-		return selectorText(x.Of) + "." + x.Field
-	case *cql.ElementSelector:
-		return selectorText(x.Of) + "[" + termText(x.Key) + "]"
-	case *cql.SliceSelector:
-		return selectorText(x.Of) + "[" + termText(x.From) + ".." + termText(x.To) + "]"
-	case *cql.ListSelector:
-		return "[" + selectorsText(x.Elements) + "]"
-	case *cql.SetSelector:
-		return "{" + selectorsText(x.Elements) + "}"
-	case *cql.TupleSelector:
-		return "(" + selectorsText(x.Elements) + ")"
-	case *cql.MapSelector:
-		parts := make([]string, len(x.Entries))
-		for i, e := range x.Entries {
-			parts[i] = selectorText(e.Key) + ": " + selectorText(e.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case *cql.UDTSelector:
-		parts := make([]string, len(x.Fields))
-		for i, f := range x.Fields {
-			parts[i] = f.Name + ": " + selectorText(f.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case *cql.ArithmeticSelector:
-		return selectorText(x.Left) + " " + string(rune(x.Operator)) + " " + selectorText(x.Right)
-	case *cql.NegateSelector:
-		return "-" + selectorText(x.Value)
-	}
-	return ""
-}
-
-func selectorsText(in []cql.Selector) string {
-	parts := make([]string, len(in))
-	for i, x := range in {
-		parts[i] = selectorText(x)
-	}
-	return strings.Join(parts, ", ")
 }

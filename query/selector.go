@@ -7,15 +7,16 @@ import (
 	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
 )
 
 // selection is what selectors see: a row, and the aggregations of its group.
 type selectionContext struct {
-	scope
-	row  *rowView
-	aggs []function.Accumulator
+	scope term.Scope
+	row   *rowView
+	aggs  []function.Accumulator
 }
 
 // selector computes a value of a row; nil is null.
@@ -29,14 +30,14 @@ type columnSelector struct{ col *schema.Column }
 func (s *columnSelector) value(x *selectionContext) ([]byte, error) { return x.row.value(s.col), nil }
 
 // termSelector is a literal or bind marker.
-type termSelector struct{ t term }
+type termSelector struct{ t term.Term }
 
 func (s *termSelector) value(x *selectionContext) ([]byte, error) {
-	v, err := s.t.eval(&x.scope)
+	v, err := s.t.Eval(&x.scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
-	return notNil(v.Bytes), nil
+	return term.NotNil(v.Bytes), nil
 }
 
 // callSelector is a scalar function of selectors.
@@ -50,8 +51,8 @@ func (s *callSelector) value(x *selectionContext) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.fn.Eval(x.env, args)
-	return v, functionError(err)
+	v, err := s.fn.Eval(x.scope.Env, args)
+	return v, err
 }
 
 func evalAll(x *selectionContext, in []selector) ([][]byte, error) {
@@ -70,7 +71,7 @@ type aggregateSelector struct{ index int }
 
 func (s *aggregateSelector) value(x *selectionContext) ([]byte, error) {
 	v, err := x.aggs[s.index].Result()
-	return v, functionError(err)
+	return v, err
 }
 
 // partsSelector is a tuple, list, set, map or user-defined type of selectors.
@@ -94,7 +95,7 @@ func (s *partsSelector) value(x *selectionContext) ([]byte, error) {
 	if err != nil {
 		return nil, &Invalid{Msg: err.Error()}
 	}
-	return notNil(b), nil
+	return term.NotNil(b), nil
 }
 
 // fieldSelector is x.field.
@@ -117,7 +118,7 @@ func (s *fieldSelector) value(x *selectionContext) ([]byte, error) {
 type elementSelector struct {
 	of   selector
 	t    *types.Type
-	key  term
+	key  term.Term
 	name string
 }
 
@@ -134,11 +135,11 @@ func (s *elementSelector) value(x *selectionContext) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	return notNil(found), nil
+	return term.NotNil(found), nil
 }
 
-func elementKey(x *selectionContext, key term, name string) ([]byte, error) {
-	v, err := key.eval(&x.scope)
+func elementKey(x *selectionContext, key term.Term, name string) ([]byte, error) {
+	v, err := key.Eval(&x.scope)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +149,14 @@ func elementKey(x *selectionContext, key term, name string) ([]byte, error) {
 	case wire.ValueNull:
 		return nil, invalidf("Invalid null value for element selection on %s", name)
 	}
-	return notNil(v.Bytes), nil
+	return term.NotNil(v.Bytes), nil
 }
 
 // sliceSelector is x[from..to] of a set or map.
 type sliceSelector struct {
 	of       selector
 	t        *types.Type
-	from, to term // nil: open
+	from, to term.Term // nil: open
 	name     string
 }
 
@@ -190,11 +191,11 @@ func (s *sliceSelector) value(x *selectionContext) ([]byte, error) {
 	return s.t.AppendParts(nil, parts)
 }
 
-func (s *sliceSelector) limit(x *selectionContext, t term) ([]byte, error) {
+func (s *sliceSelector) limit(x *selectionContext, t term.Term) ([]byte, error) {
 	if t == nil {
 		return nil, nil
 	}
-	v, err := t.eval(&x.scope)
+	v, err := t.Eval(&x.scope)
 	if err != nil {
 		return nil, err
 	}
@@ -204,18 +205,18 @@ func (s *sliceSelector) limit(x *selectionContext, t term) ([]byte, error) {
 	case wire.ValueNull:
 		return nil, invalidf("Invalid null value for slice selection on %s", s.name)
 	}
-	return notNil(v.Bytes), nil
+	return term.NotNil(v.Bytes), nil
 }
 
 // metadataSelector is writetime, maxwritetime or ttl of a column or of parts of one.
 type metadataSelector struct {
 	kind cql.Metadata
 	col  *schema.Column
-	key  term // of one element
+	key  term.Term // of one element
 	// field is the index of a user-defined type's field; -1 when all is meant.
 	field    int
 	slice    bool
-	from, to term
+	from, to term.Term
 }
 
 // one says whether the answer is one value and not a list.

@@ -6,6 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -13,7 +14,7 @@ import (
 
 // write is one execution of a modification. It is reused; what leaves it is copied.
 type write struct {
-	scope
+	scope     term.Scope
 	p         *Processor
 	env       environment
 	params    *Params
@@ -37,7 +38,7 @@ const ttlMax = 20 * 365 * 24 * 60 * 60
 func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int64) {
 	w.p, w.params = p, params
 	w.now = now
-	w.scope = scope{values: values, env: &w.env}
+	w.scope = term.Scope{Values: values, Env: &w.env}
 	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
 }
 
@@ -45,7 +46,7 @@ func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int
 func (w *write) attributes(m *modification, fallback int64) error {
 	w.timestamp, w.ttl = fallback, m.table.Options.DefaultTTL
 	if m.timestamp != nil && w.known == nil { // what goes with a condition has the ballot's
-		v, err := m.timestamp.eval(&w.scope)
+		v, err := m.timestamp.Eval(&w.scope)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	if m.ttl == nil {
 		return nil
 	}
-	v, err := m.ttl.eval(&w.scope)
+	v, err := m.ttl.Eval(&w.scope)
 	if err != nil || v.Kind != wire.ValueSet || len(v.Bytes) == 0 {
 		return err // null and unset: the table's default
 	}
@@ -245,7 +246,7 @@ func (w *write) finish(add func(*row.Mutation)) error {
 }
 
 func (w *write) keyValue(r *restriction) ([]byte, error) {
-	v, err := r.equal.terms[0].eval(&w.scope)
+	v, err := r.equal.terms[0].Eval(&w.scope)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +257,7 @@ func (w *write) keyValue(r *restriction) ([]byte, error) {
 	case wire.ValueNull:
 		return nil, checkKeyValue(col, nil)
 	}
-	return v.Bytes, checkKeyValue(col, notNil(v.Bytes))
+	return v.Bytes, checkKeyValue(col, term.NotNil(v.Bytes))
 }
 
 func (w *write) addStatic(m *modification, key row.PartitionKey) error {

@@ -78,7 +78,8 @@ func (f *Function) String() string {
 // TypeText is a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }
 
-// Invalid is a call that has no meaning. Its text is Cassandra's.
+// Invalid is a call, or what stands around one, that is well formed and means nothing; package query
+// answers with it (0x2200). Its text is Cassandra's.
 type Invalid struct{ Msg string }
 
 // Error is the message.

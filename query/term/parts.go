@@ -1,4 +1,4 @@
-package query
+package term
 
 import (
 	"bytes"
@@ -11,21 +11,21 @@ import (
 )
 
 // element compiles an element of a collection literal.
-func (c *compiler) element(what string, t cql.Term, part Column, of Column, word string) (term, error) {
-	if hasMarker(t) {
+func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec, word string) (Term, error) {
+	if HasMarker(t) {
 		return nil, invalidf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
 			what, of.Name)
 	}
 	if (&termArg{c, t}).Match(part.Type) == function.NoMatch {
 		return nil, invalidf("Invalid %s literal for %s: %s %s is not of type %s",
-			what, of.Name, word, termText(t), part.Type)
+			what, of.Name, word, Text(t), part.Type)
 	}
-	return c.term(t, part)
+	return c.Term(t, part)
 }
 
-func (c *compiler) elements(what string, kind partsKind, in []cql.Term, receiver Column) (term, error) {
-	part := c.receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
-	terms := make([]term, len(in))
+func (c *Compiler) elements(what string, kind partsKind, in []cql.Term, receiver Spec) (Term, error) {
+	part := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
+	terms := make([]Term, len(in))
 	for i, e := range in {
 		var err error
 		if terms[i], err = c.element(what, e, part, receiver, "value"); err != nil {
@@ -35,7 +35,7 @@ func (c *compiler) elements(what string, kind partsKind, in []cql.Term, receiver
 	return fold(&partsTerm{kind, receiver.Type, terms}, terms)
 }
 
-func (c *compiler) listLiteral(t *cql.ListLiteral, receiver Column) (term, error) {
+func (c *Compiler) listLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
 	switch receiver.Type.Kind() {
 	case types.List:
 		return c.elements("list", partsList, t.Elements, receiver)
@@ -49,23 +49,23 @@ func (c *compiler) listLiteral(t *cql.ListLiteral, receiver Column) (term, error
 	return nil, invalidf("Unexpected receiver type '%s'; only list and vector are expected", receiver.Type)
 }
 
-func (c *compiler) vectorLiteral(t *cql.ListLiteral, receiver Column) (term, error) {
-	part := c.receiver(receiver.Name, receiver.Type.Elems()[0])
-	terms := make([]term, len(t.Elements))
+func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
+	part := c.Receiver(receiver.Name, receiver.Type.Elems()[0])
+	terms := make([]Term, len(t.Elements))
 	for i, e := range t.Elements {
 		if (&termArg{c, e}).Match(part.Type) == function.NoMatch {
 			return nil, invalidf("Invalid vector literal for %s: value %s is not of type %s",
-				receiver.Name, termText(e), part.Type)
+				receiver.Name, Text(e), part.Type)
 		}
 		var err error
-		if terms[i], err = c.term(e, part); err != nil {
+		if terms[i], err = c.Term(e, part); err != nil {
 			return nil, err
 		}
 	}
 	return fold(&partsTerm{partsVector, receiver.Type, terms}, terms)
 }
 
-func (c *compiler) setLiteral(t *cql.SetLiteral, receiver Column) (term, error) {
+func (c *Compiler) setLiteral(t *cql.SetLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() == types.Map && len(t.Elements) == 0 {
 		return &constTerm{wire.BytesValue(wire.AppendInt32(nil, 0))}, nil
 	}
@@ -75,13 +75,13 @@ func (c *compiler) setLiteral(t *cql.SetLiteral, receiver Column) (term, error) 
 	return c.elements("set", partsSet, t.Elements, receiver)
 }
 
-func (c *compiler) mapLiteral(t *cql.MapLiteral, receiver Column) (term, error) {
+func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.Map {
 		return nil, invalidf("Invalid map literal for %s of type %s", receiver.Name, receiver.Type)
 	}
-	key := c.receiver("key("+receiver.Name+")", receiver.Type.Elems()[0])
-	value := c.receiver("value("+receiver.Name+")", receiver.Type.Elems()[1])
-	var terms []term
+	key := c.Receiver("key("+receiver.Name+")", receiver.Type.Elems()[0])
+	value := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[1])
+	var terms []Term
 	for _, e := range t.Entries {
 		k, err := c.element("map", e.Key, key, receiver, "key")
 		if err != nil {
@@ -96,34 +96,34 @@ func (c *compiler) mapLiteral(t *cql.MapLiteral, receiver Column) (term, error) 
 	return fold(&partsTerm{partsMap, receiver.Type, terms}, terms)
 }
 
-func (c *compiler) udtLiteral(t *cql.UDTLiteral, receiver Column) (term, error) {
+func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.UDT {
 		return nil, invalidf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	names := receiver.Type.FieldNames()
-	terms := make([]term, len(names))
+	terms := make([]Term, len(names))
 	for _, f := range t.Fields {
 		i := slices.Index(names, f.Name)
 		if i < 0 {
 			return nil, invalidf("Unknown field '%s' in value of user defined type %s", f.Name, receiver.Type.UDTName())
 		}
-		part := c.receiver(receiver.Name+"."+f.Name, receiver.Type.Elems()[i])
+		part := c.Receiver(receiver.Name+"."+f.Name, receiver.Type.Elems()[i])
 		if (&termArg{c, f.Value}).Match(part.Type) == function.NoMatch {
 			return nil, invalidf("Invalid user type literal for %s: field %s is not of type %s",
 				receiver.Name, f.Name, part.Type)
 		}
 		var err error
-		if terms[i], err = c.term(f.Value, part); err != nil {
+		if terms[i], err = c.Term(f.Value, part); err != nil {
 			return nil, err
 		}
 	}
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
 
-func (c *compiler) tupleLiteral(t *cql.TupleLiteral, receiver Column) (term, error) {
+func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.Tuple {
 		if len(t.Elements) == 1 {
-			return c.term(t.Elements[0], receiver)
+			return c.Term(t.Elements[0], receiver)
 		}
 		return nil, invalidf("Invalid tuple type literal for %s of type %s", receiver.Name, receiver.Type)
 	}
@@ -132,22 +132,22 @@ func (c *compiler) tupleLiteral(t *cql.TupleLiteral, receiver Column) (term, err
 		return nil, invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d",
 			receiver.Name, receiver.Type, len(elems), len(t.Elements))
 	}
-	terms := make([]term, len(t.Elements))
+	terms := make([]Term, len(t.Elements))
 	for i, e := range t.Elements {
-		part := c.receiver(receiver.Name+"["+itoa(i)+"]", elems[i])
+		part := c.Receiver(receiver.Name+"["+itoa(i)+"]", elems[i])
 		if (&termArg{c, e}).Match(elems[i]) == function.NoMatch {
 			return nil, invalidf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i, elems[i])
 		}
 		var err error
-		if terms[i], err = c.term(e, part); err != nil {
+		if terms[i], err = c.Term(e, part); err != nil {
 			return nil, err
 		}
 	}
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
 
-// splitCollection yields the parts of a list, set or map; nil for bytes that are not one.
-func splitCollection(b []byte, perEntry int) [][]byte {
+// SplitCollection yields the parts of a list, set or map; nil for bytes that are not one.
+func SplitCollection(b []byte, perEntry int) [][]byte {
 	if len(b) == 0 {
 		return nil
 	}
@@ -164,9 +164,9 @@ func splitCollection(b []byte, perEntry int) [][]byte {
 	return parts
 }
 
-// splitFields yields the fields of a tuple or user-defined type, as many as the type has; those
+// SplitFields yields the fields of a tuple or user-defined type, as many as the type has; those
 // that are missing are null.
-func splitFields(b []byte, t *types.Type) [][]byte {
+func SplitFields(b []byte, t *types.Type) [][]byte {
 	c := wire.NewCursor(b)
 	parts := make([][]byte, len(t.Elems()))
 	for i := range parts {
@@ -178,8 +178,8 @@ func splitFields(b []byte, t *types.Type) [][]byte {
 	return parts
 }
 
-// equalValue compares values; null is equal to nothing but null.
-func equalValue(t *types.Type, a, b []byte) bool {
+// EqualValue compares values; null is equal to nothing but null.
+func EqualValue(t *types.Type, a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}

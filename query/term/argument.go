@@ -1,4 +1,4 @@
-package query
+package term
 
 import (
 	"strconv"
@@ -12,11 +12,14 @@ func itoa(i int) string { return strconv.Itoa(i) }
 
 // termArg is a term whose fit to types is asked.
 type termArg struct {
-	c *compiler
+	c *Compiler
 	t cql.Term
 }
 
-func (c *compiler) args(terms []cql.Term) []function.Arg {
+// Arg is t as an argument of a call that is being resolved.
+func (c *Compiler) Arg(t cql.Term) function.Arg { return &termArg{c, t} }
+
+func (c *Compiler) args(terms []cql.Term) []function.Arg {
 	args := make([]function.Arg, len(terms))
 	for i, t := range terms {
 		args[i] = &termArg{c, t}
@@ -25,16 +28,16 @@ func (c *compiler) args(terms []cql.Term) []function.Arg {
 }
 
 // String is the term as written.
-func (a *termArg) String() string { return termText(a.t) }
+func (a *termArg) String() string { return Text(a.t) }
 
 // IsMarker says whether a bind marker stands in the term.
-func (a *termArg) IsMarker() bool { return hasMarker(a.t) }
+func (a *termArg) IsMarker() bool { return HasMarker(a.t) }
 
 // Type is the term's type when it can only be one.
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
-		if typ, err := a.c.typeOf(t.Type); err == nil {
+		if typ, err := a.c.TypeOf(t.Type); err == nil {
 			return typ
 		}
 		return nil
@@ -45,7 +48,7 @@ func (a *termArg) Type() *types.Type {
 		return literalKind(t.Kind).Preferred(t.Text)
 	}
 	if name, args, ok := callOf(a.t); ok {
-		if fn, err := a.c.resolve(name, a.c.args(args), nil); err == nil && fn != nil {
+		if fn, err := a.c.Resolve(name, a.c.args(args), nil); err == nil && fn != nil {
 			return fn.Returns
 		}
 	}
@@ -60,7 +63,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	case *cql.Literal:
 		return matchLiteral(t, to)
 	case *cql.TypeHint:
-		typ, err := a.c.typeOf(t.Type)
+		typ, err := a.c.TypeOf(t.Type)
 		if err != nil {
 			return function.NoMatch
 		}
@@ -89,7 +92,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	if !ok {
 		return function.NoMatch
 	}
-	fn, err := a.c.resolve(name, a.c.args(args), to)
+	fn, err := a.c.Resolve(name, a.c.args(args), to)
 	if err != nil || fn == nil {
 		return function.NoMatch
 	}
@@ -167,13 +170,13 @@ func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match
 	return function.WeakMatch
 }
 
-// hasMarker says whether a bind marker stands in the term.
-func hasMarker(t cql.Term) bool {
+// HasMarker says whether a bind marker stands in the term.
+func HasMarker(t cql.Term) bool {
 	switch t := t.(type) {
 	case *cql.BindMarker:
 		return true
 	case *cql.TypeHint:
-		return hasMarker(t.Value)
+		return HasMarker(t.Value)
 	case *cql.ListLiteral:
 		return anyMarker(t.Elements)
 	case *cql.SetLiteral:
@@ -182,14 +185,14 @@ func hasMarker(t cql.Term) bool {
 		return anyMarker(t.Elements)
 	case *cql.MapLiteral:
 		for _, e := range t.Entries {
-			if hasMarker(e.Key) || hasMarker(e.Value) {
+			if HasMarker(e.Key) || HasMarker(e.Value) {
 				return true
 			}
 		}
 		return false
 	case *cql.UDTLiteral:
 		for _, f := range t.Fields {
-			if hasMarker(f.Value) {
+			if HasMarker(f.Value) {
 				return true
 			}
 		}
@@ -201,7 +204,7 @@ func hasMarker(t cql.Term) bool {
 
 func anyMarker(terms []cql.Term) bool {
 	for _, t := range terms {
-		if hasMarker(t) {
+		if HasMarker(t) {
 			return true
 		}
 	}

@@ -1,0 +1,239 @@
+package term
+
+import (
+	"errors"
+
+	"cqld/cql"
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/schema"
+)
+
+// Marker is what is known of one bind marker of a statement.
+type Marker struct {
+	Spec   Spec
+	Column *schema.Column // the column whose whole value it is; nil otherwise
+}
+
+// Spec is a value by its name and type: what a term becomes, or what a bind marker is for
+// (Cassandra's ColumnSpecification). Keyspace and Table are empty outside of a table.
+type Spec struct {
+	Keyspace, Table, Name string
+	Type                  *types.Type
+}
+
+// Compiler compiles the terms of one statement and learns from them what its bind markers are for.
+type Compiler struct {
+	Schema    *schema.Schema
+	Functions *function.Library
+	// ResolveType is the type that e means in k (which may be nil) called keyspace.
+	ResolveType func(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error)
+
+	Keyspace string        // of unqualified names
+	Table    *schema.Table // of the statement; nil before it is known
+	Markers  []Marker      // by index
+}
+
+// Bind notes what the bind marker is for.
+func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column) {
+	for len(c.Markers) <= m.Index {
+		c.Markers = append(c.Markers, Marker{})
+	}
+	if m.Name != "" {
+		receiver.Name = m.Name
+	}
+	c.Markers[m.Index] = Marker{Spec: receiver, Column: column}
+}
+
+// Receiver is the spec of a value that becomes something of the statement's table.
+func (c *Compiler) Receiver(name string, t *types.Type) Spec {
+	r := Spec{Name: name, Type: t}
+	if c.Table != nil {
+		r.Keyspace, r.Table = c.Table.Keyspace, c.Table.Name
+	}
+	return r
+}
+
+// ColumnTerm compiles a term that becomes the value of a column.
+func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
+	r := c.Receiver(col.Name, col.Type)
+	if m, ok := t.(*cql.BindMarker); ok {
+		c.Bind(m, r, col)
+		return &MarkerTerm{m.Index, col.Type}, nil
+	}
+	return c.Term(t, r)
+}
+
+// Term compiles a term that becomes a value of receiver.
+func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
+	switch t := t.(type) {
+	case *cql.Literal:
+		return c.literal(t, receiver)
+	case *cql.BindMarker:
+		c.Bind(t, receiver, nil)
+		return &MarkerTerm{t.Index, receiver.Type}, nil
+	case *cql.ListLiteral:
+		return c.listLiteral(t, receiver)
+	case *cql.SetLiteral:
+		return c.setLiteral(t, receiver)
+	case *cql.MapLiteral:
+		return c.mapLiteral(t, receiver)
+	case *cql.UDTLiteral:
+		return c.udtLiteral(t, receiver)
+	case *cql.TupleLiteral:
+		return c.tupleLiteral(t, receiver)
+	case *cql.TypeHint:
+		return c.typeHint(t, receiver)
+	}
+	name, args, ok := callOf(t)
+	if !ok {
+		return nil, notSupported("This term")
+	}
+	return c.call(t, name, args, receiver)
+}
+
+// callOf is a term as the function call that it is or stands for.
+func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
+	switch t := t.(type) {
+	case *cql.FunctionCall:
+		return t.Name, t.Args, true
+	case *cql.ArithmeticTerm:
+		return cql.QualifiedName{Name: t.Operator.Function()}, []cql.Term{t.Left, t.Right}, true
+	case *cql.NegateTerm:
+		return cql.QualifiedName{Name: "_negate"}, []cql.Term{t.Value}, true
+	case *cql.CastTerm:
+		return cql.QualifiedName{Name: "cast_as_" + CastName(t.Type)}, []cql.Term{t.Value}, true
+	}
+	return name, nil, false
+}
+
+// CastName is the type's part of a cast function's name.
+func CastName(t cql.TypeExpr) string {
+	if t.Name == "varchar" {
+		return "text"
+	}
+	return t.Name
+}
+
+func literalKind(k cql.LiteralKind) types.LiteralKind {
+	switch k {
+	case cql.LiteralString:
+		return types.StringLiteral
+	case cql.LiteralInteger:
+		return types.IntegerLiteral
+	case cql.LiteralFloat:
+		return types.FloatLiteral
+	case cql.LiteralBoolean:
+		return types.BooleanLiteral
+	case cql.LiteralUUID:
+		return types.UUIDLiteral
+	case cql.LiteralBlob:
+		return types.HexLiteral
+	case cql.LiteralDuration:
+		return types.DurationLiteral
+	}
+	return 0
+}
+
+func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
+	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
+		return nil, invalidf("Invalid null value for counter increment/decrement")
+	}
+	if t.Kind == cql.LiteralNull {
+		return &constTerm{}, nil
+	}
+	b, err := receiver.Type.FromLiteral(literalKind(t.Kind), t.Text)
+	if err != nil {
+		var constant *types.ConstantError
+		if errors.As(err, &constant) {
+			return nil, &function.Invalid{Msg: constant.Message(receiver.Name)}
+		}
+		return nil, &function.Invalid{Msg: err.Error()}
+	}
+	return &constTerm{wire.BytesValue(NotNil(b))}, nil
+}
+
+// call compiles a function call; source is what is written, for messages.
+func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term, receiver Spec) (Term, error) {
+	fn, err := c.Resolve(name, c.args(args), receiver.Type)
+	if err != nil {
+		return nil, err
+	}
+	if fn == nil {
+		return nil, invalidf("Unknown function %s called", FunctionText(name))
+	}
+	if fn.IsAggregate() {
+		return nil, invalidf("Aggregation function are not supported in the where clause")
+	}
+	if function.Assignable(fn.Returns, receiver.Type) == function.NoMatch {
+		if _, plain := source.(*cql.FunctionCall); !plain {
+			return nil, invalidf("Type error: cannot assign result of operation %s (type %s) to %s (type %s)",
+				Text(source), fn.Returns, receiver.Name, receiver.Type)
+		}
+		return nil, invalidf("Type error: cannot assign result of function %s (type %s) to %s (type %s)",
+			"system."+fn.Name, fn.Returns, receiver.Name, receiver.Type)
+	}
+	terms := make([]Term, len(args))
+	for i, a := range args {
+		r := c.Receiver(functionArg(i, fn.Name), fn.Args[i])
+		if terms[i], err = c.Term(a, r); err != nil {
+			return nil, err
+		}
+	}
+	t := &callTerm{fn, terms}
+	if fn.Volatile {
+		return t, nil
+	}
+	return fold(t, terms)
+}
+
+// functionArg is the name of a function's parameter in the metadata of bind markers.
+func functionArg(i int, name string) string {
+	return "arg" + string(rune('0'+i%10)) + "(system." + name + ")"
+}
+
+// Resolve finds a native function; nil when there is none of that name.
+func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
+	if name.Keyspace != "" && name.Keyspace != "system" {
+		return nil, nil
+	}
+	call := function.Call{Name: name.Name, Args: args, Receiver: receiver}
+	if c.Table != nil {
+		for _, col := range c.Table.PartitionKey {
+			call.PartitionKey = append(call.PartitionKey, col.Type)
+		}
+	}
+	fn, err := c.Functions.Resolve(call)
+	if err != nil {
+		return nil, err
+	}
+	return fn, nil
+}
+
+// FunctionText is the name of a function as written.
+func FunctionText(n cql.QualifiedName) string {
+	if n.Keyspace != "" {
+		return n.Keyspace + "." + n.Name
+	}
+	return n.Name
+}
+
+func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
+	hinted, err := c.TypeOf(t.Type)
+	if err != nil {
+		return nil, err
+	}
+	if (&termArg{c, t.Value}).Match(hinted) == function.NoMatch {
+		return nil, invalidf("Cannot cast value %s to type %s", Text(t.Value), hinted)
+	}
+	if function.Assignable(hinted, receiver.Type) == function.NoMatch {
+		return nil, invalidf("Cannot assign value %s to %s of type %s", Text(t), receiver.Name, receiver.Type)
+	}
+	return c.Term(t.Value, Spec{Keyspace: receiver.Keyspace, Table: receiver.Table, Name: receiver.Name, Type: hinted})
+}
+
+// TypeOf resolves a type as written.
+func (c *Compiler) TypeOf(e cql.TypeExpr) (*types.Type, error) {
+	return c.ResolveType(c.Schema.Keyspace(c.Keyspace), c.Keyspace, &e)
+}

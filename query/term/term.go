@@ -1,0 +1,156 @@
+package term
+
+import (
+	"fmt"
+
+	"cqld/cql/types"
+	"cqld/internal/wire"
+	"cqld/query/function"
+)
+
+// Scope is what a term is evaluated in: the bound values and the outside.
+type Scope struct {
+	Values []wire.Value
+	Env    function.Env
+	JSON   []wire.Value // of INSERT … JSON, by column
+}
+
+// Term is a compiled cql.Term: a value once the bind markers have theirs.
+type Term interface {
+	// Eval is the value in s; its bytes may be those of a bound value.
+	Eval(s *Scope) (wire.Value, error)
+}
+
+// constTerm has its value already.
+type constTerm struct{ v wire.Value }
+
+func (t *constTerm) Eval(*Scope) (wire.Value, error) { return t.v, nil }
+
+// MarkerTerm is a bind marker.
+type MarkerTerm struct {
+	Index int // of the value in Scope.Values
+	Type  *types.Type
+}
+
+// Eval is the value bound to the marker, checked against its type.
+func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
+	v := s.Values[t.Index]
+	if v.Kind == wire.ValueSet {
+		if err := t.Type.Validate(v.Bytes); err != nil {
+			return wire.Value{}, &function.Invalid{Msg: err.Error()}
+		}
+	}
+	return v, nil
+}
+
+// callTerm is a call of a native function.
+type callTerm struct {
+	fn   *function.Function
+	args []Term
+}
+
+func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
+	args := make([][]byte, len(t.args))
+	for i, a := range t.args {
+		v, err := a.Eval(s)
+		if err != nil {
+			return wire.Value{}, err
+		}
+		if v.Kind == wire.ValueUnset {
+			return wire.Value{}, invalidf("Invalid unset value for argument in call to function %s", t.fn.Name)
+		}
+		if v.Kind == wire.ValueSet {
+			args[i] = NotNil(v.Bytes)
+		}
+	}
+	b, err := t.fn.Eval(s.Env, args)
+	if err != nil {
+		return wire.Value{}, err
+	}
+	return wire.BytesValue(b), nil
+}
+
+// NotNil tells an empty value from null.
+func NotNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// partsKind is what a partsTerm builds.
+type partsKind uint8
+
+const (
+	partsList partsKind = iota + 1
+	partsSet
+	partsMap // keys and values by turns
+	partsFields
+	partsVector
+)
+
+// partsTerm is a list, set, map, vector, tuple or user-defined type of terms.
+type partsTerm struct {
+	kind  partsKind
+	typ   *types.Type
+	parts []Term // nil where a field of a user-defined type is not given
+}
+
+func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
+	values := make([][]byte, len(t.parts))
+	for i, p := range t.parts {
+		if p == nil {
+			continue
+		}
+		v, err := p.Eval(s)
+		if err != nil {
+			return wire.Value{}, err
+		}
+		switch {
+		case v.Kind == wire.ValueSet:
+			values[i] = NotNil(v.Bytes)
+		case t.kind == partsFields && v.Kind == wire.ValueUnset:
+			return wire.Value{}, invalidf("Invalid unset value for tuple field number %d", i)
+		case t.kind == partsFields:
+		case t.kind == partsVector:
+			return wire.Value{}, invalidf("null is not supported inside vectors")
+		case v.Kind == wire.ValueUnset:
+			return wire.Value{}, invalidf("unset value is not supported inside collections")
+		default:
+			return wire.Value{}, invalidf("null is not supported inside collections")
+		}
+	}
+	b, err := t.typ.AppendParts(nil, values)
+	if err != nil {
+		return wire.Value{}, &function.Invalid{Msg: err.Error()}
+	}
+	return wire.BytesValue(NotNil(b)), nil
+}
+
+// isConst says whether a term has its value without being evaluated.
+func isConst(t Term) bool {
+	_, ok := t.(*constTerm)
+	return ok
+}
+
+// fold evaluates a term whose parts are all constant.
+func fold(t Term, parts []Term) (Term, error) {
+	for _, p := range parts {
+		if p != nil && !isConst(p) {
+			return t, nil
+		}
+	}
+	v, err := t.Eval(&Scope{})
+	if err != nil {
+		return nil, err
+	}
+	return &constTerm{v}, nil
+}
+
+func invalidf(format string, args ...any) error {
+	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
+}
+
+func notSupported(what string) error {
+	return &function.Invalid{Msg: what + " is not supported yet"}
+}
