@@ -37,13 +37,13 @@ vet:
 .PHONY: test
 test: tools fmt-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
 	tools/antlr.sh --check
-	$(GO) test $(PACKAGES)
+	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
 	$(MAKE) integration
 
 .PHONY: unit
 unit: ## units, goldens, fuzz seeds, lint, simulation
-	$(GO) test $(PACKAGES)
+	$(GO) test -timeout 30m $(PACKAGES)
 
 .PHONY: race
 race: ## the replication packages under the race detector
