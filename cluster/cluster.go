@@ -177,6 +177,9 @@ func (c *Cluster) Self() ring.NodeID { return ring.NodeID(c.detector.self.Load()
 // HostID is this node's host id.
 func (c *Cluster) HostID() ring.HostID { return c.identity.Host }
 
+// DiskID is the identity that this node's disk was given when it was first used.
+func (c *Cluster) DiskID() [16]byte { return c.identity.Disk }
+
 // Alive is this node's opinion of another.
 func (c *Cluster) Alive(id ring.NodeID) bool { return c.detector.Alive(id) }
 

@@ -186,21 +186,24 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 	time.Sleep(time.Second)
 	lost := ring.Servers[3]
 	lost.Kill()
-	if err := os.RemoveAll(filepath.Join(lost.Dir, "data")); err != nil {
-		t.Fatal(err)
+	// Half of the disk is as bad as all of it.
+	for _, part := range []string{"data/data", "data"} {
+		if err := os.RemoveAll(filepath.Join(lost.Dir, part)); err != nil {
+			t.Fatal(err)
+		}
+		if part == "data" {
+			break
+		}
+		if err := lost.Start(); err != nil {
+			t.Fatal(err)
+		}
+		mustEnd(t, lost, "a part of its disk must be replaced")
 	}
 	time.Sleep(2 * time.Second) // it must be seen dead
 	if err := lost.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); lost.Running(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a node with an empty disk runs as if nothing had happened")
-		}
-	}
-	if log := lost.Log(); !strings.Contains(log, "--replace") {
-		t.Errorf("the node does not say what to do:\n%s", log)
-	}
+	mustEnd(t, lost, "(--replace)")
 	host, _, _ := strings.Cut(lost.Address, ":")
 	lost.AddFlags("--replace", host)
 	if err := lost.Start(); err != nil {
@@ -219,6 +222,19 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 	ring.Servers[0].Kill()
 	time.Sleep(2 * time.Second)
 	w.readBack(t, lost.Address)
+}
+
+// mustEnd waits for a server that may not run, and asks what it says of it.
+func mustEnd(t *testing.T, s *process.Server, reason string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); s.Running(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the node runs as if nothing had happened: want %q\n%s", reason, s.Log())
+		}
+	}
+	if log := s.Log(); !strings.Contains(log, reason) {
+		t.Errorf("the node does not say %q:\n%s", reason, log)
+	}
 }
 
 // TestADeadNodeIsRemoved lets four nodes of five make new copies of what the fifth held.
@@ -246,11 +262,7 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	if err := dead.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); dead.Running(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(fmt.Sprint("a node that was removed came back:\n", dead.Log()))
-		}
-	}
+	mustEnd(t, dead, "was removed")
 }
 
 // TestAJoinSurvivesCrashes kills the node that joins and one that it fetches from, both in the middle, and

@@ -97,6 +97,9 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openCluster(); err != nil {
 		return err
 	}
+	if err := n.checkDisk(); err != nil {
+		return err
+	}
 	n.agreeing.Store(true)
 	n.openCoordinator()
 	if err := n.cluster.Replay(); err != nil {
