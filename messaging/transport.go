@@ -12,27 +12,27 @@ type Verb uint8
 
 // The verbs. Their numbers are part of the protocol between nodes.
 const (
-	VerbMutation   Verb = 1 + iota // apply mutations; empty reply
-	VerbRead                       // read command; reply is a page
-	VerbDigest                     // read command; reply is a digest
-	VerbReadRepair                 // apply mutations that a read found missing
-	VerbHint                       // apply hinted mutations
-	VerbTruncate                   // drop a table's data
-	VerbRaft                       // a Raft message; one-way
-	VerbPropose                    // a metadata change for the Raft leader
-	VerbJoin                       // a new node asks to be admitted
-	VerbHeartbeat                  // I am alive
-	VerbApplied                    // how far a node has applied the metadata log
-	VerbPaxosPrepare               // promise a ballot, and read; reply is the acceptor's state and a page
-	VerbPaxosAccept                // accept a proposal
-	VerbPaxosCommit                // apply what was decided
-	VerbCounter                    // lead a counter update
-	VerbBatchStore                 // keep a logged batch until it is removed
-	VerbBatchRemove                // the batch is applied
-	VerbStream                     // the next sstable of a range
-	VerbMerkle                     // hashes of parts of a range
-	VerbRepaired                   // a range was repaired
-	VerbControl                    // an operator's command for another node
+	VerbMutation     Verb = 1 + iota // apply mutations; empty reply
+	VerbRead                         // read command; reply is a page
+	VerbDigest                       // read command; reply is a digest
+	VerbReadRepair                   // apply mutations that a read found missing
+	VerbHint                         // apply hinted mutations
+	VerbTruncate                     // drop a table's data
+	VerbRaft                         // a Raft message; one-way
+	VerbPropose                      // a metadata change for the Raft leader
+	VerbJoin                         // a new node asks to be admitted
+	VerbHeartbeat                    // I am alive
+	VerbApplied                      // how far a node has applied the metadata log
+	VerbPaxosPrepare                 // promise a ballot, and read; reply is the acceptor's state and a page
+	VerbPaxosAccept                  // accept a proposal
+	VerbPaxosCommit                  // apply what was decided
+	VerbCounter                      // lead a counter update
+	VerbBatchStore                   // keep a logged batch until it is removed
+	VerbBatchRemove                  // the batch is applied
+	VerbStream                       // the next sstable of a range
+	VerbMerkle                       // hashes of parts of a range
+	VerbRepaired                     // a range was repaired
+	VerbControl                      // an operator's command for another node
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

@@ -17,7 +17,9 @@ import (
 func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	mem := vfs.NewMem()
 	clock := newTestClock()
-	info := func(id schema.StorageID) TableInfo { return TableInfo{Exists: id == testTable || id == testTable+1, GC: GCDisabled} }
+	info := func(id schema.StorageID) TableInfo {
+		return TableInfo{Exists: id == testTable || id == testTable+1, GC: GCDisabled}
+	}
 	options := Options{FS: mem, Inline: true, Clock: clock, Table: info}
 	e := openTest(t, options)
 	var ms []*row.Mutation
