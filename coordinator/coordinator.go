@@ -41,6 +41,10 @@ type Unsafe struct {
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
+
+	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
+	// its level is met among the replicas of now alone, and votes likewise.
+	StaleEpochs, OneSided bool
 }
 
 // Coordinator takes requests to their replicas. Its methods may be called from any goroutine.

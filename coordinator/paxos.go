@@ -122,6 +122,9 @@ type electorate struct {
 
 func (c *Coordinator) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token, serial ring.Consistency) electorate {
 	set := c.replicasOf(t, table, token)
+	if c.unsafe.OneSided {
+		set.Others = nil
+	}
 	if serial != ring.LocalSerial || table.Replication.Class == ring.Local {
 		return electorate{set.Natural, set.Pending, set.Others}
 	}

@@ -51,7 +51,9 @@ func (op *writeOp) plan() error {
 		p.met = false
 		p.tally.reset(op.level, table.Replication, op.topology, op.self, c.localDC)
 		set := c.replicasOf(op.topology, table, m.Key.Token)
-		p.tally.join(set, op.level, table.Replication)
+		if !c.unsafe.OneSided {
+			p.tally.join(set, op.level, table.Replication)
+		}
 		for _, node := range set.Natural {
 			op.assign(i, m, node)
 		}

@@ -54,6 +54,7 @@ func newAcceptors() *acceptors {
 
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
+	l.staleEpochs = u.StaleEpochs
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}

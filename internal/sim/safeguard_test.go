@@ -35,6 +35,14 @@ func TestSafeguards(t *testing.T) {
 			"a blank disk is replaced, and does not vote", "register isolation", "wiped-disk isolate one-way power-one",
 			func(o *Options) { o.BlankDisksServe, o.Nodes, o.Factor = true, 3, 3 }, "linearizable|acknowledged|rows of|before",
 		},
+		{
+			"replicas refuse what was planned for an earlier ring", "set", "join leave isolate one-way bad-links pause slow-links",
+			func(o *Options) { o.Unsafe.StaleEpochs, o.Nodes, o.Factor = true, 4, 1 }, "is missing",
+		},
+		{
+			"a write meets its level among the replicas before and after", "set", "join leave isolate one-way bad-links",
+			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1 }, "is missing",
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() {
