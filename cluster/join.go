@@ -242,8 +242,13 @@ func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, f
 func (j *joining) establish() {
 	c := j.c
 	// The first entries make this node a voter; they must be applied before it can be elected.
-	if err := c.driver.process(); err == nil {
+	if err := c.process(); err == nil {
 		_ = c.driver.node.Campaign() // refused only when it is elected already
+	}
+	// Its own vote elects it; what is proposed before is dropped, and would be tried again late.
+	if err := c.process(); err != nil {
+		j.end(err)
+		return
 	}
 	a, b := c.randomUUID(), c.randomUUID()
 	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:])}}, func(err error) {
