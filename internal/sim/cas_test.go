@@ -53,16 +53,6 @@ func TestSimNeedsPaxosRepair(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.Unsafe.NoPaxosRepair = true })
 }
 
-// TestSimNeedsPaxosPersistence has acceptors forget with the process that promised.
-func TestSimNeedsPaxosPersistence(t *testing.T) {
-	casMustFail(t, func(o *Options) {
-		o.Unsafe.NoPaxosPersist = true
-		// Of three, two quorums share one node, which it takes to forget; of four, two.
-		o.Nodes, o.Factor = 3, 3
-		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "slow-links", "reorder", "bad-links"}
-	})
-}
-
 // TestSimNeedsPaxosQuorum takes one vote for a majority.
 func TestSimNeedsPaxosQuorum(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.Unsafe.PaxosQuorumOne = true })

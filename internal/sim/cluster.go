@@ -170,8 +170,8 @@ func (r *Result) add(o Result) {
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
 func Run(o Options) Result {
-	if o.has("append") || o.has("bank") {
-		o.PageBytes = 0 // a condition reads one page, and these need the partition
+	if o.has("append") || o.has("bank") || o.has("isolation") {
+		o.PageBytes = 0 // a condition reads one page, a change is seen whole in one page, and these need the partition
 	}
 	c := NewCluster(o)
 	if len(c.failures) > 0 {
