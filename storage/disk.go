@@ -20,6 +20,7 @@ type diskState struct {
 	full    atomic.Bool
 	mu      sync.Mutex
 	ballast bool // the file is there
+	dropped bool // it was, and its space is lent
 }
 
 // watchedFS is the file system Pebble gets: when it is full, the ballast goes and the operation is
@@ -33,7 +34,7 @@ func (e *Engine) watchedFS() vfs.FS {
 		if !e.disk.ballast {
 			return
 		}
-		e.disk.ballast = false
+		e.disk.ballast, e.disk.dropped = false, true
 		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
 			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
 		}
@@ -98,11 +99,20 @@ func (e *Engine) checkSpace() {
 	if e.disk.full.Load() {
 		threshold = freeSpaceResume
 	}
-	full := float64(free) < threshold*float64(total) && free < freeBytesEnough
+	needed := threshold * float64(total)
+	e.disk.mu.Lock()
+	if e.disk.dropped {
+		needed += float64(e.opts.BallastBytes) // what is lent is no space that there is again
+	}
+	e.disk.mu.Unlock()
+	full := float64(free) < needed && free < freeBytesEnough
 	if was := e.disk.full.Swap(full); was != full {
 		e.opts.Logger.Warn("storage: disk space", "writes refused", full, "free", free, "total", total)
 	}
 	if !full {
+		e.disk.mu.Lock()
+		e.disk.dropped = false
+		e.disk.mu.Unlock()
 		e.openBallast()
 	}
 }
