@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"cqld/messaging"
 	"cqld/ring"
 )
 
@@ -50,13 +48,6 @@ func (n *Network) refused(l link) bool {
 	return n.cut[l] == 0 && (life == nil || !life.transport.open)
 }
 
-// estimates says whether a message tells how large something is on disk, about: that depends on what
-// storage's goroutines have done so far, and only paces what follows.
-func estimates(label string) bool {
-	return strings.HasPrefix(label, fmt.Sprint("reply ", messaging.VerbMerkle)) ||
-		strings.HasPrefix(label, fmt.Sprint("reply ", messaging.VerbStream))
-}
-
 // carry delivers a message to one incarnation of a node, or does not.
 func (n *Network) carry(l link, label string, payload []byte, deliver func(payload []byte)) {
 	copies := 1
@@ -75,9 +66,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 			delay = n.rand.Between(n.DelayMax, n.SlowMax)
 		}
 		own := slices.Clone(payload)
-		if !estimates(label) {
-			n.kernel.trace = fnv(n.kernel.trace, own)
-		}
+		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
 				life.do(func() {

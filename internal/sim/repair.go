@@ -26,7 +26,7 @@ func (l *life) openRepairs(local *replica.Local) (err error) {
 		return err
 	}
 	peers := replica.NewRepairs(replica.RepairOptions{
-		Local: local, Engine: l.engine, Transport: l.transport, Clock: clock{l}, Run: l.soon, Repaired: l.repairs.repaired, StepBytes: 500,
+		Local: local, Engine: slowEngine{l.engine, l}, Transport: l.transport, Clock: clock{l}, Run: l.soon, Repaired: l.repairs.repaired, StepBytes: 500,
 	})
 	l.repairs.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
 		Coordinator: l.coord, Peers: peers, Store: l.engine,
