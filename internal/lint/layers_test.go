@@ -16,7 +16,7 @@ func layers() map[string]int {
 		"grammar": 3, "cql": 3, "storage": 3, "messaging": 3, "internal/model": 3,
 		"coordinator": 4, "replica": 4, "cluster": 4,
 		"query": 5, "query/term": 5, "query/function": 5, "query/system": 5,
-		"server": 6, "server/frame": 6, "table": 6, "table/odata": 6,
+		"server": 6, "server/frame": 6, "table": 6, "table/entity": 6, "table/odata": 6,
 		"node": 7, "node/control": 7,
 		"cmd/cqld": 8, "internal/sim": 8, "integration": 8, "tools": 8, "internal/lint": 8,
 	}
@@ -33,7 +33,8 @@ func neighbours() map[string][]string {
 		"query/system": {"query"},
 		"server":       {"server/frame"},
 		"node":         {"node/control"},
-		"table":        {"table/odata"},
+		"table":        {"table/odata", "table/entity"},
+		"table/entity": {"table/odata"},
 	}
 }
 

@@ -1,0 +1,44 @@
+package odata
+
+// Op compares a property with a value.
+type Op uint8
+
+// The comparisons.
+const (
+	Eq Op = 1 + iota
+	Ne
+	Gt
+	Ge
+	Lt
+	Le
+	StartsWith // beyond Azure; of strings
+	Contains   // beyond Azure; of strings
+)
+
+// Expr is a $filter: *Comparison, *And, *Or, *Not, or *Constant.
+type Expr interface{ expr() }
+
+// Comparison is a property and a value. PartitionKey, RowKey and Timestamp are properties, too.
+type Comparison struct {
+	Property string
+	Op       Op
+	Value    Value
+}
+
+// And is true when both sides are.
+type And struct{ Left, Right Expr }
+
+// Or is true when one side is.
+type Or struct{ Left, Right Expr }
+
+// Not is true when X is not.
+type Not struct{ X Expr }
+
+// Constant is true or false.
+type Constant struct{ True bool }
+
+func (*Comparison) expr() {}
+func (*And) expr()        {}
+func (*Or) expr()         {}
+func (*Not) expr()        {}
+func (*Constant) expr()   {}
