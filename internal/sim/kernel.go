@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"cqld/internal/env"
@@ -93,10 +94,22 @@ func (k *Kernel) Trace(what string) {
 	if k.story != nil {
 		fmt.Fprintln(k.story, k.now, what)
 	}
-	k.trace = fnv(k.trace, what)
+	k.trace = fnv(k.trace, steady(what))
 	for n := uint64(k.now); n > 0; n >>= 8 {
 		k.trace = (k.trace ^ n&0xFF) * fnvPrime
 	}
+}
+
+// steady is what happened without the words that Pebble puts around a disk's error: they depend on which
+// of its files are open at the moment.
+func steady(what string) string {
+	if i := strings.Index(what, errDisk.Error()); i >= 0 {
+		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
+			i = k
+		}
+		return what[:i] + errDisk.Error()
+	}
+	return what
 }
 
 const (
