@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"maps"
 
 	"cqld/ring"
@@ -76,10 +77,29 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			k.tables[name] = &moved
 		}
 	}
-	if k.DurableWrites == old.DurableWrites && k.Replication.Equal(old.Replication) {
+	k.Extensions = extend(old.Extensions, c.Extend)
+	if k.DurableWrites == old.DurableWrites && k.Replication.Equal(old.Replication) &&
+		maps.EqualFunc(k.Extensions, old.Extensions, bytes.Equal) {
 		return s, nil
 	}
 	return s.with(k), nil
+}
+
+// extend is old with the extensions of set, of which nil ones are removed.
+func extend(old, set map[string][]byte) map[string][]byte {
+	if len(set) == 0 {
+		return old
+	}
+	next := map[string][]byte{}
+	maps.Copy(next, old)
+	for name, value := range set {
+		if value == nil {
+			delete(next, name)
+			continue
+		}
+		next[name] = value
+	}
+	return next
 }
 
 func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {

@@ -210,6 +210,8 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.alterDrop(c)
 	case len(c.Rename) > 0:
 		err = t.alterRename(c)
+	case len(c.Extend) > 0:
+		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}

@@ -26,6 +26,8 @@ type AlterKeyspace struct {
 	IfExists      bool
 	Replication   *ring.Replication
 	DurableWrites *bool
+	// Extend sets single extensions and leaves the others as they are; nil removes one.
+	Extend map[string][]byte `json:",omitempty"`
 }
 
 // DropKeyspace drops a keyspace with everything in it.
@@ -52,7 +54,7 @@ type ColumnSpec struct {
 	Type *types.Type
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set options.
+// AlterTable does one of: add columns, drop columns, rename key columns, set options, set extensions.
 type AlterTable struct {
 	Keyspace string
 	Table    string
@@ -69,6 +71,9 @@ type AlterTable struct {
 
 	Set     []string // names of the options to take from Options
 	Options Options
+
+	// Extend sets single extensions and leaves the others as they are, which Set cannot; nil removes one.
+	Extend map[string][]byte `json:",omitempty"`
 }
 
 // Rename gives a key column, or a field of a type, a new name.

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"bytes"
+	"maps"
 	"slices"
 )
 
@@ -41,7 +43,8 @@ func Diff(before, after *Schema) []Event {
 		case b == nil:
 			events = append(events, Event{Created, TargetKeyspace, name, ""})
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
-		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication):
+		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
+			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal):
 			events = append(events, Event{Updated, TargetKeyspace, name, ""})
 		}
 		events = diffKeyspace(events, b, a)

@@ -29,8 +29,9 @@ type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	Types         []string       `json:",omitempty"` // classes
-	Tables        []encodedTable `json:",omitempty"`
+	Extensions    map[string][]byte `json:",omitempty"`
+	Types         []string          `json:",omitempty"` // classes
+	Tables        []encodedTable    `json:",omitempty"`
 }
 
 type encodedTable struct {
@@ -76,7 +77,7 @@ func marshal(v any) []byte {
 }
 
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
-	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites}
+	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions}
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].MarshalClass())
 	}
@@ -155,6 +156,7 @@ func checkFormat(version int) error {
 
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
+	k.Extensions = e.Extensions
 	for _, class := range e.Types {
 		t, err := decodeType(class)
 		if err != nil {

@@ -18,8 +18,10 @@ type Keyspace struct {
 	// not in system_schema. Tables of other system keyspaces may be made up when read, too: those
 	// have Table.Virtual.
 	Virtual bool
-	tables  map[string]*Table
-	types   map[string]*types.Type // not frozen
+	// Extensions is what doors keep with a keyspace; CQL does not show it. Not to be changed.
+	Extensions map[string][]byte
+	tables     map[string]*Table
+	types      map[string]*types.Type // not frozen
 }
 
 // NewKeyspace is a keyspace with nothing in it.

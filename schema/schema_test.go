@@ -171,7 +171,11 @@ func randomChange(rnd *rand.Rand) Change {
 	k, table := name("k"), name("t")
 	kinds := []types.Kind{types.Int, types.Text, types.Counter, types.Duration}
 	typ := types.Native(kinds[rnd.IntN(len(kinds))])
-	switch rnd.IntN(10) {
+	switch rnd.IntN(12) {
+	case 10:
+		return &AlterKeyspace{Keyspace: k, Extend: map[string][]byte{name("x"): randomExtension(rnd)}}
+	case 11:
+		return &AlterTable{Keyspace: k, Table: table, Extend: map[string][]byte{name("x"): randomExtension(rnd)}}
 	case 0:
 		return createKeyspace(k)
 	case 1:
@@ -191,6 +195,11 @@ func randomChange(rnd *rand.Rand) Change {
 	}
 	durable := rnd.IntN(2) == 0
 	return &AlterKeyspace{Keyspace: k, DurableWrites: &durable}
+}
+
+// randomExtension is a value, an empty one, or none.
+func randomExtension(rnd *rand.Rand) []byte {
+	return [][]byte{nil, {}, {1}, {2, 3}}[rnd.IntN(4)]
 }
 
 // The same changes give the same schema on every node, also through their encoding, and through a
