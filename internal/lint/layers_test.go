@@ -57,6 +57,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"internal/sim"},
 		"github.com/prometheus":         {"node"},
 		"github.com/google/nftables":    {"integration"},
+		"github.com/valyala/fasthttp":   {"table"},
 	}
 }
 
