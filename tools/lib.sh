@@ -20,3 +20,23 @@ installed() {
   local name=$1; shift
   cat "$@" | sha256sum > "$tools/$name.stamp"
 }
+
+# pip_tool NAME LOCK: a virtual environment .tools/NAME with what the requirements file LOCK pins.
+pip_tool() {
+  fresh "$1" "$2" && return
+  need python3 "Python 3.8 to 3.11, with venv"
+  rm -rf "${tools:?}/$1"
+  python3 -m venv "$tools/$1"
+  "$tools/$1/bin/pip" install --quiet --disable-pip-version-check -r "$2"
+  installed "$1" "$2"
+}
+
+# npm_tool NAME DIR: .tools/NAME/node_modules, exactly as DIR/package-lock.json says.
+npm_tool() {
+  fresh "$1" "$2/package.json" "$2/package-lock.json" && return
+  need npm "Node.js 20 or later"
+  rm -rf "${tools:?}/$1" && mkdir -p "$tools/$1"
+  cp "$2/package.json" "$2/package-lock.json" "$tools/$1/"
+  npm ci --prefix "$tools/$1" --no-audit --no-fund --loglevel=error
+  installed "$1" "$2/package.json" "$2/package-lock.json"
+}

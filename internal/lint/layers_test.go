@@ -47,6 +47,7 @@ func owners() map[string][]string {
 		"google.golang.org/grpc":        {"messaging"},
 		"google.golang.org/protobuf":    {"cluster"},
 		"github.com/gocql/gocql":        {"integration"},
+		"github.com/Azure":              {"integration"},
 		"github.com/apache/cassandra":   {"integration"},
 		"go.yaml.in/yaml":               {"node"},
 		"github.com/alecthomas/kong":    {"cmd/cqld", "integration"},
