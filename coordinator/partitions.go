@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"cqld/ring"
@@ -11,13 +13,29 @@ import (
 // To is no end.
 type KeySpan struct{ From, To []byte }
 
+// empty says whether no key can lie in s.
+func (s KeySpan) empty() bool { return s.To != nil && bytes.Compare(s.From, s.To) >= 0 }
+
+// contains says whether key lies in s.
+func (s KeySpan) contains(key []byte) bool {
+	return bytes.Compare(key, s.From) >= 0 && (s.To == nil || bytes.Compare(key, s.To) < 0)
+}
+
+// behind is the part of s that follows key in a walk over s, which may be backwards.
+func (s KeySpan) behind(key []byte, reversed bool) KeySpan {
+	if reversed {
+		return KeySpan{From: s.From, To: key}
+	}
+	return KeySpan{From: append(slices.Clone(key), 0), To: s.To}
+}
+
 // PartitionsRequest asks for the partition keys of a table in their own order (bytes ascending), which is
 // not that of the ring: every node knows the order of what it holds (storage's partition index), and
 // enough nodes are asked that each token's replicas meet the level.
 type PartitionsRequest struct {
 	Table       *schema.Table
 	Span        KeySpan
-	Limit       int // most keys in the answer
+	Limit       int // most keys in the answer; zero, and more than Limits.PartitionKeys, is that
 	Reversed    bool
 	Consistency ring.Consistency
 	Timeout     time.Duration
@@ -32,4 +50,23 @@ type Partitions struct {
 	More bool // there may be further ones behind the last
 	// Scanned is how many keys the replica that looked at most had to look at.
 	Scanned int
+}
+
+// Partitions lists partition keys in their own order, as many as the request's limit and the bounds of an
+// answer allow. A table whose partitions are not kept in order (schema.Table.OrderedPartitions) is walked
+// as a whole: correct, and as expensive as reading a row of each of its partitions.
+func (c *Coordinator) Partitions(req *PartitionsRequest, done func(*Partitions, error)) {
+	if c.view.Schema().TableByStorage(req.Table.StorageID) == nil {
+		done(nil, &UnknownTable{Table: req.Table.StorageID})
+		return
+	}
+	if req.Span.empty() {
+		done(&Partitions{}, nil)
+		return
+	}
+	limit := c.limits.PartitionKeys
+	if req.Limit > 0 {
+		limit = min(limit, req.Limit)
+	}
+	c.walkPartitions(req, limit, done)
 }

@@ -12,7 +12,7 @@ import (
 // serving is the coordinator as clients reach it: while this node must not serve, they are told so and
 // drivers take the next node.
 type serving struct {
-	query.Store
+	*coordinator.Coordinator
 	refusal func() error
 }
 
@@ -30,7 +30,7 @@ func (s serving) Write(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Store.Write(req, done)
+	s.Coordinator.Write(req, done)
 }
 
 func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
@@ -38,7 +38,7 @@ func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Store.Count(req, done)
+	s.Coordinator.Count(req, done)
 }
 
 func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
@@ -46,7 +46,7 @@ func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Store.Batch(req, done)
+	s.Coordinator.Batch(req, done)
 }
 
 func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
@@ -54,7 +54,7 @@ func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page [
 		done(false, nil, err)
 		return
 	}
-	s.Store.CAS(req, done)
+	s.Coordinator.CAS(req, done)
 }
 
 func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
@@ -62,7 +62,15 @@ func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 		done(nil, err)
 		return
 	}
-	s.Store.Read(req, done)
+	s.Coordinator.Read(req, done)
+}
+
+func (s serving) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+	if err := s.refusal(); err != nil {
+		done(nil, err)
+		return
+	}
+	s.Coordinator.Partitions(req, done)
 }
 
 func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
@@ -70,5 +78,5 @@ func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(
 		done(err)
 		return
 	}
-	s.Store.Truncate(table, timeout, done)
+	s.Coordinator.Truncate(table, timeout, done)
 }

@@ -81,6 +81,8 @@ type Table struct {
 	byName map[string]*Column
 	byID   []*Column      // index is the id; nil where dropped
 	digest [md5.Size]byte // of the encoded table; a schema's version is made of these
+	// ordered is what OrderedPartitions says.
+	ordered bool
 }
 
 // Seal sorts the columns and builds the table's indexes; it returns t. Every Table in a Schema has
@@ -96,6 +98,7 @@ func (t *Table) Seal() *Table {
 		t.byName[c.Name] = c
 		t.byID[c.ID] = c
 	}
+	t.ordered = !t.Virtual && hasOrderedKey(t)
 	if !t.Virtual { // those are not encoded
 		t.digest = md5.Sum(marshal(encodeTable(t)))
 	}
@@ -114,6 +117,18 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 		return t.byID[id]
 	}
 	return nil
+}
+
+// OrderedPartitions says whether the nodes keep the partition keys of t in the order of their bytes, too
+// (storage's partition index). They do when the primary key is ("PartitionKey" text, "RowKey" text), by
+// these names: that of the tables that the Azure door makes.
+func (t *Table) OrderedPartitions() bool { return t.ordered }
+
+func hasOrderedKey(t *Table) bool {
+	is := func(columns []*Column, name string) bool {
+		return len(columns) == 1 && columns[0].Name == name && columns[0].Type.Kind() == types.Text
+	}
+	return is(t.PartitionKey, "PartitionKey") && is(t.Clustering, "RowKey")
 }
 
 // IsCounter says whether t is a table of counters.
