@@ -40,3 +40,36 @@ type Entity struct {
 	Timestamp  int64
 	Properties []Property
 }
+
+// String is the type's EDM name.
+func (t Type) String() string {
+	switch t {
+	case String:
+		return "Edm.String"
+	case Binary:
+		return "Edm.Binary"
+	case Boolean:
+		return "Edm.Boolean"
+	case DateTime:
+		return "Edm.DateTime"
+	case Double:
+		return "Edm.Double"
+	case GUID:
+		return "Edm.Guid"
+	case Int32:
+		return "Edm.Int32"
+	case Int64:
+		return "Edm.Int64"
+	}
+	return "Edm.None"
+}
+
+// Property is the entity's property of that name, or nil.
+func (e *Entity) Property(name string) *Property {
+	for i := range e.Properties {
+		if e.Properties[i].Name == name {
+			return &e.Properties[i]
+		}
+	}
+	return nil
+}

@@ -1,5 +1,10 @@
 package odata
 
+import (
+	"strconv"
+	"time"
+)
+
 // Code is the service's name of an error: what a client's program looks at.
 type Code string
 
@@ -13,20 +18,173 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // The codes, with the messages that the service gives (facts/azure-tables.md, "Errors"; and the REST
-// reference's list of Table service error codes).
+// reference's lists of common and of Table service error codes).
 const (
-	AuthenticationFailed        Code = "AuthenticationFailed"
-	AuthorizationFailure        Code = "AuthorizationFailure"
-	EntityAlreadyExists         Code = "EntityAlreadyExists"
-	EntityTooLarge              Code = "EntityTooLarge"
-	InvalidDuplicateRow         Code = "InvalidDuplicateRow"
-	InvalidInput                Code = "InvalidInput"
-	PropertiesNeedValue         Code = "PropertiesNeedValue"
-	ResourceNotFound            Code = "ResourceNotFound"
-	ServerBusy                  Code = "ServerBusy"
-	OperationTimedOut           Code = "OperationTimedOut"
-	InternalError               Code = "InternalError"
-	TableAlreadyExists          Code = "TableAlreadyExists"
-	TableNotFound               Code = "TableNotFound"
-	UpdateConditionNotSatisfied Code = "UpdateConditionNotSatisfied"
+	AtomFormatNotSupported                  Code = "AtomFormatNotSupported"
+	AuthenticationFailed                    Code = "AuthenticationFailed"
+	AuthorizationFailure                    Code = "AuthorizationFailure"
+	AuthorizationPermissionMismatch         Code = "AuthorizationPermissionMismatch"
+	AuthorizationResourceTypeMismatch       Code = "AuthorizationResourceTypeMismatch"
+	AuthorizationServiceMismatch            Code = "AuthorizationServiceMismatch"
+	CommandsInBatchActOnDifferentPartitions Code = "CommandsInBatchActOnDifferentPartitions"
+	ContentLengthExceeded                   Code = "ContentLengthExceeded"
+	DuplicatePropertiesSpecified            Code = "DuplicatePropertiesSpecified"
+	EntityAlreadyExists                     Code = "EntityAlreadyExists"
+	EntityNotFound                          Code = "EntityNotFound"
+	EntityTooLarge                          Code = "EntityTooLarge"
+	HostInformationNotPresent               Code = "HostInformationNotPresent"
+	InternalError                           Code = "InternalError"
+	InvalidAuthenticationInfo               Code = "InvalidAuthenticationInfo"
+	InvalidDuplicateRow                     Code = "InvalidDuplicateRow"
+	InvalidHeaderValue                      Code = "InvalidHeaderValue"
+	InvalidInput                            Code = "InvalidInput"
+	InvalidQueryParameterValue              Code = "InvalidQueryParameterValue"
+	InvalidResourceName                     Code = "InvalidResourceName"
+	InvalidURI                              Code = "InvalidUri"
+	InvalidValueType                        Code = "InvalidValueType"
+	InvalidXMLDocument                      Code = "InvalidXmlDocument"
+	JSONFormatNotSupported                  Code = "JsonFormatNotSupported"
+	KeyValueTooLarge                        Code = "KeyValueTooLarge"
+	MediaTypeNotSupported                   Code = "MediaTypeNotSupported"
+	MethodNotAllowed                        Code = "MethodNotAllowed"
+	MissingRequiredHeader                   Code = "MissingRequiredHeader"
+	NotImplemented                          Code = "NotImplemented"
+	OperationTimedOut                       Code = "OperationTimedOut"
+	OutOfRangeInput                         Code = "OutOfRangeInput"
+	PropertiesNeedValue                     Code = "PropertiesNeedValue"
+	PropertyNameInvalid                     Code = "PropertyNameInvalid"
+	PropertyNameTooLong                     Code = "PropertyNameTooLong"
+	PropertyValueTooLarge                   Code = "PropertyValueTooLarge"
+	RequestBodyTooLarge                     Code = "RequestBodyTooLarge"
+	ResourceNotFound                        Code = "ResourceNotFound"
+	ServerBusy                              Code = "ServerBusy"
+	TableAlreadyExists                      Code = "TableAlreadyExists"
+	TableBeingDeleted                       Code = "TableBeingDeleted"
+	TableNotFound                           Code = "TableNotFound"
+	TooManyProperties                       Code = "TooManyProperties"
+	UnsupportedHTTPVerb                     Code = "UnsupportedHttpVerb"
+	UpdateConditionNotSatisfied             Code = "UpdateConditionNotSatisfied"
+	XMethodIncorrectCount                   Code = "XMethodIncorrectCount"
+	XMethodIncorrectValue                   Code = "XMethodIncorrectValue"
+	XMethodNotUsingPost                     Code = "XMethodNotUsingPost"
 )
+
+// Of is the error of a code with the message that the service gives it.
+func Of(code Code) *Error { return &Error{Code: code, Message: code.message()} }
+
+// Status is the HTTP status that a code is answered with; 500 for one that is not known.
+func (c Code) Status() int {
+	switch c {
+	case CommandsInBatchActOnDifferentPartitions, ContentLengthExceeded, DuplicatePropertiesSpecified,
+		EntityTooLarge, HostInformationNotPresent, InvalidAuthenticationInfo, InvalidDuplicateRow,
+		InvalidHeaderValue, InvalidInput, InvalidQueryParameterValue, InvalidResourceName, InvalidURI,
+		InvalidValueType, InvalidXMLDocument, KeyValueTooLarge, MissingRequiredHeader, OutOfRangeInput,
+		PropertiesNeedValue, PropertyNameInvalid, PropertyNameTooLong, PropertyValueTooLarge, TooManyProperties,
+		XMethodIncorrectCount, XMethodIncorrectValue, XMethodNotUsingPost:
+		return 400
+	case AuthenticationFailed, AuthorizationFailure, AuthorizationPermissionMismatch,
+		AuthorizationResourceTypeMismatch, AuthorizationServiceMismatch:
+		return 403
+	case EntityNotFound, ResourceNotFound, TableNotFound:
+		return 404
+	case MethodNotAllowed, UnsupportedHTTPVerb:
+		return 405
+	case EntityAlreadyExists, TableAlreadyExists, TableBeingDeleted:
+		return 409
+	case UpdateConditionNotSatisfied:
+		return 412
+	case RequestBodyTooLarge:
+		return 413
+	case AtomFormatNotSupported, JSONFormatNotSupported, MediaTypeNotSupported:
+		return 415
+	case NotImplemented:
+		return 501
+	case ServerBusy:
+		return 503
+	}
+	return 500
+}
+
+func newError(c Code) *Error { return Of(c) }
+
+// invalid is InvalidInput with a message of its own.
+func invalid(message string) *Error { return &Error{Code: InvalidInput, Message: message} }
+
+// errBody is what the service says of a body that it cannot read: no more than this.
+func errBody() *Error { return invalid("An error occurred while processing this request.") }
+
+func errTooManyProperties(l *Limits) *Error {
+	e := Of(TooManyProperties)
+	if l.Properties != DefaultLimits().Properties {
+		e.Message = "The entity contains more properties than allowed. Each entity can include up to " +
+			strconv.Itoa(l.Properties) + " properties to store data. Each entity also has 3 system properties."
+	}
+	return e
+}
+
+// At is the error as the answer to a changeset says it: with the index of the operation in front.
+func (e *Error) At(index int) *Error {
+	return &Error{Code: e.Code, Message: strconv.Itoa(index) + ":" + e.Message}
+}
+
+// AppendJSON appends the error's body as JSON: what odata clients read.
+func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
+	dst = append(dst, `{"odata.error":{"code":"`...)
+	dst = appendEscaped(dst, string(e.Code))
+	dst = append(dst, `","message":{"lang":"en-US","value":"`...)
+	dst = appendEscaped(dst, e.Message)
+	dst = append(dst, `\nRequestId:`...)
+	dst = appendEscaped(dst, requestID)
+	dst = append(dst, `\nTime:`...)
+	dst = now.UTC().AppendFormat(dst, timeFormat)
+	return append(dst, `"}}}`...)
+}
+
+// AppendXML appends the error's body as XML, as answers to requests that are not of OData have it (access
+// policies, service properties). The service begins it with a byte order mark.
+func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
+	dst = append(dst, "\ufeff"+`<?xml version="1.0" encoding="utf-8"?><Error><Code>`...)
+	dst = appendXMLText(dst, string(e.Code))
+	dst = append(dst, `</Code><Message>`...)
+	dst = e.appendXMLMessage(dst, requestID, now)
+	return append(dst, `</Message></Error>`...)
+}
+
+// AppendODataXML appends the error's body as OData has it in XML, for a client that takes no JSON.
+func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []byte {
+	dst = append(dst, `<?xml version="1.0" encoding="utf-8"?>`+
+		`<m:error xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><m:code>`...)
+	dst = appendXMLText(dst, string(e.Code))
+	dst = append(dst, `</m:code><m:message xml:lang="en-US">`...)
+	dst = e.appendXMLMessage(dst, requestID, now)
+	return append(dst, `</m:message></m:error>`...)
+}
+
+func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []byte {
+	dst = appendXMLText(dst, e.Message)
+	dst = append(dst, "\nRequestId:"...)
+	dst = appendXMLText(dst, requestID)
+	dst = append(dst, "\nTime:"...)
+	return now.UTC().AppendFormat(dst, timeFormat)
+}
+
+// timeFormat is the time in an error's message: always seven digits of the second.
+const timeFormat = "2006-01-02T15:04:05.0000000Z"
+
+func appendXMLText(dst []byte, s string) []byte {
+	for _, r := range s {
+		switch {
+		case r == '<':
+			dst = append(dst, "&lt;"...)
+		case r == '>':
+			dst = append(dst, "&gt;"...)
+		case r == '&':
+			dst = append(dst, "&amp;"...)
+		case r < 0x20 && r != '\t' && r != '\n' && r != '\r', r == 0xFFFE, r == 0xFFFF:
+			dst = append(dst, "\ufffd"...)
+		default:
+			dst = append(dst, string(r)...)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,232 @@
+package odata
+
+import (
+	"bytes"
+	"time"
+)
+
+// Ticks are 100 ns; Entity.Timestamp and DateTime values count them since 1970, UTC.
+const (
+	ticksPerSecond = 10_000_000
+	ticksPerDay    = 86_400 * ticksPerSecond
+)
+
+// The DateTimes that the service keeps: 1601-01-01 to 9999-12-31T23:59:59.9999999Z.
+const (
+	MinDateTime = -11_644_473_600 * ticksPerSecond
+	MaxDateTime = 253_402_300_800*ticksPerSecond - 1
+)
+
+// Ticks is a time in ticks, cut off below 100 ns.
+func Ticks(t time.Time) int64 { return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) }
+
+// AppendDateTime appends ticks as the service writes a time: 2021-05-26T15:48:07.0454448Z, without zeros at
+// the fraction's end and without a fraction when it is zero.
+func AppendDateTime(dst []byte, ticks int64) []byte { return appendDateTime(dst, ticks, ":") }
+
+func appendDateTime(dst []byte, ticks int64, colon string) []byte {
+	days := ticks / ticksPerDay
+	rest := ticks % ticksPerDay
+	if rest < 0 {
+		rest += ticksPerDay
+		days--
+	}
+	year, month, day := civil(days)
+	seconds := int(rest / ticksPerSecond)
+	fraction := int(rest % ticksPerSecond)
+	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-')
+	dst = append(append2(append(append2(dst, month), '-'), day), 'T')
+	dst = append(append2(dst, seconds/3600), colon...)
+	dst = append(append2(dst, seconds/60%60), colon...)
+	dst = append2(dst, seconds%60)
+	if fraction != 0 {
+		dst = append(dst, '.')
+		for fraction != 0 {
+			dst = append(dst, byte('0'+fraction/1_000_000))
+			fraction = fraction % 1_000_000 * 10
+		}
+	}
+	return append(dst, 'Z')
+}
+
+func append2(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
+
+// year1 is 0001-01-01.
+const year1 = -62_135_596_800 * ticksPerSecond
+
+// civil is the date of a day since 1970 (0000-03-01 begins an era of 400 years: the leap day is then a
+// year's last).
+func civil(days int64) (year, month, day int) {
+	z := int(days) + 719_468
+	era := z / 146_097
+	if z < 0 {
+		era = (z - 146_096) / 146_097
+	}
+	dayOfEra := z - era*146_097
+	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36_524 - dayOfEra/146_096) / 365
+	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
+	m := (5*dayOfYear + 2) / 153
+	day = dayOfYear - (153*m+2)/5 + 1
+	month = m + 3
+	if month > 12 {
+		month -= 12
+	}
+	year = yearOfEra + era*400
+	if month <= 2 {
+		year++
+	}
+	return year, month, day
+}
+
+// daysFromCivil is the day since 1970 of a date.
+func daysFromCivil(year, month, day int) int64 {
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	era := year / 400
+	yearOfEra := year - era*400
+	dayOfYear := (153*(month-3)+2)/5 + day - 1
+	return int64(era*146_097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear - 719_468)
+}
+
+func daysIn(year, month int) int {
+	switch month {
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	case 4, 6, 9, 11:
+		return 30
+	}
+	return 31
+}
+
+// ParseDateTime reads an ISO 8601 time: a date, or a date and a time with or without a fraction, in UTC
+// (Z, or nothing) or with an offset (+02:00). Digits of the fraction behind the seventh are rounded, to
+// even when in the middle, as .NET's XmlConvert does. It is not ok outside of the years 1 to 9999; what a
+// property may be is narrower: MinDateTime, MaxDateTime.
+func ParseDateTime(s []byte) (ticks int64, ok bool) {
+	c := digits{s: s, ok: true}
+	year := c.number(4)
+	c.expect('-')
+	month := c.number(2)
+	c.expect('-')
+	day := c.number(2)
+	if !c.ok || year < 1 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
+		return 0, false
+	}
+	ticks = daysFromCivil(year, month, day) * ticksPerDay
+	if len(c.s) > 0 && c.s[0] == 'T' {
+		c.expect('T')
+		ticks += c.time()
+	}
+	ticks -= c.offset()
+	if !c.ok || len(c.s) != 0 || ticks < year1 || ticks > MaxDateTime {
+		return 0, false
+	}
+	return ticks, true
+}
+
+// digits is a cursor over a time's text; ok is false as soon as something is not as it must be.
+type digits struct {
+	s  []byte
+	ok bool
+}
+
+func (c *digits) number(n int) int {
+	if len(c.s) < n {
+		c.ok = false
+		return 0
+	}
+	v := 0
+	for _, d := range c.s[:n] {
+		if d < '0' || d > '9' {
+			c.ok = false
+			return 0
+		}
+		v = v*10 + int(d-'0')
+	}
+	c.s = c.s[n:]
+	return v
+}
+
+func (c *digits) expect(b byte) {
+	if len(c.s) == 0 || c.s[0] != b {
+		c.ok = false
+		return
+	}
+	c.s = c.s[1:]
+}
+
+// time reads hh:mm:ss.fffffff as ticks.
+func (c *digits) time() int64 {
+	hour := c.number(2)
+	c.expect(':')
+	minute := c.number(2)
+	c.expect(':')
+	second := c.number(2)
+	if hour > 23 || minute > 59 || second > 59 {
+		c.ok = false
+	}
+	ticks := int64(hour*3600+minute*60+second) * ticksPerSecond
+	if len(c.s) > 0 && c.s[0] == '.' {
+		c.expect('.')
+		ticks += c.fraction()
+	}
+	return ticks
+}
+
+func (c *digits) fraction() int64 {
+	n := 0
+	for n < len(c.s) && c.s[n] >= '0' && c.s[n] <= '9' {
+		n++
+	}
+	if n == 0 {
+		c.ok = false
+		return 0
+	}
+	var ticks int64
+	for i := range 7 {
+		ticks *= 10
+		if i < n {
+			ticks += int64(c.s[i] - '0')
+		}
+	}
+	if n > 7 {
+		more := len(bytes.TrimRight(c.s[8:n], "0")) > 0
+		if d := c.s[7]; d > '5' || d == '5' && (more || ticks&1 == 1) {
+			ticks++
+		}
+	}
+	c.s = c.s[n:]
+	return ticks
+}
+
+// offset reads Z, +hh:mm, -hh:mm or nothing as ticks.
+func (c *digits) offset() int64 {
+	if len(c.s) == 0 {
+		return 0
+	}
+	sign := int64(1)
+	switch c.s[0] {
+	case 'Z':
+		c.s = c.s[1:]
+		return 0
+	case '-':
+		sign = -1
+	case '+':
+	default:
+		c.ok = false
+		return 0
+	}
+	c.s = c.s[1:]
+	hour := c.number(2)
+	c.expect(':')
+	minute := c.number(2)
+	if hour*60+minute > 14*60 || minute > 59 {
+		c.ok = false
+	}
+	return sign * int64(hour*3600+minute*60) * ticksPerSecond
+}

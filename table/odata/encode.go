@@ -1,0 +1,375 @@
+package odata
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Metadata is how much an answer says about itself, by the Accept header.
+type Metadata uint8
+
+// The levels: nometadata, minimalmetadata, fullmetadata. NoMetadata has no type annotations at all.
+const (
+	MinimalMetadata Metadata = iota
+	NoMetadata
+	FullMetadata
+)
+
+// ContentType is the Content-Type of a JSON answer at the level.
+func (m Metadata) ContentType() string {
+	switch m {
+	case NoMetadata:
+		return "application/json;odata=nometadata;streaming=true;charset=utf-8"
+	case FullMetadata:
+		return "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
+	}
+	return "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
+}
+
+// Context is what an answer's body says about where it comes from.
+type Context struct {
+	// Root is the URL that the service was asked at, without a slash at its end:
+	// https://account.table.core.windows.net, or http://127.0.0.1:10002/devstoreaccount1.
+	Root    string
+	Account string
+	Table   string // as created
+	Level   Metadata
+	// Select are the names of $select; nil: all. Of those that an entity lacks the answer says null.
+	Select []string
+}
+
+// AppendEntity appends an answer that is one entity.
+func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
+	dst = append(dst, '{')
+	if c.Level != NoMetadata {
+		dst = c.appendMetadata(dst, c.Table, "/@Element")
+		dst = append(dst, ',')
+	}
+	return append(c.appendBody(dst, e), '}')
+}
+
+// AppendEntities appends an answer that is a list of entities.
+func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
+	dst = append(dst, '{')
+	if c.Level != NoMetadata {
+		dst = append(c.appendMetadata(dst, c.Table, ""), ',')
+	}
+	dst = append(dst, `"value":[`...)
+	for i := range entities {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		dst = append(c.appendBody(dst, &entities[i]), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// AppendTable appends an answer that is one table, with its name as created.
+func (c *Context) AppendTable(dst []byte, name string) []byte {
+	dst = append(dst, '{')
+	if c.Level != NoMetadata {
+		dst = append(c.appendMetadata(dst, "Tables", "/@Element"), ',')
+	}
+	return append(c.appendTableBody(dst, name), '}')
+}
+
+// AppendTables appends an answer that is a list of tables.
+func (c *Context) AppendTables(dst []byte, names []string) []byte {
+	dst = append(dst, '{')
+	if c.Level != NoMetadata {
+		dst = append(c.appendMetadata(dst, "Tables", ""), ',')
+	}
+	dst = append(dst, `"value":[`...)
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		dst = append(c.appendTableBody(dst, name), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// AppendCount appends an answer that is a number: what $count says (beyond Azure).
+func AppendCount(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
+
+func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
+	dst = append(dst, `"odata.metadata":"`...)
+	dst = appendEscaped(dst, c.Root)
+	dst = append(dst, `/$metadata#`...)
+	dst = appendEscaped(dst, set)
+	dst = append(dst, element...)
+	return append(dst, '"')
+}
+
+func (c *Context) appendTableBody(dst []byte, name string) []byte {
+	if c.Level == FullMetadata {
+		dst = append(dst, `"odata.type":"`...)
+		dst = appendEscaped(dst, c.Account)
+		dst = append(dst, `.Tables","odata.id":"`...)
+		dst = appendEscaped(dst, c.Root)
+		dst = append(dst, `/Tables('`...)
+		dst = appendEscaped(dst, name)
+		dst = append(dst, `')","odata.editLink":"Tables('`...)
+		dst = appendEscaped(dst, name)
+		dst = append(dst, `')",`...)
+	}
+	dst = append(dst, `"TableName":"`...)
+	dst = appendEscaped(dst, name)
+	return append(dst, '"')
+}
+
+// appendBody appends an entity's members, without the braces.
+func (c *Context) appendBody(dst []byte, e *Entity) []byte {
+	if c.Level == FullMetadata {
+		dst = c.appendIdentity(dst, e)
+	}
+	if c.Level != NoMetadata {
+		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
+		dst = appendDateTime(dst, e.Timestamp, "%3A")
+		dst = append(dst, `'\"",`...)
+	}
+	if c.Level == FullMetadata {
+		dst = append(dst, `"odata.editLink":"`...)
+		dst = AppendLink(dst, c.Table, e.PartitionKey, e.RowKey)
+		dst = append(dst, `",`...)
+	}
+	if c.Select != nil {
+		return c.appendSelected(dst, e)
+	}
+	dst = appendSystem(dst, "PartitionKey", e.PartitionKey)
+	dst = append(dst, ',')
+	dst = appendSystem(dst, "RowKey", e.RowKey)
+	dst = append(dst, ',')
+	dst = c.appendTimestamp(dst, e.Timestamp)
+	for i := range e.Properties {
+		dst = append(dst, ',')
+		dst = c.appendProperty(dst, &e.Properties[i])
+	}
+	return dst
+}
+
+func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
+	dst = append(dst, `"odata.type":"`...)
+	dst = appendEscaped(dst, c.Account)
+	dst = append(dst, '.')
+	dst = appendEscaped(dst, c.Table)
+	dst = append(dst, `","odata.id":"`...)
+	dst = appendEscaped(dst, c.Root)
+	dst = append(dst, '/')
+	dst = AppendLink(dst, c.Table, e.PartitionKey, e.RowKey)
+	return append(dst, `",`...)
+}
+
+// appendSelected appends the members that $select names, keys and Timestamp first, the others in the order
+// asked for.
+func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
+	start := len(dst)
+	for _, name := range [...]string{"PartitionKey", "RowKey", "Timestamp"} {
+		if !contains(c.Select, name) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		switch name {
+		case "PartitionKey":
+			dst = appendSystem(dst, name, e.PartitionKey)
+		case "RowKey":
+			dst = appendSystem(dst, name, e.RowKey)
+		default:
+			dst = c.appendTimestamp(dst, e.Timestamp)
+		}
+	}
+	for i, name := range c.Select {
+		if isSystem(name) || contains(c.Select[:i], name) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		if p := e.Property(name); p != nil {
+			dst = c.appendProperty(dst, p)
+			continue
+		}
+		dst = append(dst, '"')
+		dst = appendEscaped(dst, name)
+		dst = append(dst, `":null`...)
+	}
+	if len(dst) == start && start > 0 && dst[start-1] == ',' {
+		return dst[:start-1] // nothing selected is there: no comma behind the etag
+	}
+	return dst
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func isSystem(name string) bool {
+	return name == "PartitionKey" || name == "RowKey" || name == "Timestamp"
+}
+
+func appendSystem(dst []byte, name, value string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	dst = append(dst, `":"`...)
+	dst = appendEscaped(dst, value)
+	return append(dst, '"')
+}
+
+func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
+	if c.Level == FullMetadata {
+		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
+	}
+	dst = append(dst, `"Timestamp":"`...)
+	return append(AppendDateTime(dst, ticks), '"')
+}
+
+// appendProperty appends "name":value, with the annotation in front where JSON does not tell the type.
+func (c *Context) appendProperty(dst []byte, p *Property) []byte {
+	if c.Level != NoMetadata && p.Value.annotated() {
+		dst = append(dst, '"')
+		dst = appendEscaped(dst, p.Name)
+		dst = append(dst, `@odata.type":"`...)
+		dst = append(dst, p.Value.Type.String()...)
+		dst = append(dst, `",`...)
+	}
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, p.Name)
+	dst = append(dst, `":`...)
+	return p.Value.AppendJSON(dst)
+}
+
+// annotated says whether the JSON form alone would be read as another type.
+func (v *Value) annotated() bool {
+	switch v.Type {
+	case Binary, DateTime, GUID, Int64:
+		return true
+	case Double:
+		return math.IsNaN(v.Float) || math.IsInf(v.Float, 0)
+	}
+	return false
+}
+
+// AppendJSON appends a value's JSON form.
+func (v *Value) AppendJSON(dst []byte) []byte {
+	switch v.Type {
+	case String:
+		dst = append(dst, '"')
+		dst = appendEscaped(dst, v.Bytes)
+		return append(dst, '"')
+	case Binary:
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, v.Bytes)
+		return append(dst, '"')
+	case Boolean:
+		return strconv.AppendBool(dst, v.Int != 0)
+	case DateTime:
+		dst = append(dst, '"')
+		return append(AppendDateTime(dst, v.Int), '"')
+	case Double:
+		return appendDouble(dst, v.Float)
+	case GUID:
+		dst = append(dst, '"')
+		return append(appendGUID(dst, v.Bytes), '"')
+	case Int32:
+		return strconv.AppendInt(dst, v.Int, 10)
+	case Int64:
+		dst = append(dst, '"')
+		return append(strconv.AppendInt(dst, v.Int, 10), '"')
+	}
+	return append(dst, "null"...)
+}
+
+// appendDouble appends a Double as .NET writes it: with a point or an exponent always, the exponent from
+// 1E+15 on and below 0.0001, and the shortest digits that give the number back.
+func appendDouble(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(f, 1):
+		return append(dst, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		return append(dst, `"-Infinity"`...)
+	case f == math.Trunc(f) && math.Abs(f) < 1e15:
+		if f == 0 && math.Signbit(f) {
+			dst = append(dst, '-')
+		}
+		return append(strconv.AppendInt(dst, int64(f), 10), ".0"...)
+	case math.Abs(f) >= 1e15 || math.Abs(f) < 1e-4:
+		return strconv.AppendFloat(dst, f, 'E', -1, 64)
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
+}
+
+func appendGUID(dst, b []byte) []byte {
+	for i, c := range b {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			dst = append(dst, '-')
+		}
+		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendEscaped appends a text as it stands between a JSON string's quotation marks: everything beyond
+// U+007F as \uxxxx, in two halves beyond U+FFFF, as the service does.
+func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		if c < utf8.RuneSelf {
+			dst = appendEscapedASCII(dst, c)
+			i++
+		} else {
+			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			if r > 0xFFFF {
+				r -= 0x10000
+				dst = appendEscapedUnit(dst, 0xD800|r>>10)
+				r = 0xDC00 | r&0x3FF
+			}
+			dst = appendEscapedUnit(dst, r)
+			i += n
+		}
+		start = i
+	}
+	return append(dst, s[start:]...)
+}
+
+func appendEscapedUnit(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+func appendEscapedASCII(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	}
+	return appendEscapedUnit(dst, rune(c))
+}

@@ -1,0 +1,59 @@
+package odata
+
+import "strings"
+
+// AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'".
+func AppendETag(dst []byte, ticks int64) []byte {
+	dst = append(dst, `W/"datetime'`...)
+	dst = appendDateTime(dst, ticks, "%3A")
+	return append(dst, `'"`...)
+}
+
+// ParseETag reads the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the
+// entity must have. Its error is InvalidInput.
+func ParseETag(value string) (ticks int64, any bool, err error) {
+	if value == "*" {
+		return 0, true, nil
+	}
+	text, ok := strings.CutPrefix(value, `W/"datetime'`)
+	if ok {
+		text, ok = strings.CutSuffix(text, `'"`)
+	}
+	if ok {
+		var raw [40]byte
+		if plain, good := appendUnescapedColons(raw[:0], text); good {
+			ticks, ok = ParseDateTime(plain)
+			if ok {
+				return ticks, false, nil
+			}
+		}
+	}
+	return 0, false, invalid("The etag value '" + value + "' specified in one of the request headers is not valid. " +
+		"Please make sure only one etag value is specified and is valid.")
+}
+
+// appendUnescapedColons undoes %3A, and %2B of an offset; a time needs no more.
+func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
+	if len(s) > 60 {
+		return nil, false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			dst = append(dst, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return nil, false
+		}
+		switch s[i+1 : i+3] {
+		case "3A", "3a":
+			dst = append(dst, ':')
+		case "2B", "2b":
+			dst = append(dst, '+')
+		default:
+			return nil, false
+		}
+		i += 2
+	}
+	return dst, true
+}

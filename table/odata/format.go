@@ -1,0 +1,103 @@
+package odata
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// AppendFilter appends a $filter's text: ParseFilter makes the same of it. nil is true.
+func AppendFilter(dst []byte, filter Expr) []byte {
+	switch x := filter.(type) {
+	case *Comparison:
+		return x.append(dst)
+	case *And:
+		dst = append(appendNested(dst, x.Left), " and "...)
+		return appendNested(dst, x.Right)
+	case *Or:
+		dst = append(appendNested(dst, x.Left), " or "...)
+		return appendNested(dst, x.Right)
+	case *Not:
+		return appendNested(append(dst, "not "...), x.X)
+	case *Constant:
+		return strconv.AppendBool(dst, x.True)
+	}
+	return append(dst, "true"...)
+}
+
+func appendNested(dst []byte, x Expr) []byte {
+	return append(AppendFilter(append(dst, '('), x), ')')
+}
+
+func (c *Comparison) append(dst []byte) []byte {
+	switch c.Op {
+	case StartsWith, Contains:
+		dst = append(dst, c.Op.String()...)
+		dst = append(dst, '(')
+		dst = append(dst, c.Property...)
+		dst = append(dst, ',')
+		return append(c.Value.AppendLiteral(dst), ')')
+	}
+	dst = append(dst, c.Property...)
+	dst = append(dst, ' ')
+	dst = append(dst, c.Op.String()...)
+	return c.Value.AppendLiteral(append(dst, ' '))
+}
+
+// String is the operator's word.
+func (op Op) String() string {
+	switch op {
+	case Eq:
+		return "eq"
+	case Ne:
+		return "ne"
+	case Gt:
+		return "gt"
+	case Ge:
+		return "ge"
+	case Lt:
+		return "lt"
+	case Le:
+		return "le"
+	case StartsWith:
+		return "startswith"
+	case Contains:
+		return "contains"
+	}
+	return "?"
+}
+
+// AppendLiteral appends a value as it stands in a $filter.
+func (v *Value) AppendLiteral(dst []byte) []byte {
+	switch v.Type {
+	case String:
+		dst = append(dst, '\'')
+		dst = append(dst, bytes.ReplaceAll(v.Bytes, []byte("'"), []byte("''"))...)
+	case Binary:
+		dst = append(dst, "X'"...)
+		for _, b := range v.Bytes {
+			dst = append(dst, hexDigits[b>>4], hexDigits[b&15])
+		}
+	case Boolean:
+		return strconv.AppendBool(dst, v.Int != 0)
+	case DateTime:
+		dst = AppendDateTime(append(dst, "datetime'"...), v.Int)
+	case Double:
+		switch {
+		case math.IsInf(v.Float, 1):
+			return append(dst, "INF"...)
+		case math.IsInf(v.Float, -1):
+			return append(dst, "-INF"...)
+		case math.IsNaN(v.Float):
+			return append(dst, "NaN"...)
+		}
+		return appendDouble(dst, v.Float)
+	case GUID:
+		dst = appendGUID(append(dst, "guid'"...), v.Bytes)
+	case Int32:
+		return strconv.AppendInt(dst, v.Int, 10)
+	case Int64:
+		return append(strconv.AppendInt(dst, v.Int, 10), 'L')
+	}
+	return append(dst, '\'')
+}

@@ -1,0 +1,307 @@
+package odata
+
+import (
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// plainLen is how many bytes at the beginning of s stand for themselves in a JSON string: neither " nor \,
+// no control characters, nothing beyond ASCII. It looks at eight bytes at a time.
+func plainLen[T ~string | ~[]byte](s T) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote := x ^ ones*'"'
+		slash := x ^ ones*'\\'
+		// A byte's high bit is set where it is zero (or borrowed from, but then a lower one is zero, too).
+		special := (quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x
+		if special &= highs; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
+}
+
+// cursor reads JSON from a body that it may write into: strings are unescaped where they stand. bad is set
+// by the first thing that is not as it must be, and stays.
+type cursor struct {
+	body []byte
+	pos  int
+	bad  bool
+}
+
+func (c *cursor) space() {
+	for c.pos < len(c.body) {
+		switch c.body[c.pos] {
+		case ' ', '\t', '\n', '\r':
+			c.pos++
+		default:
+			return
+		}
+	}
+}
+
+// peek is the next byte behind white space; zero at the end.
+func (c *cursor) peek() byte {
+	c.space()
+	if c.pos == len(c.body) {
+		return 0
+	}
+	return c.body[c.pos]
+}
+
+// take goes over the byte if it is the next one behind white space.
+func (c *cursor) take(b byte) bool {
+	if c.peek() != b {
+		return false
+	}
+	c.pos++
+	return true
+}
+
+func (c *cursor) fail() { c.bad = true }
+
+// text reads a string. What it gives back lies in body.
+func (c *cursor) text() []byte {
+	if !c.take('"') {
+		c.fail()
+		return nil
+	}
+	start := c.pos
+	c.pos += plainLen(c.body[c.pos:])
+	if c.pos < len(c.body) && c.body[c.pos] == '"' {
+		c.pos++
+		return c.body[start : c.pos-1]
+	}
+	return c.hardText(start)
+}
+
+// hardText reads on in a string that has escapes or more than ASCII: end is where its next byte goes, at or
+// before pos, since an escape is longer than what it stands for.
+func (c *cursor) hardText(start int) []byte {
+	end := c.pos
+	for c.pos < len(c.body) {
+		switch b := c.body[c.pos]; {
+		case b == '"':
+			c.pos++
+			return c.body[start:end]
+		case b == '\\':
+			end = c.escape(end)
+		case b < 0x20:
+			c.fail()
+		case b >= utf8.RuneSelf:
+			r, n := utf8.DecodeRune(c.body[c.pos:])
+			if r == utf8.RuneError && n == 1 {
+				c.fail()
+			}
+			end += copy(c.body[end:], c.body[c.pos:c.pos+n])
+			c.pos += n
+		default:
+			n := plainLen(c.body[c.pos:])
+			end += copy(c.body[end:], c.body[c.pos:c.pos+n])
+			c.pos += n
+		}
+		if c.bad {
+			return nil
+		}
+	}
+	c.fail()
+	return nil
+}
+
+// escape reads an escape at pos and writes what it stands for at end; it says where the next byte goes.
+func (c *cursor) escape(end int) int {
+	if c.pos+1 >= len(c.body) {
+		c.fail()
+		return end
+	}
+	b := c.body[c.pos+1]
+	c.pos += 2
+	switch b {
+	case '"', '\\', '/':
+	case 'b':
+		b = '\b'
+	case 'f':
+		b = '\f'
+	case 'n':
+		b = '\n'
+	case 'r':
+		b = '\r'
+	case 't':
+		b = '\t'
+	case 'u':
+		return end + utf8.EncodeRune(c.body[end:], c.unicode())
+	default:
+		c.fail()
+	}
+	c.body[end] = b
+	return end + 1
+}
+
+// unicode reads what follows \u, and the second half of a pair. A half alone is no character: there is no
+// UTF-8 for it.
+func (c *cursor) unicode() rune {
+	r := c.hex4()
+	if !utf16.IsSurrogate(r) {
+		return r
+	}
+	if c.pos+1 >= len(c.body) || c.body[c.pos] != '\\' || c.body[c.pos+1] != 'u' {
+		c.fail()
+		return 0
+	}
+	c.pos += 2
+	r = utf16.DecodeRune(r, c.hex4())
+	if r == utf8.RuneError {
+		c.fail()
+	}
+	return r
+}
+
+func (c *cursor) hex4() rune {
+	if c.pos+4 > len(c.body) {
+		c.fail()
+		return 0
+	}
+	var r rune
+	for _, b := range c.body[c.pos : c.pos+4] {
+		d, ok := hexDigit(b)
+		if !ok {
+			c.fail()
+			return 0
+		}
+		r = r<<4 | rune(d)
+	}
+	c.pos += 4
+	return r
+}
+
+func hexDigit(b byte) (byte, bool) {
+	switch {
+	case b >= '0' && b <= '9':
+		return b - '0', true
+	case b >= 'a' && b <= 'f':
+		return b - 'a' + 10, true
+	case b >= 'A' && b <= 'F':
+		return b - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// number reads a number as it stands and says whether it is an integer.
+func (c *cursor) number() (text []byte, integer bool) {
+	start := c.pos
+	c.pos += scanNumber(c.body[c.pos:])
+	text = c.body[start:c.pos]
+	integer = true
+	for _, b := range text {
+		if b == '.' || b == 'e' || b == 'E' {
+			integer = false
+		}
+	}
+	if len(text) == 0 {
+		c.fail()
+	}
+	return text, integer
+}
+
+// scanNumber is the length of the JSON number that s begins with; zero when there is none.
+func scanNumber[T ~string | ~[]byte](s T) int {
+	digitsFrom := func(i int) int {
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	i := 0
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	n := digitsFrom(i)
+	if n == i || s[i] == '0' && n > i+1 {
+		return 0
+	}
+	if n < len(s) && s[n] == '.' {
+		i = n + 1
+		if n = digitsFrom(i); n == i {
+			return 0
+		}
+	}
+	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
+		i = n + 1
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if n = digitsFrom(i); n == i {
+			return 0
+		}
+	}
+	return n
+}
+
+// word goes over a word such as true.
+func (c *cursor) word(w string) {
+	if len(c.body)-c.pos < len(w) || string(c.body[c.pos:c.pos+len(w)]) != w {
+		c.fail()
+		return
+	}
+	c.pos += len(w)
+}
+
+// depthSkipped bounds what skip goes into: annotations of the service have no more than one level.
+const depthSkipped = 16
+
+// skip goes over any value.
+func (c *cursor) skip(depth int) {
+	if depth > depthSkipped {
+		c.fail()
+	}
+	if c.bad {
+		return
+	}
+	switch b := c.peek(); b {
+	case '{', '[':
+		c.skipNested(b, depth)
+	case '"':
+		c.text()
+	case 't':
+		c.word("true")
+	case 'f':
+		c.word("false")
+	case 'n':
+		c.word("null")
+	default:
+		c.number()
+	}
+}
+
+func (c *cursor) skipNested(open byte, depth int) {
+	c.pos++
+	end := open + 2 // '{' and '}', '[' and ']' are two apart
+	if c.take(end) {
+		return
+	}
+	for !c.bad {
+		if open == '{' {
+			c.text()
+			if !c.take(':') {
+				c.fail()
+			}
+		}
+		c.skip(depth + 1)
+		if c.take(end) {
+			return
+		}
+		if !c.take(',') {
+			c.fail()
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package odata
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// tokenKind is what a token of a $filter is.
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenName
+	tokenLiteral
+	tokenOpen
+	tokenClose
+	tokenComma
+	tokenMinus
+	tokenOther // a sign that OData knows and the Table service does not
+)
+
+// token is the lexer's current word. at is where it begins.
+type token struct {
+	kind  tokenKind
+	text  string
+	at    int
+	value Value // of a literal
+}
+
+// lexer cuts a $filter into tokens. Its messages are those of the service's OData library, which counts in
+// UTF-16 code units and names the place where it has read to: behind the token that does not fit.
+type lexer struct {
+	text  string
+	pos   int // behind the current token
+	token token
+}
+
+func (x *lexer) position(at int) string { return strconv.Itoa(utf16Len(x.text[:at])) }
+
+// errAt is InvalidInput with a message about a place.
+func (x *lexer) errAt(what string, at int) error {
+	return invalid(what + " at position " + x.position(at) + " in '" + x.text + "'.")
+}
+
+// errSyntax is about the current token.
+func (x *lexer) errSyntax() error { return x.errAt("Syntax error", x.pos) }
+
+// next reads the next token.
+func (x *lexer) next() error {
+	for x.pos < len(x.text) {
+		r, n := utf8.DecodeRuneInString(x.text[x.pos:])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		x.pos += n
+	}
+	start := x.pos
+	x.token = token{at: start}
+	if start == len(x.text) {
+		return nil
+	}
+	r, n := utf8.DecodeRuneInString(x.text[start:])
+	switch {
+	case r == '(':
+		x.sign(tokenOpen)
+	case r == ')':
+		x.sign(tokenClose)
+	case r == ',':
+		x.sign(tokenComma)
+	case strings.ContainsRune("=/?*.:", r):
+		x.sign(tokenOther)
+	case r == '\'':
+		return x.stringLiteral()
+	case r == '-':
+		return x.minus()
+	case r >= '0' && r <= '9':
+		return x.numberLiteral()
+	case identifier(x.text[start : start+n]):
+		return x.name()
+	default:
+		return invalid("Syntax error: character '" + string(r) + "' is not valid at position " + x.position(start) +
+			" in '" + x.text + "'.")
+	}
+	return nil
+}
+
+func (x *lexer) sign(kind tokenKind) {
+	x.pos++
+	x.token.kind = kind
+	x.token.text = x.text[x.token.at:x.pos]
+}
+
+// literal ends a literal's token at pos; ok says whether its text is one.
+func (x *lexer) literal(t Type, v Value, ok bool) error {
+	v.Type = t
+	x.token.kind, x.token.value = tokenLiteral, v
+	x.token.text = x.text[x.token.at:x.pos]
+	if !ok {
+		return invalid("Unrecognized '" + t.String() + "' literal '" + x.token.text + "' at '" +
+			x.position(x.token.at) + "' in '" + x.text + "'.")
+	}
+	return nil
+}
+
+func (x *lexer) stringLiteral() error {
+	value, err := x.quoted()
+	if err != nil {
+		return err
+	}
+	return x.literal(String, Value{Bytes: []byte(value)}, true)
+}
+
+// quoted reads a text in quotation marks at pos.
+func (x *lexer) quoted() (string, error) {
+	value, rest, ok := quoted(x.text[x.pos:])
+	if !ok {
+		return "", x.errAt("There is an unterminated string literal", len(x.text))
+	}
+	x.pos = len(x.text) - len(rest)
+	return value, nil
+}
+
+func (x *lexer) minus() error {
+	rest := x.text[x.pos+1:]
+	switch {
+	case rest != "" && rest[0] >= '0' && rest[0] <= '9':
+		return x.numberLiteral()
+	case strings.HasPrefix(rest, "INF") && (len(rest) == 3 || !identifier("a"+rest[3:4])):
+		x.pos += 4
+		return x.literal(Double, Value{Float: math.Inf(-1)}, true)
+	}
+	x.sign(tokenMinus)
+	return nil
+}
+
+// numberLiteral reads 12, 12L, 1.5, 1e3, 1.5d, and the like.
+func (x *lexer) numberLiteral() error {
+	i := x.pos
+	if x.text[i] == '-' {
+		i++
+	}
+	first := i
+	i = x.digits(i)
+	fraction := false
+	if i < len(x.text) && x.text[i] == '.' {
+		fraction = true
+		n := x.digits(i + 1)
+		if n == i+1 {
+			return x.errAt("A digit was expected", n)
+		}
+		i = n
+	}
+	if i < len(x.text) && x.text[i]|0x20 == 'e' {
+		fraction = true
+		i++
+		if i < len(x.text) && (x.text[i] == '+' || x.text[i] == '-') {
+			i++
+		}
+		n := x.digits(i)
+		if n == i {
+			return x.errAt("A digit was expected", n)
+		}
+		i = n
+	}
+	digits := x.text[x.pos:i]
+	suffix := byte(0)
+	if i < len(x.text) && strings.IndexByte("LlDdFfMm", x.text[i]) >= 0 {
+		suffix = x.text[i] | 0x20
+		i++
+	}
+	x.pos = i
+	if fraction || suffix != 0 && suffix != 'l' {
+		f, ok := parseDouble(digits)
+		return x.literal(Double, Value{Float: f}, ok && suffix != 'l')
+	}
+	for first < len(x.text)-1 && x.text[first] == '0' && len(digits) > 19 { // zeros in front do not count
+		digits, first = strings.Replace(digits, "0", "", 1), first+1
+	}
+	if n, ok := parseInt(digits, 32); ok && suffix == 0 {
+		return x.literal(Int32, Value{Int: n}, true)
+	}
+	n, ok := parseInt(digits, 64)
+	return x.literal(Int64, Value{Int: n}, ok)
+}
+
+func (x *lexer) digits(i int) int {
+	for i < len(x.text) && x.text[i] >= '0' && x.text[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// name reads a name, or a literal that begins with one: true, datetime'…'.
+func (x *lexer) name() error {
+	start := x.pos
+	for x.pos < len(x.text) {
+		_, n := utf8.DecodeRuneInString(x.text[x.pos:])
+		if c := x.text[x.pos]; c < utf8.RuneSelf && !identifier("a"+x.text[x.pos:x.pos+1]) ||
+			c >= utf8.RuneSelf && !identifier("a"+x.text[x.pos:x.pos+n]) {
+			break
+		}
+		x.pos += n
+	}
+	word := x.text[start:x.pos]
+	if x.pos < len(x.text) && x.text[x.pos] == '\'' {
+		if t := literalType(word); t != 0 {
+			return x.prefixed(t)
+		}
+	}
+	switch word {
+	case "true":
+		return x.literal(Boolean, Value{Int: 1}, true)
+	case "false":
+		return x.literal(Boolean, Value{}, true)
+	case "NaN":
+		return x.literal(Double, Value{Float: math.NaN()}, true)
+	case "INF":
+		return x.literal(Double, Value{Float: math.Inf(1)}, true)
+	}
+	x.token.kind, x.token.text = tokenName, word
+	return nil
+}
+
+// literalType is of the word in front of a literal's quotation mark.
+func literalType(word string) Type {
+	switch {
+	case strings.EqualFold(word, "datetime"):
+		return DateTime
+	case strings.EqualFold(word, "guid"):
+		return GUID
+	case strings.EqualFold(word, "binary"), word == "X", word == "x":
+		return Binary
+	}
+	return 0
+}
+
+// prefixed reads what stands in the quotation marks of datetime'…', guid'…', binary'…' and X'…'.
+func (x *lexer) prefixed(t Type) error {
+	text, err := x.quoted()
+	if err != nil {
+		return err
+	}
+	var v Value
+	ok := false
+	switch t {
+	case DateTime:
+		v.Int, ok = ParseDateTime([]byte(text))
+	case GUID:
+		v.Bytes, ok = parseGUID(text, make([]byte, 16))
+	case Binary:
+		v.Bytes, ok = parseHex(text)
+	}
+	return x.literal(t, v, ok)
+}
+
+func parseHex(s string) ([]byte, bool) {
+	b := make([]byte, 0, len(s)/2)
+	for i := 0; i+1 < len(s); i += 2 {
+		high, ok1 := hexDigit(s[i])
+		low, ok2 := hexDigit(s[i+1])
+		if !ok1 || !ok2 {
+			return nil, false
+		}
+		b = append(b, high<<4|low)
+	}
+	return b, len(s)%2 == 0
+}

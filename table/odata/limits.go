@@ -1,0 +1,138 @@
+package odata
+
+// Limits bound what a request may bring. They are the service's; a configuration may raise them.
+type Limits struct {
+	Properties      int // of one entity, without keys and Timestamp: 252
+	NameChars       int // UTF-16 code units of a property's name: 255
+	ValueBytes      int // of one String (as UTF-16) or Binary: 64 KiB
+	EntityBytes     int // of one entity, as EntityBytes counts: 1 MiB
+	KeyBytes        int // of a PartitionKey or RowKey, as UTF-16: 1 KiB
+	BatchOperations int // of one $batch: 100
+	BatchBytes      int // of a $batch's body: 4 MiB
+	FilterBytes     int // of a $filter's text: 32 KiB, more than a URL holds
+	Comparisons     int // in one $filter: 15
+	FilterDepth     int // of parentheses and not in one $filter: 100, some kB of stack each
+}
+
+// DefaultLimits are those of the service.
+func DefaultLimits() Limits {
+	return Limits{
+		Properties: 252, NameChars: 255, ValueBytes: 64 << 10, EntityBytes: 1 << 20, KeyBytes: 1 << 10,
+		BatchOperations: 100, BatchBytes: 4 << 20,
+		FilterBytes: 32 << 10, Comparisons: 15, FilterDepth: 100,
+	}
+}
+
+// WithDefaults is l with the service's value in every field that is zero.
+func (l Limits) WithDefaults() Limits {
+	d := DefaultLimits()
+	fill := func(v *int, otherwise int) {
+		if *v == 0 {
+			*v = otherwise
+		}
+	}
+	fill(&l.Properties, d.Properties)
+	fill(&l.NameChars, d.NameChars)
+	fill(&l.ValueBytes, d.ValueBytes)
+	fill(&l.EntityBytes, d.EntityBytes)
+	fill(&l.KeyBytes, d.KeyBytes)
+	fill(&l.BatchOperations, d.BatchOperations)
+	fill(&l.BatchBytes, d.BatchBytes)
+	fill(&l.FilterBytes, d.FilterBytes)
+	fill(&l.Comparisons, d.Comparisons)
+	fill(&l.FilterDepth, d.FilterDepth)
+	return l
+}
+
+// propertyBytes is what a property costs besides its name and value.
+const propertyBytes = 8
+
+// EntityBytes is an entity's size as the service counts it: 4 bytes, the keys as UTF-16, and of each
+// property 8 bytes, its name as UTF-16 and its value (a String as UTF-16 and 4, a Binary and 4, Boolean 1,
+// Int32 4, Int64, DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".)
+func (e *Entity) EntityBytes() int {
+	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey))
+	for i := range e.Properties {
+		p := &e.Properties[i]
+		size += propertyBytes + 2*utf16Len(p.Name) + p.Value.bytes()
+	}
+	return size
+}
+
+func (v *Value) bytes() int {
+	switch v.Type {
+	case String:
+		return 4 + 2*utf16LenBytes(v.Bytes)
+	case Binary:
+		return 4 + len(v.Bytes)
+	case Boolean:
+		return 1
+	case Int32:
+		return 4
+	case GUID:
+		return 16
+	}
+	return 8
+}
+
+// utf16Len is how many UTF-16 code units a UTF-8 text has: one for each character, two for those beyond
+// U+FFFF, which are the ones of four bytes.
+func utf16Len(s string) int {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		n += utf16Units(s[i])
+	}
+	return n
+}
+
+func utf16LenBytes(s []byte) int {
+	n := 0
+	for _, c := range s {
+		n += utf16Units(c)
+	}
+	return n
+}
+
+func utf16Units(c byte) int {
+	switch {
+	case c&0xC0 == 0x80:
+		return 0
+	case c >= 0xF0:
+		return 2
+	}
+	return 1
+}
+
+// Check says whether an entity is within the limits as a whole: TooManyProperties or EntityTooLarge. An
+// entity that a merge has made is looked at again with it.
+func (l *Limits) Check(e *Entity) error {
+	if len(e.Properties) > l.Properties {
+		return errTooManyProperties(l)
+	}
+	// At most 3 UTF-16 bytes for 1 of UTF-8: below that no counting is needed.
+	rough := 4 + 2*(len(e.PartitionKey)+len(e.RowKey))
+	for i := range e.Properties {
+		p := &e.Properties[i]
+		rough += propertyBytes + 2*len(p.Name) + 16 + 2*len(p.Value.Bytes)
+	}
+	if rough > l.EntityBytes && e.EntityBytes() > l.EntityBytes {
+		return newError(EntityTooLarge)
+	}
+	return nil
+}
+
+// CheckKey says whether a text can be a PartitionKey or RowKey: at most KeyBytes as UTF-16, and without
+// / \ # ? and the control characters U+0000–001F and U+007F–009F.
+func (l *Limits) CheckKey(key string) error {
+	if 2*len(key) > l.KeyBytes && 2*utf16Len(key) > l.KeyBytes {
+		return newError(KeyValueTooLarge)
+	}
+	for i := 0; i < len(key); i++ {
+		switch c := key[i]; {
+		case c < 0x20, c == '/', c == '\\', c == '#', c == '?', c == 0x7F,
+			c == 0xC2 && i+1 < len(key) && key[i+1] < 0xA0:
+			return newError(OutOfRangeInput)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package odata
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"strings"
+)
+
+// Matches says whether an entity meets a $filter; a nil filter is met by all.
+//
+// A comparison with a property that the entity lacks, or has with a type that cannot be compared with the
+// value's, is false, that by ne as well; so not (p ne 'x') finds entities without p. Int32, Int64 and
+// Double compare as numbers. Strings compare by bytes of UTF-8, as CQL's text does, which is the order of
+// code points; (Azure's, by UTF-16 code units, has U+E000–FFFF behind all beyond U+FFFF.)
+func Matches(filter Expr, e *Entity) bool {
+	switch x := filter.(type) {
+	case nil:
+		return true
+	case *Comparison:
+		return x.matches(e)
+	case *And:
+		return Matches(x.Left, e) && Matches(x.Right, e)
+	case *Or:
+		return Matches(x.Left, e) || Matches(x.Right, e)
+	case *Not:
+		return !Matches(x.X, e)
+	case *Constant:
+		return x.True
+	}
+	return false
+}
+
+func (c *Comparison) matches(e *Entity) bool {
+	switch c.Property {
+	case "PartitionKey":
+		return c.matchesText(e.PartitionKey)
+	case "RowKey":
+		return c.matchesText(e.RowKey)
+	case "Timestamp":
+		return (&Value{Type: DateTime, Int: e.Timestamp}).matches(c.Op, &c.Value)
+	}
+	p := e.Property(c.Property)
+	return p != nil && p.Value.matches(c.Op, &c.Value)
+}
+
+func (c *Comparison) matchesText(key string) bool {
+	if c.Value.Type != String {
+		return false
+	}
+	switch c.Op {
+	case StartsWith:
+		return strings.HasPrefix(key, string(c.Value.Bytes))
+	case Contains:
+		return strings.Contains(key, string(c.Value.Bytes))
+	}
+	return c.Op.holds(strings.Compare(key, string(c.Value.Bytes)))
+}
+
+// matches says whether v op w holds.
+func (v *Value) matches(op Op, w *Value) bool {
+	switch op {
+	case StartsWith:
+		return v.Type == String && w.Type == String && bytes.HasPrefix(v.Bytes, w.Bytes)
+	case Contains:
+		return v.Type == String && w.Type == String && bytes.Contains(v.Bytes, w.Bytes)
+	}
+	order, ok := v.compare(w)
+	if !ok {
+		return op == Ne && v.isNaN() != w.isNaN() && v.number() && w.number() || op == Ne && v.isNaN() && w.isNaN()
+	}
+	return op.holds(order)
+}
+
+// holds says whether an order of two values is what the operator asks for.
+func (op Op) holds(order int) bool {
+	switch op {
+	case Eq:
+		return order == 0
+	case Ne:
+		return order != 0
+	case Gt:
+		return order > 0
+	case Ge:
+		return order >= 0
+	case Lt:
+		return order < 0
+	case Le:
+		return order <= 0
+	}
+	return false
+}
+
+func (v *Value) number() bool { return v.Type == Int32 || v.Type == Int64 || v.Type == Double }
+func (v *Value) isNaN() bool  { return v.Type == Double && math.IsNaN(v.Float) }
+
+// compare orders two values; it is not ok when they have no order.
+func (v *Value) compare(w *Value) (order int, ok bool) {
+	if v.number() && w.number() {
+		return compareNumbers(v, w)
+	}
+	if v.Type != w.Type {
+		return 0, false
+	}
+	switch v.Type {
+	case String, Binary, GUID:
+		return bytes.Compare(v.Bytes, w.Bytes), true
+	}
+	return cmp.Compare(v.Int, w.Int), true
+}
+
+func compareNumbers(v, w *Value) (int, bool) {
+	switch {
+	case v.isNaN() || w.isNaN():
+		return 0, false
+	case v.Type == Double && w.Type == Double:
+		return cmp.Compare(v.Float, w.Float), true
+	case v.Type == Double:
+		return -compareIntFloat(w.Int, v.Float), true
+	case w.Type == Double:
+		return compareIntFloat(v.Int, w.Float), true
+	}
+	return cmp.Compare(v.Int, w.Int), true
+}
+
+// compareIntFloat is exact: not every int64 is a float64.
+func compareIntFloat(n int64, f float64) int {
+	switch {
+	case f >= 1<<63:
+		return -1
+	case f < -1<<63:
+		return 1
+	}
+	whole := math.Trunc(f)
+	if order := cmp.Compare(n, int64(whole)); order != 0 {
+		return order
+	}
+	return cmp.Compare(whole, f)
+}

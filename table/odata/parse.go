@@ -1,0 +1,321 @@
+package odata
+
+import "strconv"
+
+// ParseFilter reads a $filter. From the tightest to the loosest bind: not and minus, comparisons, and, or.
+// A value may stand on either side of a comparison, a bare name is a Boolean property that must be true.
+// Errors: InvalidInput with the service's message, NotImplemented for what OData has and the Table service
+// has not.
+func ParseFilter(filter string, l *Limits) (Expr, error) {
+	if len(filter) > l.FilterBytes {
+		return nil, invalid("The $filter is longer than " + strconv.Itoa(l.FilterBytes) + " bytes.")
+	}
+	p := parser{lexer: lexer{text: filter}, limits: l}
+	if err := p.next(); err != nil {
+		return nil, err
+	}
+	o, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	if p.token.kind != tokenEnd {
+		return nil, p.errSyntax()
+	}
+	return p.boolean(o)
+}
+
+// parser is a recursive descent over tokens; depth bounds the recursion.
+type parser struct {
+	lexer
+	limits      *Limits
+	depth       int
+	comparisons int
+}
+
+// operand is what an operator works on: a bool Expr, or else a property, or else a value.
+type operand struct {
+	expr     Expr
+	property string
+	value    Value
+}
+
+func (p *parser) is(word string) bool { return p.token.kind == tokenName && p.token.text == word }
+
+func (p *parser) or() (operand, error) {
+	left, err := p.and()
+	for err == nil && p.is("or") {
+		left, err = p.joined(left, p.and, func(l, r Expr) Expr { return &Or{l, r} })
+	}
+	return left, err
+}
+
+func (p *parser) and() (operand, error) {
+	left, err := p.comparison()
+	for err == nil && p.is("and") {
+		left, err = p.joined(left, p.comparison, func(l, r Expr) Expr { return &And{l, r} })
+	}
+	return left, err
+}
+
+// joined goes over the operator, reads its right side, and makes one of both.
+func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
+	l, err := p.boolean(left)
+	if err != nil {
+		return operand{}, err
+	}
+	if err := p.next(); err != nil {
+		return operand{}, err
+	}
+	right, err := side()
+	if err != nil {
+		return operand{}, err
+	}
+	r, err := p.boolean(right)
+	if err != nil {
+		return operand{}, err
+	}
+	return operand{expr: join(l, r)}, nil
+}
+
+// boolean is an operand as a condition.
+func (p *parser) boolean(o operand) (Expr, error) {
+	switch {
+	case o.expr != nil:
+		return o.expr, nil
+	case o.property != "":
+		return p.compared(&Comparison{Property: o.property, Op: Eq, Value: Value{Type: Boolean, Int: 1}})
+	case o.value.Type == Boolean:
+		if err := p.count(); err != nil {
+			return nil, err
+		}
+		return &Constant{True: o.value.Int != 0}, nil
+	}
+	return nil, newError(InvalidInput)
+}
+
+func (p *parser) compared(c *Comparison) (Expr, error) {
+	if err := p.count(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *parser) count() error {
+	if p.comparisons++; p.comparisons > p.limits.Comparisons {
+		return invalid("The $filter has more than " + strconv.Itoa(p.limits.Comparisons) + " comparisons.")
+	}
+	return nil
+}
+
+func (p *parser) comparison() (operand, error) {
+	left, err := p.unary()
+	for err == nil && p.token.kind == tokenName {
+		op := opOf(p.token.text)
+		if op == 0 {
+			return left, p.unlessArithmetic()
+		}
+		if err = p.next(); err != nil {
+			break
+		}
+		var right operand
+		if right, err = p.unary(); err != nil {
+			break
+		}
+		left, err = p.compare(left, op, right)
+	}
+	return left, err
+}
+
+func opOf(word string) Op {
+	switch word {
+	case "eq":
+		return Eq
+	case "ne":
+		return Ne
+	case "gt":
+		return Gt
+	case "ge":
+		return Ge
+	case "lt":
+		return Lt
+	case "le":
+		return Le
+	}
+	return 0
+}
+
+// unlessArithmetic refuses operators that OData has and the service has not.
+func (p *parser) unlessArithmetic() error {
+	switch p.token.text {
+	case "add", "sub", "mul", "div", "mod":
+		return newError(NotImplemented)
+	}
+	return nil
+}
+
+// compare makes a condition of two operands: a property and a value, in either order. Two values are
+// compared at once; a condition can only be compared with true and false.
+func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
+	leftValue, rightValue := left.value.Type != 0, right.value.Type != 0
+	switch {
+	case leftValue && !rightValue:
+		return p.compare(right, flipped(op), left)
+	case left.expr != nil && rightValue && right.value.Type == Boolean && (op == Eq || op == Ne):
+		if (right.value.Int != 0) == (op == Eq) {
+			return left, nil
+		}
+		return operand{expr: &Not{left.expr}}, nil
+	case left.expr != nil || right.expr != nil:
+		return operand{}, newError(InvalidInput)
+	case !leftValue && !rightValue: // two properties
+		return operand{}, newError(NotImplemented)
+	case leftValue:
+		if err := p.count(); err != nil {
+			return operand{}, err
+		}
+		return operand{expr: &Constant{True: left.value.matches(op, &right.value)}}, nil
+	}
+	e, err := p.compared(&Comparison{Property: left.property, Op: op, Value: right.value})
+	return operand{expr: e}, err
+}
+
+// flipped is the operator with its sides changed.
+func flipped(op Op) Op {
+	switch op {
+	case Gt:
+		return Lt
+	case Ge:
+		return Le
+	case Lt:
+		return Gt
+	case Le:
+		return Ge
+	}
+	return op
+}
+
+func (p *parser) unary() (operand, error) {
+	if p.token.kind != tokenMinus && !p.is("not") {
+		return p.primary()
+	}
+	if err := p.deeper(); err != nil {
+		return operand{}, err
+	}
+	defer p.shallower()
+	minus := p.token.kind == tokenMinus
+	if err := p.next(); err != nil {
+		return operand{}, err
+	}
+	o, err := p.unary()
+	if err != nil {
+		return o, err
+	}
+	if minus {
+		return o, o.value.negate()
+	}
+	e, err := p.boolean(o)
+	return operand{expr: &Not{e}}, err
+}
+
+// negate is unary minus of a literal; that of a property is not there.
+func (v *Value) negate() error {
+	switch v.Type {
+	case Double:
+		v.Float = -v.Float
+		return nil
+	case Int32, Int64:
+		v.Int = -v.Int
+		return nil
+	case 0:
+		return newError(NotImplemented)
+	}
+	return newError(InvalidInput)
+}
+
+func (p *parser) deeper() error {
+	if p.depth++; p.depth > p.limits.FilterDepth {
+		return invalid("Recursion depth exceeded allowed limit.")
+	}
+	return nil
+}
+
+func (p *parser) shallower() { p.depth-- }
+
+func (p *parser) primary() (operand, error) {
+	switch p.token.kind {
+	case tokenLiteral:
+		o := operand{value: p.token.value}
+		return o, p.next()
+	case tokenOpen:
+		return p.parentheses()
+	case tokenName:
+		name := p.token.text
+		if err := p.next(); err != nil {
+			return operand{}, err
+		}
+		if p.token.kind == tokenOpen {
+			return p.function(name)
+		}
+		if name == "null" {
+			return operand{}, newError(NotImplemented)
+		}
+		return operand{property: name}, nil
+	}
+	return operand{}, p.errAt("Expression expected", p.token.at)
+}
+
+func (p *parser) parentheses() (operand, error) {
+	if err := p.deeper(); err != nil {
+		return operand{}, err
+	}
+	defer p.shallower()
+	if err := p.next(); err != nil {
+		return operand{}, err
+	}
+	o, err := p.or()
+	if err != nil {
+		return o, err
+	}
+	if p.token.kind != tokenClose {
+		return o, p.errAt("')' or operator expected", p.token.at)
+	}
+	return o, p.next()
+}
+
+// function reads startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is
+// the parenthesis.
+func (p *parser) function(name string) (operand, error) {
+	op := Contains
+	switch name {
+	case "startswith":
+		op = StartsWith
+	case "contains", "substringof":
+	default:
+		return operand{}, newError(NotImplemented)
+	}
+	var arguments [2]operand
+	for i := range arguments {
+		if err := p.next(); err != nil { // over ( and ,
+			return operand{}, err
+		}
+		var err error
+		if arguments[i], err = p.unary(); err != nil {
+			return operand{}, err
+		}
+		if want := [...]tokenKind{tokenComma, tokenClose}[i]; p.token.kind != want {
+			return operand{}, p.errAt("')' or ',' expected", p.token.at)
+		}
+	}
+	property, value := arguments[0], arguments[1]
+	if name == "substringof" {
+		property, value = value, property
+	}
+	if property.property == "" || value.value.Type != String {
+		return operand{}, newError(InvalidInput)
+	}
+	e, err := p.compared(&Comparison{Property: property.property, Op: op, Value: value.value})
+	if err != nil {
+		return operand{}, err
+	}
+	return operand{expr: e}, p.next()
+}

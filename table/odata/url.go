@@ -1,0 +1,263 @@
+package odata
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Resource is what a URL's path names.
+type Resource uint8
+
+// The resources.
+const (
+	ServiceRoot      Resource = 1 + iota // /
+	TableSet                             // /Tables
+	OneTable                             // /Tables('t')
+	EntitySet                            // /t, /t()
+	OneEntity                            // /t(PartitionKey='p',RowKey='r')
+	Partition                            // /t(PartitionKey='p'): beyond Azure
+	EntityCount                          // /t()/$count, /t/$count: beyond Azure
+	BatchEndpoint                        // /$batch
+	MetadataDocument                     // /$metadata
+)
+
+// Path is a URL's path.
+type Path struct {
+	Account  string // of the path form, as written; of the host form the one that was given
+	Resource Resource
+	Table    string // as written; not looked at
+	// PartitionKey and RowKey are plain: no escapes, quotation marks single.
+	PartitionKey, RowKey string
+}
+
+// errPath is what the service says of a path that it cannot read.
+func errPath() *Error { return invalid("Bad Request - Error in query syntax.") }
+
+// ParsePath reads a path as it stands in the request, with its percent escapes. The host form, whose
+// account is in the host's name, is asked for by that account; otherwise the path's first segment is the
+// account. Errors: InvalidInput, InvalidUri.
+func ParsePath(escaped, hostAccount string) (Path, error) {
+	p := Path{Account: hostAccount}
+	rest := strings.TrimPrefix(escaped, "/")
+	if hostAccount == "" {
+		account, more, _ := strings.Cut(rest, "/")
+		name, ok := unescape(account)
+		if !ok || name == "" {
+			return p, newError(InvalidURI)
+		}
+		p.Account, rest = name, more
+	}
+	return p, p.resource(rest)
+}
+
+// ParseBatchURL reads a URL within a $batch: absolute or relative, of the path or the host form. Its host
+// and account say nothing: the operation is one on the account that the batch was sent to.
+func ParseBatchURL(url string) (path Path, query string, err error) {
+	url, query, _ = strings.Cut(url, "?")
+	if i := strings.Index(url, "://"); i >= 0 && !strings.ContainsAny(url[:i], "/('") {
+		_, after, ok := strings.Cut(url[i+3:], "/")
+		if !ok {
+			return path, "", newError(InvalidURI)
+		}
+		url = after
+	}
+	url = strings.TrimPrefix(url, "/")
+	if first, more, ok := strings.Cut(url, "/"); ok && more != "" && more != "$count" && !strings.Contains(first, "(") {
+		url = more
+	}
+	return path, query, path.resource(url)
+}
+
+// resource reads what stands behind the account.
+func (p *Path) resource(escaped string) error {
+	name, ok := unescape(escaped)
+	if !ok {
+		return errPath()
+	}
+	switch name {
+	case "":
+		p.Resource = ServiceRoot
+		return nil
+	case "$batch":
+		p.Resource = BatchEndpoint
+		return nil
+	case "$metadata":
+		p.Resource = MetadataDocument
+		return nil
+	}
+	name, count := strings.CutSuffix(name, "/$count")
+	name = strings.TrimSuffix(name, "/")
+	table, predicate, parens := strings.Cut(name, "(")
+	if parens {
+		if predicate, ok = strings.CutSuffix(predicate, ")"); !ok {
+			return errPath()
+		}
+	}
+	if table == "" || strings.ContainsAny(table, "/)'") {
+		return newError(InvalidURI)
+	}
+	var err error
+	if strings.EqualFold(table, "Tables") {
+		err = p.table(predicate)
+	} else {
+		err = p.entity(table, predicate)
+	}
+	if err == nil && count {
+		if p.Resource != EntitySet {
+			return errPath()
+		}
+		p.Resource = EntityCount
+	}
+	return err
+}
+
+func (p *Path) table(predicate string) error {
+	if predicate = strings.TrimSpace(predicate); predicate == "" {
+		p.Resource = TableSet
+		return nil
+	}
+	predicate = strings.TrimSpace(strings.TrimPrefix(predicate, "TableName="))
+	name, rest, ok := quoted(predicate)
+	if !ok || strings.TrimSpace(rest) != "" {
+		return errPath()
+	}
+	p.Resource, p.Table = OneTable, name
+	return nil
+}
+
+// entity reads PartitionKey='p',RowKey='r' in either order.
+func (p *Path) entity(table, predicate string) error {
+	p.Table, p.Resource = table, EntitySet
+	var keys Keys
+	for rest := strings.TrimSpace(predicate); rest != ""; {
+		name, more, ok := strings.Cut(rest, "=")
+		if !ok {
+			return errPath()
+		}
+		var value string
+		if value, rest, ok = quoted(strings.TrimLeft(more, " ")); !ok {
+			return errPath()
+		}
+		var key Keys
+		switch strings.TrimSpace(name) {
+		case "PartitionKey":
+			p.PartitionKey, key = value, HasPartitionKey
+		case "RowKey":
+			p.RowKey, key = value, HasRowKey
+		}
+		if key == 0 || keys&key != 0 {
+			return errPath()
+		}
+		keys |= key
+		if rest = strings.TrimSpace(rest); rest != "" {
+			if rest, ok = strings.CutPrefix(rest, ","); !ok || strings.TrimSpace(rest) == "" {
+				return errPath()
+			}
+			rest = strings.TrimSpace(rest)
+		}
+	}
+	switch keys {
+	case HasBoth:
+		p.Resource = OneEntity
+	case HasPartitionKey:
+		p.Resource = Partition
+	case HasRowKey:
+		return errPath()
+	}
+	return nil
+}
+
+// quoted reads 'a”b' at the beginning of s as a'b, and gives back what follows.
+func quoted(s string) (value, rest string, ok bool) {
+	if s == "" || s[0] != '\'' {
+		return "", "", false
+	}
+	doubled := false
+	for i := 1; i < len(s); i++ {
+		if s[i] != '\'' {
+			continue
+		}
+		if i+1 < len(s) && s[i+1] == '\'' {
+			doubled = true
+			i++
+			continue
+		}
+		value = s[1:i]
+		if doubled {
+			value = strings.ReplaceAll(value, "''", "'")
+		}
+		return value, s[i+1:], true
+	}
+	return "", "", false
+}
+
+// unescape undoes percent escapes; what they stand for must be UTF-8.
+func unescape(s string) (string, bool) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, utf8.ValidString(s)
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		high, ok1 := hexDigit(s[i+1])
+		low, ok2 := hexDigit(s[i+2])
+		if !ok1 || !ok2 {
+			return "", false
+		}
+		b = append(b, high<<4|low)
+		i += 2
+	}
+	return string(b), utf8.Valid(b)
+}
+
+// AppendLink appends an entity's URL below the service's root: t(PartitionKey='p',RowKey='r'), with
+// quotation marks doubled and percent escapes for all but what a URL's path may have.
+func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
+	dst = append(dst, table...)
+	dst = append(dst, "(PartitionKey='"...)
+	dst = appendKey(dst, partitionKey)
+	dst = append(dst, "',RowKey='"...)
+	dst = appendKey(dst, rowKey)
+	return append(dst, "')"...)
+}
+
+func appendKey(dst []byte, key string) []byte {
+	for i := 0; i < len(key); i++ {
+		switch c := key[i]; {
+		case c == '\'':
+			dst = append(dst, "''"...)
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', strings.IndexByte("-_.!~*()", c) >= 0:
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return dst
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// CheckTableName says whether a table can have that name: 3 to 63 letters and digits, the first a letter,
+// and not the word tables. Errors: OutOfRangeInput, InvalidResourceName.
+func CheckTableName(name string) error {
+	if len(name) < 3 || len(name) > 63 {
+		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the permissible limits."}
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || i > 0 && c >= '0' && c <= '9' {
+			continue
+		}
+		return newError(InvalidResourceName)
+	}
+	if strings.EqualFold(name, "tables") {
+		return newError(InvalidResourceName)
+	}
+	return nil
+}
