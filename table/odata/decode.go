@@ -2,7 +2,6 @@ package odata
 
 import (
 	"bytes"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -334,20 +333,4 @@ func (d *decoder) system(name string, s *slot) (Keys, error) {
 	}
 	d.into.RowKey = key
 	return HasRowKey, nil
-}
-
-// ParseSelect reads $select: names with commas between them; * is all (nil).
-func ParseSelect(value string) ([]string, error) {
-	var names []string
-	for name := range strings.SplitSeq(value, ",") {
-		name = strings.TrimSpace(name)
-		if name == "*" {
-			return nil, nil
-		}
-		if !identifier(name) {
-			return nil, newError(InvalidInput)
-		}
-		names = append(names, name)
-	}
-	return names, nil
 }

@@ -3,6 +3,7 @@ package odata
 import (
 	"encoding/base64"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -38,6 +39,8 @@ type Context struct {
 	Level   Metadata
 	// Select are the names of $select; nil: all. Of those that an entity lacks the answer says null.
 	Select []string
+	// SelectText is $select as the request has it, without percent escapes: the answer repeats it.
+	SelectText string
 }
 
 // AppendEntity appends an answer that is one entity.
@@ -102,6 +105,10 @@ func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	dst = append(dst, `/$metadata#`...)
 	dst = appendEscaped(dst, set)
 	dst = append(dst, element...)
+	if c.Select != nil {
+		dst = append(dst, "&$select="...)
+		dst = appendURLText(dst, c.SelectText)
+	}
 	return append(dst, '"')
 }
 
@@ -169,7 +176,7 @@ func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	start := len(dst)
 	for _, name := range [...]string{"PartitionKey", "RowKey", "Timestamp"} {
-		if !contains(c.Select, name) {
+		if !slices.Contains(c.Select, name) {
 			continue
 		}
 		if len(dst) > start {
@@ -184,8 +191,8 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 			dst = c.appendTimestamp(dst, e.Timestamp)
 		}
 	}
-	for i, name := range c.Select {
-		if isSystem(name) || contains(c.Select[:i], name) {
+	for _, name := range c.Select {
+		if isSystem(name) {
 			continue
 		}
 		if len(dst) > start {
@@ -203,15 +210,6 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 		return dst[:start-1] // nothing selected is there: no comma behind the etag
 	}
 	return dst
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func isSystem(name string) bool {

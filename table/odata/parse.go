@@ -2,7 +2,7 @@ package odata
 
 import "strconv"
 
-// ParseFilter reads a $filter. From the tightest to the loosest bind: not and minus, comparisons, and, or.
+// ParseFilter reads a $filter; an empty one is none (nil). From the tightest to the loosest bind: not and minus, comparisons, and, or.
 // A value may stand on either side of a comparison, a bare name is a Boolean property that must be true.
 // Errors: InvalidInput with the service's message, NotImplemented for what OData has and the Table service
 // has not.
@@ -11,7 +11,7 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 		return nil, invalid("The $filter is longer than " + strconv.Itoa(l.FilterBytes) + " bytes.")
 	}
 	p := parser{lexer: lexer{text: filter}, limits: l}
-	if err := p.next(); err != nil {
+	if err := p.next(); err != nil || p.token.kind == tokenEnd {
 		return nil, err
 	}
 	o, err := p.or()
@@ -256,8 +256,8 @@ func (p *parser) primary() (operand, error) {
 		if p.token.kind == tokenOpen {
 			return p.function(name)
 		}
-		if name == "null" {
-			return operand{}, newError(NotImplemented)
+		if name == "null" { // the service answers so: nothing is null in it
+			return operand{}, newError(InvalidInput)
 		}
 		return operand{property: name}, nil
 	}

@@ -229,16 +229,28 @@ func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 
 func appendKey(dst []byte, key string) []byte {
 	for i := 0; i < len(key); i++ {
-		switch c := key[i]; {
-		case c == '\'':
+		if key[i] == '\'' {
 			dst = append(dst, "''"...)
-		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', strings.IndexByte("-_.!~*()", c) >= 0:
-			dst = append(dst, c)
-		default:
-			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		} else {
+			dst = appendURLByte(dst, key[i], "-_.!~*()")
 		}
 	}
 	return dst
+}
+
+func appendURLText(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		dst = appendURLByte(dst, s[i], "-_.!~*(),'$@:;")
+	}
+	return dst
+}
+
+// appendURLByte appends a byte as it stands in a URL: letters, digits and what is in plain as they are.
+func appendURLByte(dst []byte, c byte, plain string) []byte {
+	if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
+		return append(dst, c)
+	}
+	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
 }
 
 const upperHex = "0123456789ABCDEF"
