@@ -29,6 +29,10 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyBegin(&next, c.Begin, index)
 	case c.Streamed != nil:
 		err = applyStreamed(&next, c.Streamed, index)
+	case c.Known != nil:
+		err = applyKnown(&next, c.Known, index)
+	case c.Compared != nil:
+		err = applyCompared(&next, c.Compared, index)
 	case c.End != nil:
 		err = applyEnd(&next, c.End, index)
 	case c.Abort != nil:

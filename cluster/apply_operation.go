@@ -26,7 +26,8 @@ func (m *Metadata) describe(o *ring.Operation) string {
 	if n != nil {
 		host = n.Host.String()
 	}
-	return fmt.Sprintf("operation %d (%s of node %s, %s) is under way", o.ID, o.Kind, host, o.Phase)
+	return fmt.Sprintf("operation %d (%s of node %s, %s) is under way; if it cannot end, because a node of it is dead, "+
+		"abort it: cqld ctl abort %d", o.ID, o.Kind, host, o.Phase, o.ID)
 }
 
 // begin enters an operation into the topology, unless another one, or data not yet dropped, is in
@@ -122,7 +123,13 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 		return &Refused{Reason: fmt.Sprintf("there is no node %d", c.Node)}
 	}
 	if n.State != ring.Normal {
-		return &Refused{Reason: fmt.Sprintf("node %s is %s", n.Host, n.State), Busy: true}
+		reason := fmt.Sprintf("node %s is %s", n.Host, n.State)
+		for _, o := range m.Topology.Operations() {
+			if o.Node == n.ID {
+				reason += ": " + m.describe(o)
+			}
+		}
+		return &Refused{Reason: reason, Busy: true}
 	}
 	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force}
 	state := ring.Leaving
@@ -213,13 +220,47 @@ func sortOperations(os []*ring.Operation) []*ring.Operation {
 	return os
 }
 
-func applyEnd(m *Metadata, c *endCommand, index uint64) error {
+func applyKnown(m *Metadata, c *knownCommand, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
 		return err
 	}
 	if o.Phase != ring.Switching {
 		return &Refused{Reason: fmt.Sprintf("operation %d is still streaming", o.ID)}
+	}
+	if o.Known {
+		return nil // told again
+	}
+	next := *o
+	next.Known = true
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	return nil
+}
+
+func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(o.Compared, c.Node) {
+		return nil // told again
+	}
+	if !o.Known || !slices.Contains(o.Gaining, c.Node) {
+		return &Refused{Reason: fmt.Sprintf("node %d has nothing to compare by operation %d", c.Node, o.ID)}
+	}
+	next := *o
+	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	return nil
+}
+
+func applyEnd(m *Metadata, c *endCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) {
+		return &Refused{Reason: fmt.Sprintf("operation %d has not come so far: %+v", o.ID, *o)}
 	}
 	before := m.Topology
 	var nodes []*ring.Node
@@ -263,13 +304,12 @@ func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
 	m.Unclean = unclean
 }
 
+// applyAbort undoes an operation in either phase: whatever was acknowledged, or read, is on a quorum of the
+// replicas before until the operation ends.
 func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
 		return err
-	}
-	if o.Phase != ring.Streaming {
-		return &Refused{Reason: fmt.Sprintf("operation %d has its data already and ends by itself", o.ID)}
 	}
 	before := m.Topology
 	nodes := slices.Clone(before.Nodes())

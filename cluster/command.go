@@ -34,6 +34,8 @@ type command struct {
 
 	Begin    *beginCommand    `json:",omitempty"`
 	Streamed *streamedCommand `json:",omitempty"`
+	Known    *knownCommand    `json:",omitempty"`
+	Compared *comparedCommand `json:",omitempty"`
 	End      *endCommand      `json:",omitempty"`
 	Abort    *abortCommand    `json:",omitempty"`
 	Cleaned  *cleanedCommand  `json:",omitempty"`
@@ -76,10 +78,19 @@ type streamedCommand struct {
 	Node      ring.NodeID
 }
 
-// endCommand ends an operation that all live nodes know to be Switching.
+// knownCommand says that no quorum of readers is left that does not know an operation to be Switching.
+type knownCommand struct{ Operation uint64 }
+
+// comparedCommand says that Node has compared all that it gained since the operation was Known.
+type comparedCommand struct {
+	Operation uint64
+	Node      ring.NodeID
+}
+
+// endCommand ends an operation of which all that is gained has been compared.
 type endCommand struct{ Operation uint64 }
 
-// abortCommand undoes an operation that is still Streaming.
+// abortCommand undoes an operation that has not ended.
 type abortCommand struct{ Operation uint64 }
 
 // cleanedCommand says that Node has dropped what it did not hold any more at Epoch.

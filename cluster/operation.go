@@ -84,7 +84,7 @@ func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) 
 	return 0, nil // it has ended already
 }
 
-// Abort undoes an operation that still streams.
+// Abort undoes an operation that has not ended: what was acknowledged, or read, stays.
 func (c *Cluster) Abort(ctx context.Context, operation uint64) error {
 	return c.proposeNew(ctx, &command{Abort: &abortCommand{operation}})
 }
@@ -104,6 +104,11 @@ func (c *Cluster) StartStreamed(operation uint64, done func(error)) {
 	c.start(&command{Streamed: &streamedCommand{operation, c.Self()}}, done)
 }
 
+// StartCompared says that this node has compared all that it gains since the operation was known.
+func (c *Cluster) StartCompared(operation uint64, done func(error)) {
+	c.start(&command{Compared: &comparedCommand{operation, c.Self()}}, done)
+}
+
 // StartCleaned says that this node has dropped what it did not hold any more at epoch.
 func (c *Cluster) StartCleaned(epoch uint64, done func(error)) {
 	c.start(&command{Cleaned: &cleanedCommand{c.Self(), epoch}}, done)
@@ -114,21 +119,30 @@ func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
 	return c.Metadata().Topology.Gains(o, r, c.Self())
 }
 
-// advanceOperations ends, when this node leads, the operations whose second phase everybody knows who
-// must: then no one reads any more from those who lost a range.
+// advanceOperations says, when this node leads, of which operations everybody knows the second phase who
+// must, and ends those of which all that is gained was compared after that.
 func (c *Cluster) advanceOperations() {
 	if c.driver == nil || c.ticks%advanceEvery != 0 || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
 		return
 	}
 	m := c.Metadata()
 	for _, o := range m.Topology.Operations() {
-		if o.Phase == ring.Switching && c.driver.applied >= o.Switched && c.known(m, o) {
-			c.start(&command{End: &endCommand{o.ID}}, func(err error) {
-				if err != nil {
-					c.opts.Logger.Debug("operation not ended", "operation", o.ID, "err", err)
-				}
-			})
+		cmd := &command{End: &endCommand{o.ID}}
+		switch {
+		case o.Phase != ring.Switching || c.driver.applied < o.Switched:
+			continue
+		case o.Known && len(o.Compared) < len(o.Gaining):
+			continue
+		case !o.Known && !c.known(m, o):
+			continue
+		case !o.Known && len(o.Gaining) > 0:
+			cmd = &command{Known: &knownCommand{o.ID}}
 		}
+		c.start(cmd, func(err error) {
+			if err != nil {
+				c.opts.Logger.Debug("operation not advanced", "operation", o.ID, "err", err)
+			}
+		})
 	}
 }
 
@@ -145,20 +159,33 @@ func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 		}
 	}
 	for _, r := range replications(m.Schema) {
-		quorum := ring.QuorumOf(r.Total())
 		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
-			stale := 0
-			for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
-				if behind(id) {
-					stale++
-				}
-			}
-			if stale >= quorum {
+			if quorumIn(m.Topology, r, slices.Concat(x.Replicas.Natural, x.Replicas.Pending), behind) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// quorumIn says whether some of the nodes are a quorum of all replicas, or of those of a data center.
+func quorumIn(t *ring.Topology, r ring.Replication, nodes []ring.NodeID, some func(ring.NodeID) bool) bool {
+	all, local := 0, map[string]int{}
+	for _, id := range nodes {
+		if n := t.Node(id); n != nil && some(id) {
+			all++
+			local[n.Datacenter]++
+		}
+	}
+	if all >= ring.QuorumOf(r.Total()) {
+		return true
+	}
+	for _, f := range r.Datacenters {
+		if local[f.Datacenter] >= ring.QuorumOf(f.Factor) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Cluster) pause(ctx context.Context, d time.Duration) error {

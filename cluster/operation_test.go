@@ -14,8 +14,8 @@ import (
 	"cqld/schema"
 )
 
-// follow makes the nodes do what their owners would: report what they gain as fetched, and what they
-// lost as dropped.
+// follow makes the nodes do what their owners would: report what they gain as fetched and as compared, and
+// what they lost as dropped.
 func follow(t *testing.T, nodes ...*testNode) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -26,6 +26,9 @@ func follow(t *testing.T, nodes ...*testNode) {
 				idle = false
 				if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
 					n.StartStreamed(o.ID, func(error) {})
+				}
+				if o.Known && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Compared, n.Self()) {
+					n.StartCompared(o.ID, func(error) {})
 				}
 			}
 			for _, u := range m.Unclean {
@@ -172,6 +175,43 @@ func TestAnAbortedJoinLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestADeadNodeStopsNothing shows the way out when a node dies for good while the ring changes, in either
+// phase: the operation that waits for it is taken back, and then the node is removed.
+func TestADeadNodeStopsNothing(t *testing.T) {
+	for _, switching := range []bool{false, true} {
+		t.Run(fmt.Sprint("switching=", switching), func(t *testing.T) {
+			nodes := startRing(t, 4)
+			if err := createKeyspace(nodes[0], "ks"); err != nil {
+				t.Fatal(err)
+			}
+			before := nodes[0].Metadata().Topology.Tokens()
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
+			dead, o := fifth.Self(), fifth.Metadata().Topology.Operations()[0]
+			if switching {
+				fifth.StartStreamed(o.ID, func(error) {})
+				eventually(t, func() bool { return nodes[0].Metadata().Topology.Operation(o.ID).Known })
+			}
+			fifth.stop()
+			eventually(t, func() bool { return !nodes[0].Alive(dead) && !nodes[1].Alive(dead) })
+			_, err := nodes[0].RemoveNode(ctx, dead, false)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprint("cqld ctl abort ", o.ID)) {
+				t.Fatalf("the refusal does not say what to do: %v", err)
+			}
+			if err := nodes[1].Abort(ctx, o.ID); err != nil {
+				t.Fatal(err)
+			}
+			follow(t, nodes...)
+			m := nodes[1].Metadata()
+			if len(m.Topology.Nodes()) != 4 || !slices.Equal(m.Topology.Tokens(), before) || len(m.Topology.Operations()) != 0 {
+				t.Errorf("%+v", m.Topology)
+			}
+			newTestNode(t, 6, nodes[0].addr).mustOpen()
+		})
+	}
+}
+
 // TestOperationsKeepTheirPromises applies random commands and looks at what each leaves: every range
 // has its replicas, whoever reads it has fetched it from enough others, and nobody else does.
 func TestOperationsKeepTheirPromises(t *testing.T) {
@@ -297,10 +337,7 @@ func (w *operationsWalk) clean(u Unclean) {
 func (w *operationsWalk) proceed() {
 	for _, o := range w.m.Topology.Operations() {
 		if o.Phase == ring.Switching {
-			w.ended++
-			if err := w.apply(&command{End: &endCommand{o.ID}}); err != nil {
-				w.t.Fatal(err)
-			}
+			w.finish(o)
 			return
 		}
 		for _, id := range o.Gaining {
@@ -315,6 +352,30 @@ func (w *operationsWalk) proceed() {
 			}
 			return
 		}
+	}
+}
+
+// finish takes the next step of an operation that is Switching. What comes too early is refused.
+func (w *operationsWalk) finish(o *ring.Operation) {
+	next := &command{End: &endCommand{o.ID}}
+	switch {
+	case len(o.Gaining) == 0:
+	case !o.Known:
+		if w.apply(next) == nil || w.apply(&command{Compared: &comparedCommand{o.ID, o.Gaining[0]}}) == nil {
+			w.t.Fatalf("seed %d: %+v ended before all knew of it", w.seed, *o)
+		}
+		next = &command{Known: &knownCommand{o.ID}}
+	case len(o.Compared) < len(o.Gaining):
+		if w.apply(next) == nil {
+			w.t.Fatalf("seed %d: %+v ended before all was compared", w.seed, *o)
+		}
+		next = &command{Compared: &comparedCommand{o.ID, o.Gaining[len(o.Compared)]}}
+	}
+	if next.End != nil {
+		w.ended++
+	}
+	if err := w.apply(next); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -45,6 +45,8 @@ type Unsafe struct {
 	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
 	// its level is met among the replicas of now alone, and votes likewise.
 	StaleEpochs, OneSided bool
+	// ReadOneSide makes reads ask the replicas of now alone while an operation is Switching.
+	ReadOneSide bool
 }
 
 // Coordinator takes requests to their replicas. Its methods may be called from any goroutine.

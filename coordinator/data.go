@@ -1,6 +1,10 @@
 package coordinator
 
-import "time"
+import (
+	"time"
+
+	"cqld/ring"
+)
 
 // gatherLocked concludes a data round when enough pages are there: merge, repair what lacks
 // something, and go on reading when a limit ended the answers before it was met. It frees mu and the
@@ -38,7 +42,7 @@ func (op *readOp) gatherLocked() {
 // repairLocked writes to every replica what it lacks, and waits until as many as the level asks for
 // have all of the answer: so a later read at the same level cannot miss it.
 func (op *readOp) repairLocked(lacks []repairs) {
-	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	op.resetTally()
 	send := lacks[:0]
 	for _, l := range lacks {
 		op.tally.addOpen(l.node)
@@ -103,7 +107,7 @@ func (op *readOp) repaired(l repairs, round int, err error) {
 	}
 	// Another replica can take its place: it gets all that this one lacked, and whatever else the
 	// answer holds.
-	if spare := op.nextRepaired(); spare != nil && op.next == nil && op.rounds == 1 {
+	if spare := op.nextRepaired(l.node); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
 		op.tally.addOpen(spare.node)
 		whole := repairs{node: spare.node}
@@ -127,18 +131,20 @@ func (op *readOp) repaired(l repairs, round int, err error) {
 	op.release()
 }
 
-// nextRepaired is a replica that has no part in the repair yet: one that was not asked, or whose page
-// came too late to be in the answer.
-func (op *readOp) nextRepaired() *readTarget {
-	if spare := op.nextSpare(); spare != nil {
-		return spare
-	}
+// nextRepaired is a replica that has no part in the repair yet, and counts where failed would have: one
+// that was not asked, or whose page came too late to be in the answer.
+func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
+	var late *readTarget
 	for _, t := range op.targets {
-		if t.state == readOpenPage || t.state == readOpenDigest {
+		switch {
+		case !op.tally.replaces(t.node, failed):
+		case t.state == readSpare:
 			return t
+		case late == nil && (t.state == readOpenPage || t.state == readOpenDigest):
+			late = t
 		}
 	}
-	return nil
+	return late
 }
 
 // advanceIfRepairedLocked goes on when enough replicas have the answer.

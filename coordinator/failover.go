@@ -1,6 +1,10 @@
 package coordinator
 
-import "errors"
+import (
+	"errors"
+
+	"cqld/ring"
+)
 
 // arm starts the timer when the answer is not there yet; mostly it is when only this node was asked.
 func (op *readOp) arm() {
@@ -31,8 +35,7 @@ func (op *readOp) needPage() (ask, bool) {
 	if again == nil {
 		return ask{}, false
 	}
-	op.tally.quotas[op.tally.group(again.node)].got--
-	op.tally.addOpen(again.node)
+	op.tally.again(again.node)
 	return op.mark(again, false), true
 }
 
@@ -44,10 +47,13 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.failed(t.node)
-	if spare := op.nextSpare(); spare != nil && op.deadline > op.c.clock.Monotonic() {
-		a := op.mark(spare, !wasPage)
+	if spares := op.sparesFor(t.node); len(spares) > 0 && op.deadline > op.c.clock.Monotonic() {
+		asks := make([]ask, 0, len(spares))
+		for i, spare := range spares {
+			asks = append(asks, op.mark(spare, !wasPage || i > 0))
+		}
 		op.mu.Unlock()
-		op.ask([]ask{a})
+		op.ask(asks)
 		op.release()
 		return
 	}
@@ -60,6 +66,21 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 		return
 	}
 	op.giveUpLocked()
+}
+
+// sparesFor are those to be asked instead of a replica that failed: one that counts wherever it would have,
+// or, while the ring changes, one of each side.
+func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
+	for _, t := range op.targets {
+		switch {
+		case t.state != readSpare:
+		case op.tally.replaces(t.node, failed):
+			return append(spares[:0], t)
+		case op.tally.helps(t.node, failed):
+			spares = append(spares, t)
+		}
+	}
+	return spares
 }
 
 // giveUpLocked fails the read, or plans it anew when a replica refused it. It frees mu and the
@@ -84,7 +105,7 @@ func (op *readOp) giveUpLocked() {
 
 // failure is the error that the present counts mean.
 func (op *readOp) failure() error {
-	received, blockFor := op.tally.counts()
+	received, blockFor := op.tally.totals()
 	var failures []NodeFailure
 	data := false
 	for _, t := range op.targets {

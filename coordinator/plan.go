@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"time"
 
 	"cqld/ring"
@@ -116,11 +117,15 @@ func (op *readOp) plan() error {
 	op.plans++
 	op.refused = false
 	op.targets = op.targets[:0]
-	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, c.localDC)
+	op.resetTally()
 	for _, node := range op.set.Natural {
-		if op.tally.group(node) >= 0 && (node == op.self || c.view.Alive(node)) {
-			op.tally.addOpen(node)
-			op.targets = append(op.targets, op.slot(node))
+		op.addTarget(node)
+	}
+	if len(op.tally.also) > 0 {
+		for _, node := range op.set.Before {
+			if !slices.Contains(op.set.Natural, node) {
+				op.addTarget(node)
+			}
 		}
 	}
 	if q := op.tally.short(); q != nil {
@@ -130,7 +135,26 @@ func (op *readOp) plan() error {
 	if len(op.targets) > 1 {
 		c.sortByProximity(op.topology, op.self, op.targets)
 	}
+	if len(op.tally.also) > 0 { // first those that count on both sides: they are fewer
+		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })
+	}
 	return nil
+}
+
+// addTarget adds a replica that lives and counts.
+func (op *readOp) addTarget(node ring.NodeID) {
+	if some, _ := op.tally.counts(node); some && (node == op.self || op.c.view.Alive(node)) {
+		op.tally.addOpen(node)
+		op.targets = append(op.targets, op.slot(node))
+	}
+}
+
+// sides is 1 for a replica whose answer counts for every group.
+func (op *readOp) sides(node ring.NodeID) int {
+	if _, all := op.tally.counts(node); all {
+		return 1
+	}
+	return 0
 }
 
 // slot is a target of an earlier read, or a new one, for node.
@@ -150,18 +174,10 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 // choose takes the nearest replicas that satisfy the level, and one more when the table speculates
 // always. tally.open counts all that may be asked; the first asked sends its page.
 func (op *readOp) choose(asks []ask) []ask {
-	var chosen [8]int
-	counts := chosen[:]
-	if n := len(op.tally.quotas); n > len(chosen) {
-		counts = make([]int, n)
-	}
 	for _, t := range op.targets {
-		g := op.tally.group(t.node)
-		if counts[g] == op.tally.quotas[g].need {
-			continue
+		if op.tally.ask(t.node) {
+			asks = append(asks, op.mark(t, len(asks) > 0))
 		}
-		counts[g]++
-		asks = append(asks, op.mark(t, len(asks) > 0))
 	}
 	if len(asks) < len(op.targets) && op.c.speculatesAlways(op.table) {
 		asks = append(asks, op.mark(op.nextSpare(), true))

@@ -13,6 +13,7 @@ type quota struct {
 	need       int
 	got        int
 	open       int // asked or askable, and neither answered nor failed
+	asked      int // by ask
 }
 
 // tally counts one plan's answers: one quota, except one for each data center at EACH_QUORUM.
@@ -64,14 +65,32 @@ func (y *tally) reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 // among those before and after the changes of the ring under way. reset came before, with the same level
 // and replication.
 func (y *tally) join(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
-	if len(set.Others) == 0 {
+	if len(set.Others) > 0 {
+		y.joinGroups(set.Natural, set.Others, level, r)
+	}
+}
+
+// joinRead makes the tally one of a read of set: while an operation is Switching, the level must be met
+// among the replicas before it, too, unless two reads of the level need not meet anyway.
+func (y *tally) joinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
+	if set.Before == nil || level == ring.NodeLocal {
 		return
 	}
-	y.members = set.Natural
-	y.also = make([]tally, len(set.Others))
-	for i, others := range set.Others {
+	quorum := ring.Quorum
+	if level.IsLocal() {
+		quorum = ring.LocalQuorum
+	}
+	if level.BlockFor(r, y.local) >= quorum.BlockFor(r, y.local) {
+		y.joinGroups(set.Natural, [][]ring.NodeID{set.Before}, level, r)
+	}
+}
+
+func (y *tally) joinGroups(natural []ring.NodeID, others [][]ring.NodeID, level ring.Consistency, r ring.Replication) {
+	y.members = natural
+	y.also = make([]tally, len(others))
+	for i, members := range others {
 		y.also[i].reset(level, r, y.t, y.self, y.local)
-		y.also[i].members = others
+		y.also[i].members = members
 	}
 }
 
@@ -107,6 +126,73 @@ func (y *tally) group(node ring.NodeID) int {
 	return -1
 }
 
+// counts says whether node's answer counts for any group, and whether for all of them.
+func (y *tally) counts(node ring.NodeID) (some, all bool) {
+	all = y.group(node) >= 0
+	some = all
+	for i := range y.also {
+		s, a := y.also[i].counts(node)
+		some, all = some || s, all && a
+	}
+	return some, all
+}
+
+// ask says whether node is one more that must be asked for the level to be met, and counts it then.
+func (y *tally) ask(node ring.NodeID) bool {
+	if !y.wants(node) {
+		return false
+	}
+	y.addAsked(node)
+	return true
+}
+
+func (y *tally) wants(node ring.NodeID) bool {
+	if g := y.group(node); g >= 0 && y.quotas[g].asked < y.quotas[g].need {
+		return true
+	}
+	for i := range y.also {
+		if y.also[i].wants(node) {
+			return true
+		}
+	}
+	return false
+}
+
+func (y *tally) addAsked(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].asked++
+	}
+	for i := range y.also {
+		y.also[i].addAsked(node)
+	}
+}
+
+// replaces says whether node's answer counts wherever that of another, which failed, would be missed.
+func (y *tally) replaces(node, failed ring.NodeID) bool {
+	if g := y.group(failed); g >= 0 && y.quotas[g].got < y.quotas[g].need && y.group(node) != g {
+		return false
+	}
+	for i := range y.also {
+		if !y.also[i].replaces(node, failed) {
+			return false
+		}
+	}
+	return true
+}
+
+// helps says whether node's answer counts for any group in which that of another, which failed, is missed.
+func (y *tally) helps(node, failed ring.NodeID) bool {
+	if g := y.group(failed); g >= 0 && y.quotas[g].got < y.quotas[g].need && y.group(node) == g {
+		return true
+	}
+	for i := range y.also {
+		if y.also[i].helps(node, failed) {
+			return true
+		}
+	}
+	return false
+}
+
 // addOpen says that node may answer.
 func (y *tally) addOpen(node ring.NodeID) {
 	if g := y.group(node); g >= 0 {
@@ -125,6 +211,17 @@ func (y *tally) answered(node ring.NodeID) {
 	}
 	for i := range y.also {
 		y.also[i].answered(node)
+	}
+}
+
+// again says that node, which has answered, is asked once more.
+func (y *tally) again(node ring.NodeID) {
+	if g := y.group(node); g >= 0 {
+		y.quotas[g].got--
+		y.quotas[g].open++
+	}
+	for i := range y.also {
+		y.also[i].again(node)
 	}
 }
 
@@ -169,8 +266,8 @@ func (y *tally) short() *quota {
 	return nil
 }
 
-// counts are the totals that errors tell: answers that count, and how many were needed.
-func (y *tally) counts() (received, blockFor int) {
+// totals are what errors tell: answers that count, and how many were needed.
+func (y *tally) totals() (received, blockFor int) {
 	for i := range y.quotas {
 		received += min(y.quotas[i].got, y.quotas[i].need)
 		blockFor += y.quotas[i].need

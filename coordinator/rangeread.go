@@ -63,7 +63,7 @@ func (op *rangeOp) plan(rest ring.Range) {
 		op.pieces = append(op.pieces, ring.RangeReplicas{Range: rest, Replicas: self})
 	} else {
 		for _, r := range op.topology.Placement(op.table.Replication).Ranges(rest) {
-			if n := len(op.pieces); n > 0 && sameNodes(op.pieces[n-1].Replicas.Natural, r.Replicas.Natural) {
+			if n := len(op.pieces); n > 0 && sameReaders(&op.pieces[n-1].Replicas, &r.Replicas) {
 				op.pieces[n-1].Range.End = r.Range.End
 				continue
 			}
@@ -72,6 +72,11 @@ func (op *rangeOp) plan(rest ring.Range) {
 	}
 	op.pages = make([][]byte, len(op.pieces))
 	op.started, op.taken, op.failed = 0, 0, nil
+}
+
+// sameReaders says whether reads of a and b ask the same nodes.
+func sameReaders(a, b *ring.ReplicaSet) bool {
+	return sameNodes(a.Natural, b.Natural) && sameNodes(a.Before, b.Before)
 }
 
 // sameNodes says whether a and b are the same nodes, in any order: reading sorts them itself.

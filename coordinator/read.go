@@ -251,7 +251,7 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 		op.gatherLocked()
 		return
 	}
-	if received, blockFor := op.tally.counts(); blockFor == 1 && received == 1 {
+	if received, blockFor := op.tally.totals(); blockFor == 1 && received == 1 && len(op.tally.also) == 0 {
 		op.succeedLocked(page)
 		return
 	}
@@ -365,6 +365,14 @@ func (op *readOp) agreed() bool {
 	return true
 }
 
+// resetTally begins to count anew.
+func (op *readOp) resetTally() {
+	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	if !op.c.unsafe.ReadOneSide {
+		op.tally.joinRead(op.set, op.level, op.table.Replication)
+	}
+}
+
 // mismatchLocked begins the data phase: whoever answered takes part; those whose digest is that of
 // the page at hand need not send theirs.
 func (op *readOp) mismatchLocked(with *readTarget) {
@@ -382,7 +390,7 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	op.phase = phaseData
 	op.round++
 	op.rounds++
-	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	op.resetTally()
 	var asks []ask
 	for _, t := range op.targets {
 		switch t.state {

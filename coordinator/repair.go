@@ -22,8 +22,8 @@ type LeafHash struct {
 	Rows uint64
 }
 
-// add adds what another step found.
-func (h *LeafHash) add(o LeafHash) {
+// Add adds a hash of other rows.
+func (h *LeafHash) Add(o LeafHash) {
 	h.Sum[0] += o.Sum[0]
 	h.Sum[1] += o.Sum[1]
 	h.Rows += o.Rows
@@ -38,6 +38,9 @@ type HashRequest struct {
 	Leaves  int
 	Now     int64  // seconds; the same for all replicas
 	After   []byte // HashStep.Next of the step before; nil at first
+	// Since is the epoch that the replica must know: it refuses as long as it does not, and waits until
+	// all that it admitted before it did is with its storage. Zero: any.
+	Since uint64
 }
 
 // HashStep is what one step found.

@@ -139,7 +139,7 @@ func (u *repairUnit) stepped(t *repairTree, n *treeNode, s HashStep, err error) 
 			u.end(&RepairFailed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
 			return
 		}
-		n.hashes[leaf].add(s.Hashes[i])
+		n.hashes[leaf].Add(s.Hashes[i])
 	}
 	u.j.report.Bytes += s.Scanned
 	n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)

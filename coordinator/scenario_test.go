@@ -158,6 +158,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoBatchlog = true
 	case "CounterNotIdempotent":
 		o.unsafe.CounterNotIdempotent = true
+	case "ReadOneSide":
+		o.unsafe.ReadOneSide = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
 	case "NoPaxosRepair":
@@ -503,9 +505,17 @@ func (s *scenario) replicas(d *datadriven.TestData) {
 	}
 }
 
-// ring gives nodes a new topology: ring epoch=2 owners=4 at=(1,2).
+// ring gives nodes a new topology: ring epoch=2 owners=4 at=(1,2); with leaves=1 phase=switching node 1 is
+// about to leave it.
 func (s *scenario) ring(d *datadriven.TestData) {
 	t := s.c.ring(uint64(number(d, "epoch", 2)), s.o.datacenters, number(d, "owners", len(s.c.nodes)))
+	if leaver := number(d, "leaves", 0); leaver > 0 {
+		o := &ring.Operation{ID: t.Epoch(), Kind: ring.Leave, Node: ring.NodeID(leaver), Phase: ring.Streaming}
+		if text(d, "phase", "streaming") == "switching" {
+			o.Phase, o.Switched = ring.Switching, t.Epoch()
+		}
+		t = ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
+	}
 	for _, id := range list(d, "at") {
 		n, err := strconv.Atoi(id)
 		if err != nil {

@@ -359,7 +359,7 @@ func (op *writeOp) hintable(i int) bool {
 // failure is the error for part i, with mu held: a timeout when replicas were silent or out of
 // reach, a failure when one of them said so.
 func (op *writeOp) failure(i int) error {
-	received, blockFor := op.parts[i].tally.counts()
+	received, blockFor := op.parts[i].tally.totals()
 	var failures []NodeFailure
 	for _, t := range op.targets {
 		if t.state == targetFailed && t.alive && !silent(t.err) {

@@ -41,6 +41,7 @@ type Node struct {
 	streams     *replica.Streams
 	moves       *replica.Moves
 	repaired    *replica.Repaired
+	peers       *replica.Repairs
 	repairer    *coordinator.Repairer
 	autoRepair  *coordinator.AutoRepair
 	processor   *query.Processor
@@ -228,7 +229,7 @@ func (n *Node) openCoordinator() {
 	})
 	replica.ServeCounters(n.transport, n.coordinator)
 	replica.ServeBatches(n.transport, n.coordinator)
-	n.openRepairs(local)
+	n.openRepairs()
 }
 
 func (n *Node) openServer() error {

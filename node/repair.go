@@ -16,13 +16,9 @@ import (
 )
 
 // openRepairs makes this node take part in repairs, and able to lead them.
-func (n *Node) openRepairs(local *replica.Local) {
-	peers := replica.NewRepairs(replica.RepairOptions{
-		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
-		Repaired: n.repaired,
-	})
+func (n *Node) openRepairs() {
 	n.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
-		Coordinator: n.coordinator, Peers: peers, Store: n.engine,
+		Coordinator: n.coordinator, Peers: n.peers, Store: n.engine,
 		Limits: coordinator.RepairLimits{BytesPerSecond: n.opts.RepairThroughput},
 	})
 	n.autoRepair = coordinator.NewAutoRepair(coordinator.AutoRepairOptions{

@@ -17,8 +17,12 @@ func (n *Node) openMoves(local *replica.Local) {
 		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
 		Limits: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
 	})
+	n.peers = replica.NewRepairs(replica.RepairOptions{
+		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
+		Repaired: n.repaired,
+	})
 	n.moves = replica.NewMoves(replica.MovesOptions{
-		View: v, Agreement: n.cluster, Streams: n.streams, Local: local, Engine: n.engine, Clock: n.clock,
+		View: v, Agreement: n.cluster, Streams: n.streams, Local: local, Engine: n.engine, Hashes: n.peers, Clock: n.clock,
 		Unclean: n.unclean, Run: func(f func()) { n.running.Go(f) },
 		Note: func(message string) { n.log.Info(message) },
 	})

@@ -15,7 +15,7 @@ import (
 
 // Repair between nodes:
 //
-//	VerbMerkle     session 8, epoch, table, start 8, end 8, leaves, now 8, after
+//	VerbMerkle     session 8, epoch, since, table, start 8, end 8, leaves, now 8, after
 //	      reply:   scanned, size, last 1, next uvarint length, bytes, (leaf, rows, sum 16)*
 //	VerbRepaired   session 8, table, start 8, end 8, until 8                            reply: empty
 //
@@ -32,6 +32,7 @@ type RepairEngine interface {
 	Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64, err error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Lift(table schema.StorageID, tokens ring.Range, since int64) error
+	Drain() error
 }
 
 // RepairOptions are what Repairs are made of.
@@ -119,7 +120,13 @@ func (r *Repairs) hash(req *coordinator.HashRequest, done func(coordinator.HashS
 		done(coordinator.HashStep{}, err)
 		return
 	}
-	r.begin(req.Session)
+	if r.o.Local.view.Topology().Epoch() < req.Since {
+		done(coordinator.HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: errStreamNotYet.Error()})
+		return
+	}
+	if req.Session != 0 {
+		r.begin(req.Session)
+	}
 	r.o.Run(func() {
 		s, err := r.step(req)
 		if err != nil {
@@ -132,6 +139,12 @@ func (r *Repairs) hash(req *coordinator.HashRequest, done func(coordinator.HashS
 func (r *Repairs) step(req *coordinator.HashRequest) (s coordinator.HashStep, err error) {
 	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now, After: req.After,
 		BytesMax: r.o.StepBytes}
+	if req.After == nil && req.Since != 0 {
+		r.o.Local.Settle()
+		if err := r.o.Engine.Drain(); err != nil {
+			return s, err
+		}
+	}
 	if req.After == nil {
 		if s.Size, err = r.o.Engine.SizeOf(req.Table, req.Tokens); err != nil {
 			return s, err
@@ -185,7 +198,7 @@ func (r *Repairs) repaired(n *coordinator.RepairNotice, done func(error)) {
 
 func appendHashRequest(dst []byte, r *coordinator.HashRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUint64(dst, r.Session), r.Epoch)
-	dst = wire.AppendUvarint(dst, uint64(r.Table))
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, r.Since), uint64(r.Table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.Tokens.Start)), int64(r.Tokens.End))
 	dst = wire.AppendInt64(wire.AppendUvarint(dst, uint64(r.Leaves)), r.Now)
 	return append(dst, r.After...)
@@ -193,7 +206,7 @@ func appendHashRequest(dst []byte, r *coordinator.HashRequest) []byte {
 
 func decodeHashRequest(payload []byte) (*coordinator.HashRequest, error) {
 	c := wire.NewCursor(payload)
-	r := &coordinator.HashRequest{Session: c.Uint64(), Epoch: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
+	r := &coordinator.HashRequest{Session: c.Uint64(), Epoch: c.Uvarint(), Since: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
 	r.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	leaves := c.Uvarint()
 	r.Now = c.Int64()

@@ -15,6 +15,7 @@ import (
 // Agreement is the cluster as Moves tells it of progress. done is called once.
 type Agreement interface {
 	StartStreamed(operation uint64, done func(error))
+	StartCompared(operation uint64, done func(error))
 	StartCleaned(epoch uint64, done func(error))
 }
 
@@ -30,6 +31,7 @@ type MovesOptions struct {
 	Streams   *Streams
 	Local     *Local
 	Engine    RangeDropper
+	Hashes    Hashes
 	Clock     env.Clock
 	// Unclean says since which epoch this node has data that it lost; zero: it has none.
 	Unclean func() uint64
@@ -37,13 +39,19 @@ type MovesOptions struct {
 	Run func(func())
 	// Note tells the operator; nil: nobody.
 	Note func(message string)
+	// LeafBytes is how much of a range is compared, and fetched when it differs, at a time; zero: 256 KiB.
+	LeafBytes int64
+	// NoCompare, of tests, ends operations without a comparison.
+	NoCompare bool
 }
 
 // Moves follows the ring's operations on this node: it fetches the ranges that this node gains and says
-// so when it has them, and drops those that it lost.
+// so when it has them, compares them before the operation ends, and drops those that it lost.
 //
 //	Streaming: for each range and table: pull from the one who loses it, or from a quorum's complement
 //	           of those who keep it ── all here ──▶ Agreement.StartStreamed
+//	known:     compare each range and table with the same ones, and pull the parts that differ
+//	           ── all compared ──▶ Agreement.StartCompared
 //	ended:     drop what this node does not hold any more ──▶ Agreement.StartCleaned
 type Moves struct {
 	o  MovesOptions
@@ -62,6 +70,7 @@ func NewMoves(o MovesOptions) *Moves {
 		m.o.Note = func(string) {}
 	}
 	m.mu.moves = map[uint64]*move{}
+	setDefault(&m.o.LeafBytes, compareLeafBytes)
 	return m
 }
 
@@ -82,6 +91,7 @@ type fetch struct {
 type move struct {
 	m         *Moves
 	operation *ring.Operation
+	compare   bool            // what was fetched before
 	todo      []*fetch        // not begun
 	again     []*fetch        // failed, for after a pause
 	begun     map[string]bool // sessions under way, or ended well
@@ -104,15 +114,15 @@ func (m *Moves) Look() {
 	}
 	var ended, begun []*move
 	for id, v := range m.mu.moves {
-		if o := t.Operation(id); o == nil || o.Phase != ring.Streaming {
+		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
 			v.over = true
 			delete(m.mu.moves, id)
 			ended = append(ended, v)
 		}
 	}
 	for _, o := range t.Operations() {
-		if o.Phase == ring.Streaming && m.mu.moves[o.ID] == nil && slices.Contains(o.Gaining, self) && !slices.Contains(o.Streamed, self) {
-			v := &move{m: m, operation: o, bytes: map[string]int64{}, begun: map[string]bool{}}
+		if m.mu.moves[o.ID] == nil && m.concerns(o, self) {
+			v := &move{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, begun: map[string]bool{}}
 			m.mu.moves[o.ID] = v
 			begun = append(begun, v)
 		}
@@ -126,6 +136,14 @@ func (m *Moves) Look() {
 		v.begin(t)
 	}
 	m.clean()
+}
+
+// concerns says whether this node has something to do for an operation at its present phase.
+func (m *Moves) concerns(o *ring.Operation, self ring.NodeID) bool {
+	if !slices.Contains(o.Gaining, self) {
+		return false
+	}
+	return o.Phase == ring.Streaming && !slices.Contains(o.Streamed, self) || o.Known && !slices.Contains(o.Compared, self)
 }
 
 // Close stops what is under way; the next start goes on with it.
@@ -147,14 +165,42 @@ func (v *move) begin(t *ring.Topology) {
 		if len(tables) == 0 {
 			continue
 		}
-		tables = append(tables, paxosTables(catalog)...)
+		if v.compare && v.m.o.NoCompare {
+			continue
+		}
+		if !v.compare { // votes count on both sides: nothing of them is on one side alone
+			tables = append(tables, paxosTables(catalog)...)
+		}
 		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
 			v.todo = append(v.todo, &fetch{gain: g, tables: tables})
 		}
 	}
 	v.total = len(v.todo)
-	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node fetches %d ranges", v.operation.ID, v.operation.Kind, v.total))
+	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(), v.total))
 	v.proceed()
+}
+
+func (v *move) verb() string {
+	if v.compare {
+		return "compares"
+	}
+	return "fetches"
+}
+
+// epoch is that which sources must know.
+func (v *move) epoch() uint64 {
+	if v.compare {
+		return v.operation.Switched
+	}
+	return v.operation.ID
+}
+
+// ahead is how many pulls are begun at a time.
+func (v *move) ahead() int {
+	if v.compare {
+		return comparesAhead
+	}
+	return pullsAhead
 }
 
 func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
@@ -176,7 +222,7 @@ func paxosTables(catalog *schema.Schema) []schema.StorageID {
 func (v *move) proceed() {
 	for {
 		v.m.mu.Lock()
-		if v.over || v.m.mu.closed || v.running >= pullsAhead {
+		if v.over || v.m.mu.closed || v.running >= v.ahead() {
 			v.m.mu.Unlock()
 			return
 		}
@@ -209,10 +255,21 @@ func (v *move) proceed() {
 		}
 		v.begun[p.Session] = true
 		v.running++
-		v.sessions = append(v.sessions, p.Session)
 		v.m.mu.Unlock()
-		v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, func(err error) { v.pulled(p, err) })
+		if v.compare {
+			v.compareWith(p)
+			continue
+		}
+		v.start(p, func(err error) { v.pulled(p, err) })
 	}
+}
+
+// start hands a pull to the streams.
+func (v *move) start(p Pull, done func(error)) {
+	v.m.mu.Lock()
+	v.sessions = append(v.sessions, p.Session)
+	v.m.mu.Unlock()
+	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, done)
 }
 
 // plan says whom to fetch a range from: the one who loses it, when it lives, because what a quorum
@@ -229,7 +286,7 @@ func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
 		for _, table := range f.tables {
 			pulls = append(pulls, Pull{
 				Session: fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
-				Epoch:   v.operation.ID, Table: table, Range: f.gain.Range, Source: source,
+				Epoch:   v.epoch(), Table: table, Range: f.gain.Range, Source: source,
 			})
 		}
 	}
@@ -329,8 +386,13 @@ func (v *move) replicationsOf(id schema.StorageID) (out []ring.Replication) {
 
 // tell says that all is here, until the cluster has heard it.
 func (v *move) tell() {
-	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
-	v.m.o.Agreement.StartStreamed(v.operation.ID, func(err error) {
+	tell := v.m.o.Agreement.StartStreamed
+	if v.compare {
+		tell = v.m.o.Agreement.StartCompared
+	} else {
+		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
+	}
+	tell(v.operation.ID, func(err error) {
 		v.m.mu.Lock()
 		again := err != nil && !v.over && !v.m.mu.closed
 		if again {

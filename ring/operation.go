@@ -34,12 +34,16 @@ func (k OperationKind) String() string {
 
 // Phase is how far an operation is.
 //
-//	Streaming   reads: old replicas     writes: old replicas, and those that gain the range
-//	Switching   reads: new replicas     writes: new replicas, and those that lose the range
+//	Streaming   reads: old replicas             writes: old and new replicas
+//	Switching   reads: new and old replicas     writes: new and old replicas
+//	  (known)   the same; nobody reads any more who has not heard of Switching, and those that gain a
+//	            range compare it with those that lose it
 //	(ended)     reads and writes: new replicas
 //
-// In both phases a write must reach all of the second group beyond its level, so whatever quorum a
-// reader asks, whether it has heard of the next phase or not, meets the write.
+// In both phases a write must meet its level among the old replicas and among the new ones, so whatever
+// quorum a reader asks, whether it has heard of the next phase or not, meets the write. A write that
+// nobody acknowledged may be on the old ones alone, and be read there: a reader of the second phase meets
+// it, because it asks both sides, and repairs both; and a reader after the end, because of the comparison.
 type Phase uint8
 
 // The phases.
@@ -67,6 +71,10 @@ type Operation struct {
 	Switched uint64   // epoch at which Switching began
 	Gaining  []NodeID // who must fetch data, ascending
 	Streamed []NodeID // who of them has it, ascending
+	// Known says that no quorum of readers is left that has not heard of Switching; Compared are those who
+	// have compared what they gained since then, ascending.
+	Known    bool     `json:",omitempty"`
+	Compared []NodeID `json:",omitempty"`
 	// Force goes on where no replica is left to fetch a range from.
 	Force bool
 }
@@ -117,9 +125,10 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 	if r.Class == Local {
 		return nil
 	}
-	others := func(x *Operation) bool { return x != o && x.Phase == Switching }
+	// By id, not by pointer: o may be from an earlier topology.
+	others := func(x *Operation) bool { return x.ID != o.ID && x.Phase == Switching }
 	before := newTokenRing(t.nodes, t.operations, others)
-	after := newTokenRing(t.nodes, t.operations, func(x *Operation) bool { return x == o || others(x) })
+	after := newTokenRing(t.nodes, t.operations, func(x *Operation) bool { return x.ID == o.ID || others(x) })
 	var out []Gain
 	bounds := merged(before, after)
 	for i, end := range bounds {

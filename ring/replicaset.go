@@ -12,6 +12,9 @@ type ReplicaSet struct {
 	// meets it, whether it has heard of the change or not. Dead nodes that an operation takes the
 	// ranges of are among them.
 	Others [][]NodeID
+	// Before are the replicas before those operations that are Switching, where they are not the natural
+	// ones: what a reader of the first phase has seen may be on these alone until the operation ends.
+	Before []NodeID
 }
 
 // Contains says whether id is a natural or pending replica.
@@ -19,8 +22,8 @@ func (s ReplicaSet) Contains(id NodeID) bool {
 	return slices.Contains(s.Natural, id) || slices.Contains(s.Pending, id)
 }
 
-// join adds the replicas at another stage of the operations of t.
-func (s *ReplicaSet) join(t *Topology, others []NodeID) {
+// join adds the replicas at another stage of the operations of t, and says whether they are others.
+func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
 	same := len(others) == len(s.Natural)
 	for _, id := range others {
 		same = same && slices.Contains(s.Natural, id)
@@ -31,6 +34,7 @@ func (s *ReplicaSet) join(t *Topology, others []NodeID) {
 	if !same {
 		s.Others = append(s.Others, others)
 	}
+	return !same
 }
 
 // Placement is the replica set of every range of one topology under one replication.
@@ -47,7 +51,10 @@ func newPlacement(t *Topology, r Replication) *Placement {
 		if len(t.operations) == 0 {
 			continue
 		}
-		p.sets[i].join(t, t.base.replicas(r, tok))
+		base := t.base.replicas(r, tok)
+		if p.sets[i].join(t, base) {
+			p.sets[i].Before = base
+		}
 		p.sets[i].join(t, t.final.replicas(r, tok))
 	}
 	return p

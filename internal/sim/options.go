@@ -38,6 +38,8 @@ type Options struct {
 	Unsafe coordinator.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
+	// NoCompare ends operations of the ring without a comparison of what was gained.
+	NoCompare bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
 	PurgeUnrepaired bool
 }

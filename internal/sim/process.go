@@ -169,9 +169,16 @@ func (l *life) openCoordinator() error {
 	l.streams = replica.NewStreams(replica.StreamOptions{
 		Local: local, Engine: engine, Transport: l.transport, Clock: clock{l}, Run: l.soon,
 	})
+	var err error
+	if l.repairs.repaired, err = replica.OpenRepaired(l.engine); err != nil {
+		return err
+	}
+	l.repairs.peers = replica.NewRepairs(replica.RepairOptions{
+		Local: local, Engine: slowEngine{l.engine, l}, Transport: l.transport, Clock: clock{l}, Run: l.soon, Repaired: l.repairs.repaired, StepBytes: 500,
+	})
 	l.moves = replica.NewMoves(replica.MovesOptions{
-		View: l, Agreement: l.cluster, Streams: l.streams, Local: local, Engine: l.engine, Clock: clock{l},
-		Unclean: l.unclean, Run: l.soon,
+		View: l, Agreement: l.cluster, Streams: l.streams, Local: local, Engine: l.engine, Hashes: l.repairs.peers, Clock: clock{l},
+		Unclean: l.unclean, Run: l.soon, LeafBytes: 300, NoCompare: c.options.NoCompare,
 	})
 	l.coord = coordinator.New(coordinator.Options{
 		View: l, Replicas: replica.NewDirectory(local, l.transport, l), Clock: clock{l},
@@ -180,7 +187,8 @@ func (l *life) openCoordinator() error {
 	})
 	replica.ServeCounters(l.transport, l.coord)
 	replica.ServeBatches(l.transport, l.coord)
-	return l.openRepairs(local)
+	l.openRepairs()
+	return nil
 }
 
 // hasJoined is the event of this node being a member, or of its being refused.

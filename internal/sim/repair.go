@@ -16,20 +16,15 @@ import (
 // repairs are a process's share of repairs.
 type repairs struct {
 	repaired *replica.Repaired
+	peers    *replica.Repairs
 	repairer *coordinator.Repairer
 	auto     *coordinator.AutoRepair
 }
 
 // openRepairs makes a process take part in repairs.
-func (l *life) openRepairs(local *replica.Local) (err error) {
-	if l.repairs.repaired, err = replica.OpenRepaired(l.engine); err != nil {
-		return err
-	}
-	peers := replica.NewRepairs(replica.RepairOptions{
-		Local: local, Engine: slowEngine{l.engine, l}, Transport: l.transport, Clock: clock{l}, Run: l.soon, Repaired: l.repairs.repaired, StepBytes: 500,
-	})
+func (l *life) openRepairs() {
 	l.repairs.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
-		Coordinator: l.coord, Peers: peers, Store: l.engine,
+		Coordinator: l.coord, Peers: l.repairs.peers, Store: l.engine,
 		Limits: coordinator.RepairLimits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin},
 	})
@@ -38,7 +33,6 @@ func (l *life) openRepairs(local *replica.Local) (err error) {
 		Delay: 200 * time.Millisecond, RetryAfter: time.Second,
 	})
 	l.coord.OnHintLost(l.repairs.auto.Dirty)
-	return nil
 }
 
 // repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
