@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -77,7 +78,7 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable bool, done func(e
 	}
 	g := e.filling(size)
 	for _, m := range ms {
-		g.add(m, &e.headers)
+		e.add(g, m)
 	}
 	q.bytes += size
 	g.bytes += size
@@ -169,7 +170,7 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 	if err == nil {
 		g = e.newGroup()
 		for _, m := range ms {
-			g.add(m, &e.headers)
+			e.add(g, m)
 		}
 		g.sync = durable
 		g.synced = append(g.synced, done)
@@ -217,15 +218,21 @@ func (e *Engine) publish(g *group) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
+	if e.decides(g) {
+		e.index.deciding.Lock()
+		defer e.index.deciding.Unlock()
+	}
 	e.latches.rLock(g.stripes)
 	defer e.latches.rUnlock(g.stripes)
 	defer e.commitPanic(&err)
 	e.watched.note(g.tokens)
+	e.addEntries(g)
 	if g.sync {
 		err = e.db.ApplyNoSyncWait(g.batch, pebble.Sync)
 	} else {
 		err = e.db.Apply(g.batch, pebble.NoSync)
 	}
+	e.settleEntries(g, err)
 	if err != nil {
 		return e.failure(err)
 	}
@@ -277,7 +284,7 @@ func (e *Engine) syncLog() {
 }
 
 // Truncate removes all data of a table that was applied before.
-func (e *Engine) Truncate(id schema.StorageID) (err error) {
+func (e *Engine) Truncate(id schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
@@ -287,11 +294,12 @@ func (e *Engine) Truncate(id schema.StorageID) (err error) {
 	e.sweeper.restart()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
-	defer e.commitPanic(&err)
-	if err := e.db.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), pebble.Sync); err != nil {
-		return e.failure(err)
-	}
-	return e.failedErr()
+	e.index.strikeTable(id)
+	return e.indexWrite(pebble.Sync, func(b *pebble.Batch) error {
+		entries := appendIndexTable(nil, id)
+		return errors.Join(b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil),
+			b.DeleteRange(entries, prefixEnd(entries), nil))
+	})
 }
 
 // DropTable removes a table for ever: later writes to it get *UnknownTable.
@@ -306,7 +314,11 @@ func (e *Engine) DropTable(id schema.StorageID) error {
 	if err := e.drain(); err != nil {
 		return err
 	}
-	return e.Truncate(id)
+	if err := e.Truncate(id); err != nil || e.index.state(id) == 0 {
+		return err
+	}
+	e.index.put(id, 0)
+	return e.indexWrite(pebble.NoSync, func(b *pebble.Batch) error { return b.Delete(indexMark(id), nil) })
 }
 
 // drain waits until everything queued so far is committed.

@@ -180,7 +180,7 @@ func TestFormatIsChecked(t *testing.T) {
 		return err
 	}
 	write("cqld storage format 99\n")
-	if err := open(); err == nil || !strings.Contains(err.Error(), "format 99, this cqld reads format 1") {
+	if err := open(); err == nil || !strings.Contains(err.Error(), "format 99, this cqld reads formats 1 to 2") {
 		t.Fatalf("a newer format: %v", err)
 	}
 	write("something else")

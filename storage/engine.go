@@ -23,6 +23,7 @@ type Engine struct {
 
 	latches latches
 	headers headerFlags
+	index   partitionIndex
 	readers sync.Pool // *reader
 	watched watch
 
@@ -93,7 +94,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, e.failure(err))
 	}
 	e.opened.Store(true)
-	if err := errors.Join(e.loadHeaderFlags(), e.loadLost()); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.loadIndexes(), e.loadLost()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.checkSpace()

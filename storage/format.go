@@ -12,7 +12,13 @@ import (
 
 // FormatVersion is the version of what stands on disk: keys, rows, and Pebble's own format. It grows
 // by one with every change that an older cqld could not read.
-const FormatVersion = 1
+//
+//	1  rows
+//	2  the partition index (partitionindex.go): a cqld of version 1 would write rows without their entries
+const FormatVersion = 2
+
+// formatOldest is the oldest version that can be opened; it becomes FormatVersion then.
+const formatOldest = 1
 
 const formatFile = "CQLD_FORMAT"
 
@@ -36,8 +42,11 @@ func checkFormat(disk vfs.FS, dir string) error {
 	if _, err := fmt.Sscanf(string(bytes.TrimSpace(content)), "cqld storage format %d", &version); err != nil {
 		return &CorruptError{Path: path, Err: fmt.Errorf("not a format file: %q", content)}
 	}
-	if version != FormatVersion {
-		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d", dir, version, FormatVersion)
+	if version < formatOldest || version > FormatVersion {
+		return fmt.Errorf("storage: %s was written in format %d, this cqld reads formats %d to %d", dir, version, formatOldest, FormatVersion)
+	}
+	if version < FormatVersion {
+		return writeFormat(disk, dir)
 	}
 	return nil
 }

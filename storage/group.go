@@ -15,13 +15,19 @@ type group struct {
 	stripes uint64
 	tokens  []ring.Token
 	headers []schema.StorageID // tables whose header flag the batch sets
+	indexed []indexed          // partitions whose entries in the partition index must be there
+	keys    []byte             // theirs
+	marked  []schema.StorageID // tables whose index the batch marks as complete
 	sync    bool               // someone waits for the disk
 	early   []func(error)      // to be told when it is committed
 	synced  []func(error)      // to be told when it is on disk
 }
 
 func (g *group) reset() {
-	*g = group{tokens: g.tokens[:0], headers: g.headers[:0], early: clearFuncs(g.early), synced: clearFuncs(g.synced)}
+	*g = group{
+		tokens: g.tokens[:0], headers: g.headers[:0], early: clearFuncs(g.early), synced: clearFuncs(g.synced),
+		indexed: g.indexed[:0], keys: g.keys[:0], marked: g.marked[:0],
+	}
 }
 
 func clearFuncs(fs []func(error)) []func(error) {
@@ -49,8 +55,12 @@ func checkMutation(m *row.Mutation) (size int, err error) {
 	return size, entries.Err()
 }
 
-// add copies the operations of m, which was checked, into the batch.
-func (g *group) add(m *row.Mutation, flags *headerFlags) {
+// add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
+func (e *Engine) add(g *group, m *row.Mutation) {
+	flags := &e.headers
+	if e.indexes(m.Table) {
+		g.index(m)
+	}
 	stripe := stripeOf(m.Key.Token)
 	g.stripes |= stripe
 	g.tokens = append(g.tokens, m.Key.Token)

@@ -36,13 +36,15 @@ type Ingestion struct {
 	last    []byte // the key before
 	size    int64
 	headers bool
+	indexes bool               // the table had, or should have had, a partition index when it began
+	indexed []row.PartitionKey // then: those that are in it
 }
 
 // NewIngestion begins the ingestion of a part of a table; keys outside of tokens, which may wrap, are
 // refused.
 func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
-	return &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
+	return &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name), indexes: e.indexes(id)}
 }
 
 // Size is the bytes of the entries added.
@@ -65,6 +67,7 @@ func (g *Ingestion) Add(block []byte) error {
 		if err := g.w.Merge(b.key, b.value); err != nil {
 			return g.e.failure(err)
 		}
+		g.note(b.key)
 		g.last = append(g.last[:0], b.key...)
 		g.size += int64(len(b.key) + len(b.value))
 	}
@@ -72,6 +75,18 @@ func (g *Ingestion) Add(block []byte) error {
 		return fmt.Errorf("%w block for %s: %w", ErrInvalid, g.path, err)
 	}
 	return nil
+}
+
+// note notes the partition of a key that was checked.
+func (g *Ingestion) note(key []byte) {
+	if !g.indexes {
+		return
+	}
+	_, k, _, _ := parseKey(key)
+	if n := len(g.indexed); n == 0 || !bytes.Equal(g.indexed[n-1].Bytes, k.Bytes) {
+		k.Bytes = append([]byte{}, k.Bytes...)
+		g.indexed = append(g.indexed, k)
+	}
 }
 
 // check says what is wrong with an entry.
@@ -140,7 +155,7 @@ func (g *Ingestion) Commit() error {
 		err = g.e.writable()
 	}
 	if err == nil {
-		err = g.e.ingest(g.table, g.path, g.headers)
+		err = g.e.ingest(g)
 	}
 	if err != nil {
 		_ = g.e.pebble.FS.Remove(g.path)
@@ -151,7 +166,8 @@ func (g *Ingestion) Commit() error {
 
 // ingest hands a file to Pebble, under the latches of all partitions: nobody overwrites meanwhile what
 // he read before.
-func (e *Engine) ingest(id schema.StorageID, path string, headers bool) (err error) {
+func (e *Engine) ingest(g *Ingestion) (err error) {
+	id := g.table
 	e.queue.Lock()
 	dropped := e.queue.dropped[id]
 	e.queue.Unlock()
@@ -159,16 +175,45 @@ func (e *Engine) ingest(id schema.StorageID, path string, headers bool) (err err
 		return &UnknownTable{id}
 	}
 	defer e.commitPanic(&err)
-	if headers && e.headers.raise(id) {
+	if g.headers && e.headers.raise(id) {
 		if err := e.db.Set(headerFlagKey(id), nil, pebble.Sync); err != nil {
 			return err
 		}
 		e.headers.persisted([]schema.StorageID{id})
 	}
+	e.index.deciding.Lock()
+	defer e.index.deciding.Unlock()
 	e.latches.rLock(allStripes)
 	defer e.latches.rUnlock(allStripes)
 	e.watched.noteAll()
-	return e.db.Ingest(context.Background(), []string{path})
+	if err := e.indexIngested(g); err != nil {
+		return err
+	}
+	return e.db.Ingest(context.Background(), []string{g.path})
+}
+
+// indexIngested writes the entries of what will be ingested, on disk before it is. Nobody removes them
+// meanwhile: the latches are held.
+func (e *Engine) indexIngested(g *Ingestion) error {
+	if !g.indexes {
+		return e.voidIndex(g.table)
+	}
+	marks := e.index.state(g.table) == 0 && !e.hasRows(g.table)
+	err := e.indexWrite(pebble.Sync, func(b *pebble.Batch) error {
+		for _, k := range g.indexed {
+			if err := b.Set(appendIndexEntry(nil, g.table, k.Bytes), nil, nil); err != nil {
+				return err
+			}
+		}
+		if marks {
+			return b.Set(indexMark(g.table), nil, nil)
+		}
+		return nil
+	})
+	if err == nil && marks {
+		e.index.put(g.table, indexComplete)
+	}
+	return err
 }
 
 // writable says why nothing may be written now.

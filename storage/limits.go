@@ -29,6 +29,18 @@ const (
 	foldQueueMax = 64
 	// mergeArenaBytes is how much a merge gathers before it merges what it has.
 	mergeArenaBytes = 64 << 10
+	// indexRemembered is how many entries of the partition index are remembered for each of 64 stripes:
+	// 16,384 partitions that are written to now, in 40 bytes and a key each. indexKeyRemembered is the
+	// longest key that is: 3 MiB in all.
+	indexRemembered    = 256
+	indexKeyRemembered = 128
+	// indexBuildStep is how many entries are written at once when an index is built: 100 KB of short keys.
+	indexBuildStep = 2_000
+	// A step of a read in key order looks at this many keys, or ends with this many bytes of them: 5 ms,
+	// and a page of a client. indexStepDropped is how many entries that nothing is left of it removes.
+	indexStepKeys    = 1_000
+	indexStepBytes   = 256 << 10
+	indexStepDropped = 64
 	// quarantineMax bounds the corruptions that are remembered.
 	quarantineMax = 256
 	// freeSpaceMin and freeSpaceResume are the parts of the disk that must be free: below the first

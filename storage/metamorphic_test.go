@@ -92,6 +92,14 @@ func (m *meta) step() {
 		m.apply()
 	case n < 940:
 		m.read()
+	default:
+		m.disturb(n)
+	}
+}
+
+// disturb does what must not change what is read, or changes it as a whole; n is from 940 to 999.
+func (m *meta) disturb(n int) {
+	switch {
 	case n < 950:
 		m.logf("flush")
 		m.check("flush", m.engine.Flush())

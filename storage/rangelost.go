@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -93,19 +94,58 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	if len(info.Start) < tableSize || len(info.End) < tableSize {
 		return nil, errors.New("what keys it holds is not known; replace the node")
 	}
+	e.index.building.Lock() // what is void now is built when the file is gone
+	defer e.index.building.Unlock()
+	entries, void := e.entriesIn(info)
 	lost := e.lostIn(info)
-	if len(lost) == 0 {
+	if len(lost) == 0 && !entries {
 		return nil, errors.New("it holds what is the node's own; replace the node")
 	}
-	e.lost.mu.Lock()
-	defer e.lost.mu.Unlock()
-	if err := e.putLostLocked(append(e.Lost(), lost...)); err != nil {
+	if err := e.voidIndexes(void); err != nil {
 		return nil, err
 	}
-	first, last := lost[0], lost[len(lost)-1]
-	lower, _, _ := tokenBounds(nil, nil, first.Table, first.Tokens)
-	_, upper, _ := tokenBounds(nil, nil, last.Table, last.Tokens)
-	return lost, e.excise(lower, upper)
+	lower, upper := info.Start, append(bytes.Clone(info.End), 0)
+	if len(lost) > 0 {
+		e.lost.mu.Lock()
+		defer e.lost.mu.Unlock()
+		if err := e.putLostLocked(append(e.Lost(), lost...)); err != nil {
+			return nil, err
+		}
+		first, last := lost[0], lost[len(lost)-1]
+		if !entries {
+			lower, _, _ = tokenBounds(nil, nil, first.Table, first.Tokens)
+		}
+		_, upper, _ = tokenBounds(nil, nil, last.Table, last.Tokens)
+	}
+	return lost, e.excise(lower, upper, void)
+}
+
+// entriesIn says whether a file begins with entries of the partition index, and of which tables.
+func (e *Engine) entriesIn(info *CorruptionInfo) (entries bool, of []schema.StorageID) {
+	first := append(appendTable(nil, 0), indexPrefix)
+	if !bytes.HasPrefix(info.Start, first) {
+		return false, nil
+	}
+	for id := range e.index.all() {
+		prefix := appendIndexTable(nil, id)
+		if bytes.Compare(prefix, info.End) <= 0 && bytes.Compare(prefixEnd(prefix), info.Start) > 0 {
+			of = append(of, id)
+		}
+	}
+	slices.Sort(of)
+	return true, of
+}
+
+// voidIndexes makes the indexes of tables incomplete.
+func (e *Engine) voidIndexes(ids []schema.StorageID) error {
+	e.index.deciding.Lock()
+	defer e.index.deciding.Unlock()
+	for _, id := range ids {
+		if err := e.voidIndex(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lostIn are the tokens of tables in a file.
@@ -139,14 +179,18 @@ func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 	return ring.Token(binary.BigEndian.Uint64(key[tableSize:]) ^ (1 << 63))
 }
 
-// excise removes keys without reading them, as far as whole files are concerned.
-func (e *Engine) excise(lower, upper []byte) (err error) {
+// excise removes keys without reading them, as far as whole files are concerned; those of tables' entries in
+// the partition index among them.
+func (e *Engine) excise(lower, upper []byte, entries []schema.StorageID) (err error) {
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
 	e.sweeper.restart()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
 	defer e.commitPanic(&err)
+	for _, id := range entries {
+		e.index.strikeTable(id)
+	}
 	return e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper})
 }
 

@@ -38,6 +38,7 @@ type sweptPartition struct {
 	raw       []row.RangeTombstone
 	deletions []row.RangeTombstone
 	pending   [][]byte // keys of rows to be purged
+	removed   bool     // a key of it was removed
 }
 
 // watch notices commits to one partition.
@@ -153,7 +154,7 @@ func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	p.prefix = appendPartition(p.prefix[:0], table, key)
 	p.gcBefore = info.gcBefore(key.Token, now)
 	p.header.Reset()
-	p.raw, p.deletions = p.raw[:0], nil
+	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
 	stripe := stripeOf(key.Token)
 	e.latches.lock(stripe)
 	e.watched.token.Store(int64(key.Token))
@@ -260,6 +261,7 @@ func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) er
 	canonical.Shadow(p.deletionAt(key[len(p.prefix)+1:]))
 	canonical.Purge(p.gcBefore)
 	if canonical.Empty() {
+		p.removed = true
 		e.counters.purged.Add(1)
 		return b.Delete(key, nil)
 	}
@@ -272,7 +274,7 @@ func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) er
 }
 
 // endPartition purges what is left of the partition: its range tombstones and its header, unless it
-// was written to since the sweep of it began.
+// was written to since the sweep of it began. When that was all, it leaves the partition index.
 func (e *Engine) endPartition() error {
 	p := &e.sweeper.part
 	if !p.active {
@@ -282,6 +284,15 @@ func (e *Engine) endPartition() error {
 		return err
 	}
 	p.active = false
+	if err := e.endHeader(); err != nil || !p.removed || e.index.state(p.table) == 0 {
+		return err
+	}
+	return e.dropEntry(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[fixedSize:]})
+}
+
+// endHeader is endPartition's look at range tombstones and header.
+func (e *Engine) endHeader() error {
+	p := &e.sweeper.part
 	defer e.watched.active.Store(false)
 	if p.header.Empty() {
 		return nil
@@ -332,6 +343,7 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 	header := append(slices.Clone(p.prefix), byte(row.KindHeader))
 	switch {
 	case canonical.Empty():
+		p.removed = true
 		e.counters.purged.Add(1)
 		return b.Delete(header, nil)
 	case !bytes.Equal(before, after):
