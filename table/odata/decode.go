@@ -2,6 +2,7 @@ package odata
 
 import (
 	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,23 +29,14 @@ func (k Keys) Need() error {
 // It owns body from now on: strings are unescaped in it, and the Bytes of the values lie in it. A property
 // whose value is null, annotations (odata.…), and a Timestamp are left out. Annotations of a property's
 // type may stand before or behind it. The error is an *Error with the service's code; into is then worth
-// nothing.
+// nothing. All names and keys are one allocation.
 func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	*into = Entity{Properties: into.Properties[:0]}
 	d := decoder{cursor: cursor{body: body}, limits: l, into: into}
-	d.names, d.slots, d.index = d.nameSpace[:0], d.slotSpace[:0], d.indexSpace[:]
 	if err := d.object(); err != nil {
 		return 0, err
 	}
 	return d.finish()
-}
-
-// slot is a name that came, as a property or in an annotation, and what came for it.
-type slot struct {
-	name, nameEnd uint32 // in decoder.names
-	kind          kind
-	annotated     Type // zero: not
-	text          []byte
 }
 
 // kind is a JSON value's.
@@ -60,20 +52,37 @@ const (
 	no
 )
 
-// decoder keeps the names of all properties in one text, so that they are one allocation in the end; the
-// spaces are enough for most entities, and are on the stack.
+// raw is what came for a name. It stands in the property's Value until all is read, since an annotation may
+// come behind: Type is the annotated one or zero, Bytes the text of a string or number, and Int says the
+// kind (8 bits), the length of the name (24 bits), and where in body it is.
+type raw Value
+
+func (r *raw) kind() kind     { return kind(r.Int) }
+func (r *raw) setKind(k kind) { r.Int = r.Int&^0xFF | int64(k) }
+
+// system are the three names that are no properties.
+type system uint8
+
+const (
+	partitionKey system = iota
+	rowKey
+	timestamp
+)
+
+// few is enough of an index for an entity of up to 96 properties.
+const few = 128
+
+// decoder puts properties into into.Properties as they come. Nothing in it points to itself, so that it
+// stays on the stack.
 type decoder struct {
 	cursor
 	limits *Limits
 	into   *Entity
-	names  []byte
-	slots  []slot
-	index  []uint16 // hash of a name → its slot's index + 1; zero is free
-	last   int      // the slot used last: annotations stand next to their property
+	system [3]raw // by system
 
-	nameSpace  [512]byte
-	slotSpace  [32]slot
-	indexSpace [128]uint16
+	// An index of names: hash → index into Properties, plus 1; zero is free.
+	index [few]uint16
+	many  []uint16 // takes over when index is too full
 }
 
 func (d *decoder) object() error {
@@ -112,14 +121,14 @@ func (d *decoder) member() error {
 		d.skip(0)
 		return d.unlessBad()
 	}
-	s, err := d.slot(name)
+	r, err := d.named(name)
 	if err != nil {
 		return err
 	}
-	if s.kind != absent {
+	if r.kind() != absent {
 		return errBody() // twice
 	}
-	d.value(s)
+	d.value(r)
 	return d.unlessBad()
 }
 
@@ -135,15 +144,15 @@ func (d *decoder) annotation(name, what []byte) error {
 		d.skip(0)
 		return d.unlessBad()
 	}
-	s, err := d.slot(name)
+	r, err := d.named(name)
 	if err != nil {
 		return err
 	}
 	t := typeOf(d.text())
-	if d.bad || t == 0 || s.annotated != 0 {
+	if d.bad || t == 0 || r.Type != 0 {
 		return errBody()
 	}
-	s.annotated = t
+	r.Type = t
 	return nil
 }
 
@@ -170,81 +179,96 @@ func typeOf(name []byte) Type {
 }
 
 // value reads a property's value as it stands; what it means is known when all annotations are.
-func (d *decoder) value(s *slot) {
-	switch b := d.peek(); b {
+func (d *decoder) value(r *raw) {
+	switch d.peek() {
 	case '"':
-		s.kind, s.text = text, d.text()
+		r.setKind(text)
+		r.Bytes = d.text()
 	case 't':
-		s.kind = yes
+		r.setKind(yes)
 		d.word("true")
 	case 'f':
-		s.kind = no
+		r.setKind(no)
 		d.word("false")
 	case 'n':
-		s.kind = null
+		r.setKind(null)
 		d.word("null")
 	default:
-		var whole bool
-		s.kind = number
-		if s.text, whole = d.number(); whole {
-			s.kind = integer
+		whole := false
+		r.setKind(number)
+		if r.Bytes, whole = d.number(); whole {
+			r.setKind(integer)
 		}
 	}
 }
 
-// slot is a name's, a new one when it is seen for the first time.
-func (d *decoder) slot(name []byte) (*slot, error) {
-	if d.last < len(d.slots) {
-		if s := &d.slots[d.last]; string(d.names[s.name:s.nameEnd]) == string(name) {
-			return s, nil
-		}
+// named is what came for the name that text has just read, or for its beginning: a new property when it is
+// seen for the first time.
+func (d *decoder) named(name []byte) (*raw, error) {
+	switch string(name) {
+	case "PartitionKey":
+		return &d.system[partitionKey], nil
+	case "RowKey":
+		return &d.system[rowKey], nil
+	case "Timestamp":
+		return &d.system[timestamp], nil
 	}
-	if 4*len(d.slots) >= 3*len(d.index) {
+	ps := d.into.Properties
+	if n := len(ps); n > 0 && string(d.nameOf(&ps[n-1])) == string(name) {
+		return (*raw)(&ps[n-1].Value), nil
+	}
+	if 4*len(ps) >= 3*len(d.table()) {
 		d.grow()
 	}
 	at := d.find(name)
-	if i := d.index[at]; i != 0 {
-		d.last = int(i - 1)
-		return &d.slots[d.last], nil
+	if i := d.table()[at]; i != 0 {
+		return (*raw)(&ps[i-1].Value), nil
 	}
 	if err := d.limits.checkName(name); err != nil {
 		return nil, err
 	}
-	// Nulls and the three names of the system are no properties, but so many names are no entity.
-	if len(d.slots) >= 2*d.limits.Properties+3 || len(d.slots) >= 1<<16-2 {
+	// Nulls are no properties, but so many names are no entity.
+	if len(ps) >= 2*d.limits.Properties || len(ps) >= 1<<16-2 {
 		return nil, errTooManyProperties(d.limits)
 	}
-	start := uint32(len(d.names))
-	d.names = append(d.names, name...)
-	d.slots = append(d.slots, slot{name: start, nameEnd: uint32(len(d.names))})
-	d.last = len(d.slots) - 1
-	d.index[at] = uint16(len(d.slots))
-	return &d.slots[d.last], nil
+	d.into.Properties = append(ps, Property{Value: Value{Int: int64(d.start)<<32 | int64(len(name))<<8}})
+	d.table()[at] = uint16(len(ps) + 1)
+	return (*raw)(&d.into.Properties[len(ps)].Value), nil
 }
 
-// find is where in index the name is or would be (FNV-1a, open addressing).
+// nameOf is the name of a property that has none yet: it is in the body.
+func (d *decoder) nameOf(p *Property) []byte {
+	start, size := p.Value.Int>>32, p.Value.Int>>8&0xFFFFFF
+	return d.body[start : start+size]
+}
+
+func (d *decoder) table() []uint16 {
+	if d.many != nil {
+		return d.many
+	}
+	return d.index[:]
+}
+
+// find is where in the table the name is or would be (FNV-1a, open addressing).
 func (d *decoder) find(name []byte) uint32 {
 	h := uint32(2166136261)
 	for _, c := range name {
 		h = (h ^ uint32(c)) * 16777619
 	}
-	mask := uint32(len(d.index) - 1)
+	table := d.table()
+	mask := uint32(len(table) - 1)
 	for h ^= h >> 15; ; h++ {
-		i := d.index[h&mask]
-		if i == 0 {
-			return h & mask
-		}
-		if s := &d.slots[i-1]; string(d.names[s.name:s.nameEnd]) == string(name) {
+		i := table[h&mask]
+		if i == 0 || string(d.nameOf(&d.into.Properties[i-1])) == string(name) {
 			return h & mask
 		}
 	}
 }
 
 func (d *decoder) grow() {
-	d.index = make([]uint16, 4*len(d.index))
-	for i := range d.slots {
-		s := &d.slots[i]
-		d.index[d.find(d.names[s.name:s.nameEnd])] = uint16(i + 1)
+	d.many = make([]uint16, 4*len(d.table()))
+	for i := range d.into.Properties {
+		d.many[d.find(d.nameOf(&d.into.Properties[i]))] = uint16(i + 1)
 	}
 }
 
@@ -285,52 +309,56 @@ func identifier[T ~string | ~[]byte](name T) bool {
 	return len(name) > 0
 }
 
-// finish makes properties of slots.
+// finish makes properties of what came, and one text of all names and keys.
 func (d *decoder) finish() (keys Keys, err error) {
-	names := string(d.names)
-	for i := range d.slots {
-		s := &d.slots[i]
-		name := names[s.name:s.nameEnd]
-		if isSystem(name) {
-			k, err := d.system(name, s)
-			if err != nil {
-				return 0, err
-			}
-			keys |= k
-			continue
-		}
-		if s.kind == absent {
-			return 0, errBody() // a type of nothing
-		}
-		if s.kind == null {
+	size := len(d.system[partitionKey].Bytes) + len(d.system[rowKey].Bytes)
+	for i := range d.into.Properties {
+		size += len(d.nameOf(&d.into.Properties[i]))
+	}
+	var texts strings.Builder // its bytes do not move, since there is room for all
+	texts.Grow(size)
+	if keys, err = d.keys(&texts); err != nil {
+		return 0, err
+	}
+	properties := d.into.Properties
+	d.into.Properties = properties[:0]
+	for i := range properties {
+		p := &properties[i]
+		r := (*raw)(&p.Value)
+		if r.kind() == null {
 			continue
 		}
 		if len(d.into.Properties) >= d.limits.Properties {
 			return 0, errTooManyProperties(d.limits)
 		}
-		d.into.Properties = append(d.into.Properties, Property{Name: name})
-		if err := d.convert(s, &d.into.Properties[len(d.into.Properties)-1].Value); err != nil {
+		name := texts.Len()
+		texts.Write(d.nameOf(p))
+		v, err := r.convert(d.limits)
+		if err != nil {
 			return 0, err
 		}
+		d.into.Properties = append(d.into.Properties, Property{Name: texts.String()[name:], Value: v})
 	}
 	return keys, d.limits.Check(d.into)
 }
 
-func (d *decoder) system(name string, s *slot) (Keys, error) {
-	if name == "Timestamp" || s.kind == null || s.kind == absent {
-		return 0, nil
+// keys reads PartitionKey and RowKey into the entity.
+func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
+	for i, key := range [...]*string{&d.into.PartitionKey, &d.into.RowKey} {
+		r := &d.system[i]
+		if r.kind() == null || r.kind() == absent {
+			continue
+		}
+		if r.kind() != text || r.Type != 0 && r.Type != String {
+			return 0, errBody()
+		}
+		start := texts.Len()
+		texts.Write(r.Bytes)
+		*key = texts.String()[start:]
+		if err := d.limits.CheckKey(*key); err != nil {
+			return 0, err
+		}
+		keys |= HasPartitionKey << i
 	}
-	if s.kind != text || s.annotated != 0 && s.annotated != String {
-		return 0, errBody()
-	}
-	key := string(s.text)
-	if err := d.limits.CheckKey(key); err != nil {
-		return 0, err
-	}
-	if name == "PartitionKey" {
-		d.into.PartitionKey = key
-		return HasPartitionKey, nil
-	}
-	d.into.RowKey = key
-	return HasRowKey, nil
+	return keys, nil
 }

@@ -152,6 +152,11 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	dst = appendSystem(dst, "RowKey", e.RowKey)
 	dst = append(dst, ',')
 	dst = c.appendTimestamp(dst, e.Timestamp)
+	return c.appendProperties(dst, e)
+}
+
+// appendProperties appends all properties, each with a comma in front.
+func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 	for i := range e.Properties {
 		dst = append(dst, ',')
 		dst = c.appendProperty(dst, &e.Properties[i])

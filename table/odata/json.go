@@ -34,9 +34,10 @@ func plainLen[T ~string | ~[]byte](s T) int {
 // cursor reads JSON from a body that it may write into: strings are unescaped where they stand. bad is set
 // by the first thing that is not as it must be, and stays.
 type cursor struct {
-	body []byte
-	pos  int
-	bad  bool
+	body  []byte
+	pos   int
+	start int // of the string that was read last
+	bad   bool
 }
 
 func (c *cursor) space() {
@@ -77,6 +78,7 @@ func (c *cursor) text() []byte {
 		return nil
 	}
 	start := c.pos
+	c.start = start
 	c.pos += plainLen(c.body[c.pos:])
 	if c.pos < len(c.body) && c.body[c.pos] == '"' {
 		c.pos++

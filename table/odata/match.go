@@ -48,13 +48,18 @@ func (c *Comparison) matchesText(key string) bool {
 	if c.Value.Type != String {
 		return false
 	}
-	switch c.Op {
-	case StartsWith:
-		return strings.HasPrefix(key, string(c.Value.Bytes))
-	case Contains:
-		return strings.Contains(key, string(c.Value.Bytes))
+	b := c.Value.Bytes
+	switch {
+	case c.Op == StartsWith:
+		return len(key) >= len(b) && key[:len(b)] == string(b)
+	case c.Op == Contains:
+		return strings.Contains(key, string(b))
+	case key < string(b): // these conversions do not allocate
+		return c.Op.holds(-1)
+	case key == string(b):
+		return c.Op.holds(0)
 	}
-	return c.Op.holds(strings.Compare(key, string(c.Value.Bytes)))
+	return c.Op.holds(1)
 }
 
 // matches says whether v op w holds.

@@ -10,49 +10,52 @@ import (
 // convert makes a value of what stood in the JSON: the annotated type, or else the one that the form tells:
 // a string is a String, an integer an Int32, or a Double when it is too large for that, any other number a
 // Double. (That is how the service's OData library reads numbers; an Int64 must be annotated.)
-func (d *decoder) convert(s *slot, v *Value) error {
-	t := s.annotated
-	if t == 0 {
-		t = s.inferred()
+func (r *raw) convert(l *Limits) (v Value, err error) {
+	v.Type = r.Type
+	if v.Type == 0 {
+		v.Type = r.inferred()
 	}
-	v.Type = t
 	var ok bool
-	switch t {
+	switch v.Type {
 	case String:
-		return d.convertString(s, v)
-	case Binary:
-		return d.convertBinary(s, v)
-	case Boolean:
-		v.Int, ok = s.boolean()
-	case DateTime:
-		if v.Int, ok = ParseDateTime(s.text); ok && (v.Int < MinDateTime || v.Int > MaxDateTime) {
-			return newError(OutOfRangeInput)
+		v.Bytes, ok = r.Bytes, r.kind() == text
+		if ok && 2*len(v.Bytes) > l.ValueBytes && 2*utf16LenBytes(v.Bytes) > l.ValueBytes {
+			return v, newError(PropertyValueTooLarge)
 		}
-		ok = ok && s.kind == text
+	case Binary:
+		if v.Bytes, ok = r.binary(); ok && len(v.Bytes) > l.ValueBytes {
+			return v, newError(PropertyValueTooLarge)
+		}
+	case Boolean:
+		v.Int, ok = r.boolean()
+	case DateTime:
+		v.Int, ok = ParseDateTime(r.Bytes)
+		if ok = ok && r.kind() == text; ok && v.Int < MinDateTime {
+			return v, newError(OutOfRangeInput)
+		}
 	case Double:
-		v.Float, ok = s.double()
+		v.Float, ok = r.double()
 	case GUID:
-		ok = s.kind == text
-		if ok {
-			v.Bytes, ok = parseGUID(s.text, s.text)
+		if r.kind() == text {
+			v.Bytes, ok = parseGUID(r.Bytes, r.Bytes)
 		}
 	case Int32:
-		v.Int, ok = s.int(32)
+		v.Int, ok = r.int(32)
 	case Int64:
-		v.Int, ok = s.int(64)
+		v.Int, ok = r.int(64)
 	}
 	if !ok {
-		return errBody()
+		return v, errBody()
 	}
-	return nil
+	return v, nil
 }
 
-func (s *slot) inferred() Type {
-	switch s.kind {
+func (r *raw) inferred() Type {
+	switch r.kind() {
 	case text:
 		return String
 	case integer:
-		if _, ok := s.int(32); ok {
+		if _, ok := r.int(32); ok {
 			return Int32
 		}
 		return Double
@@ -62,50 +65,33 @@ func (s *slot) inferred() Type {
 	return Boolean
 }
 
-func (d *decoder) convertString(s *slot, v *Value) error {
-	if s.kind != text {
-		return errBody()
+// binary reads base64 where it stands: four characters become three bytes, so that what is written is
+// behind what is read.
+func (r *raw) binary() ([]byte, bool) {
+	if r.kind() != text {
+		return nil, false
 	}
-	v.Bytes = s.text
-	if 2*len(v.Bytes) > d.limits.ValueBytes && 2*utf16LenBytes(v.Bytes) > d.limits.ValueBytes {
-		return newError(PropertyValueTooLarge)
-	}
-	return nil
-}
-
-func (d *decoder) convertBinary(s *slot, v *Value) error {
-	if s.kind != text {
-		return errBody()
-	}
-	// Four characters become three bytes, so that what is written is behind what is read.
-	n, err := base64.StdEncoding.Decode(s.text, s.text)
-	if err != nil {
-		return errBody()
-	}
-	v.Bytes = s.text[:n]
-	if n > d.limits.ValueBytes {
-		return newError(PropertyValueTooLarge)
-	}
-	return nil
+	n, err := base64.StdEncoding.Decode(r.Bytes, r.Bytes)
+	return r.Bytes[:n], err == nil
 }
 
 // boolean reads true and false, as words or as strings.
-func (s *slot) boolean() (int64, bool) {
+func (r *raw) boolean() (int64, bool) {
 	switch {
-	case s.kind == yes, s.kind == text && strings.EqualFold(string(s.text), "true"):
+	case r.kind() == yes, r.kind() == text && strings.EqualFold(string(r.Bytes), "true"):
 		return 1, true
-	case s.kind == no, s.kind == text && strings.EqualFold(string(s.text), "false"):
+	case r.kind() == no, r.kind() == text && strings.EqualFold(string(r.Bytes), "false"):
 		return 0, true
 	}
 	return 0, false
 }
 
 // int reads an integer, as a number or as a string.
-func (s *slot) int(size int) (int64, bool) {
-	if s.kind != integer && s.kind != text {
+func (r *raw) int(size int) (int64, bool) {
+	if r.kind() != integer && r.kind() != text {
 		return 0, false
 	}
-	return parseInt(s.text, size)
+	return parseInt(r.Bytes, size)
 }
 
 func parseInt[T ~string | ~[]byte](t T, size int) (int64, bool) {
@@ -133,12 +119,12 @@ func parseInt[T ~string | ~[]byte](t T, size int) (int64, bool) {
 }
 
 // double reads a number, or a string that is one or NaN, Infinity, -Infinity.
-func (s *slot) double() (float64, bool) {
-	switch s.kind {
+func (r *raw) double() (float64, bool) {
+	switch r.kind() {
 	case number, integer:
-		return parseDouble(s.text)
+		return parseDouble(r.Bytes)
 	case text:
-		switch string(s.text) {
+		switch string(r.Bytes) {
 		case "NaN":
 			return math.NaN(), true
 		case "Infinity", "INF":
@@ -146,8 +132,8 @@ func (s *slot) double() (float64, bool) {
 		case "-Infinity", "-INF":
 			return math.Inf(-1), true
 		}
-		if len(s.text) > 0 && scanNumber(s.text) == len(s.text) {
-			return parseDouble(s.text)
+		if len(r.Bytes) > 0 && scanNumber(r.Bytes) == len(r.Bytes) {
+			return parseDouble(r.Bytes)
 		}
 	}
 	return 0, false

@@ -1,0 +1,130 @@
+package odata
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+)
+
+// kilobyte is an entity of about 1 KB of JSON, as clients send them: ten properties of all types.
+func kilobyte() (Entity, []byte) {
+	e := Entity{PartitionKey: "registration-2024-05-26", RowKey: "00000000000000000042", Timestamp: 16_000_000_000_454_448}
+	add := func(name string, v Value) { e.Properties = append(e.Properties, Property{Name: name, Value: v}) }
+	add("Name", Value{Type: String, Bytes: []byte("Ada Lovelace")})
+	add("Notes", Value{Type: String, Bytes: bytes.Repeat([]byte("abcdefghij"), 35)})
+	add("Age", Value{Type: Int32, Int: 36})
+	add("Serial", Value{Type: Int64, Int: 1234567890123})
+	add("Paid", Value{Type: Boolean, Int: 1})
+	add("Fee", Value{Type: Double, Float: 42.5})
+	add("Start", Value{Type: DateTime, Int: 16_000_000_000_454_448})
+	add("Chip", Value{Type: GUID, Bytes: []byte("0123456789abcdef")})
+	add("Photo", Value{Type: Binary, Bytes: bytes.Repeat([]byte{1, 2, 3}, 20)})
+	add("Club", Value{Type: String, Bytes: []byte("Analytical Engine Runners")})
+	return e, (&Context{Level: MinimalMetadata, Root: "http://127.0.0.1:10002/acc", Table: "runners"}).AppendEntity(nil, &e)
+}
+
+func TestCodecsAllocateLittle(t *testing.T) {
+	e, text := kilobyte()
+	if len(text) < 900 || len(text) > 1200 {
+		t.Fatalf("%d bytes are no kilobyte", len(text))
+	}
+	l := DefaultLimits()
+	var back Entity
+	body := make([]byte, len(text))
+	if n := testing.AllocsPerRun(100, func() {
+		copy(body, text)
+		if _, err := DecodeEntity(body, &l, &back); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 { // all names and keys in one
+		t.Errorf("decoding allocates %v times", n)
+	}
+	c := Context{Level: FullMetadata, Root: "http://127.0.0.1:10002/acc", Account: "acc", Table: "runners"}
+	dst := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(100, func() { dst = c.AppendEntity(dst[:0], &e) }); n > 0 {
+		t.Errorf("encoding allocates %v times", n)
+	}
+	filter, err := ParseFilter("PartitionKey eq 'registration-2024-05-26' and Age gt 30 and not (Club eq 'x')", &l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if !Matches(filter, &e) {
+			t.Fatal("does not match")
+		}
+	}); n > 0 {
+		t.Errorf("matching allocates %v times", n)
+	}
+}
+
+func BenchmarkDecodeEntity(b *testing.B) {
+	_, text := kilobyte()
+	l := DefaultLimits()
+	var e Entity
+	body := make([]byte, len(text))
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		copy(body, text)
+		if _, err := DecodeEntity(body, &l, &e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppendEntity(b *testing.B) {
+	e, text := kilobyte()
+	c := Context{Level: MinimalMetadata, Root: "http://127.0.0.1:10002/acc", Account: "acc", Table: "runners"}
+	dst := make([]byte, 0, 4096)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = c.AppendEntity(dst[:0], &e)
+	}
+}
+
+func BenchmarkMatches(b *testing.B) {
+	e, _ := kilobyte()
+	l := DefaultLimits()
+	filter, err := ParseFilter("PartitionKey eq 'registration-2024-05-26' and Age gt 30 and not (Club eq 'x')", &l)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !Matches(filter, &e) {
+			b.Fatal("does not match")
+		}
+	}
+}
+
+func BenchmarkParseFilter(b *testing.B) {
+	l := DefaultLimits()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseFilter("PartitionKey eq 'p' and RowKey ge 'a' and RowKey lt 'b'", &l); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParseBatch(b *testing.B) {
+	var body []byte
+	body = append(body, "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"...)
+	_, entity := kilobyte()
+	for i := range 100 {
+		body = append(body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"...)
+		body = append(body, "PUT http://127.0.0.1:10002/acc/runners(PartitionKey='p',RowKey='"+strconv.Itoa(i)+"') HTTP/1.1\r\n"...)
+		body = append(body, "Accept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\nPrefer: return-no-content\r\n\r\n"...)
+		body = append(append(body, entity...), "\r\n"...)
+	}
+	body = append(body, "--c--\r\n--b--\r\n"...)
+	l := DefaultLimits()
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if batch, err := ParseBatch(body, "multipart/mixed; boundary=b", &l); err != nil || len(batch.Requests) != 100 {
+			b.Fatal(err)
+		}
+	}
+}
