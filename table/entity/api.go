@@ -6,7 +6,6 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 	"cqld/table/odata"
 )
@@ -39,6 +38,15 @@ type Options struct {
 	Clock       env.Clock
 	Rand        env.Rand
 	Limits      Limits
+	Timeouts    Timeouts
+	// NewWaiter makes what a request waits with; nil: a channel.
+	NewWaiter func() Waiter
+}
+
+// Waiter is how a request waits for an answer: Wait returns after Signal was called once, before or after.
+type Waiter interface {
+	Wait()
+	Signal()
 }
 
 // Kind is what an operation does to an entity.
@@ -87,7 +95,8 @@ const (
 	Descending
 )
 
-// Position is a place in the order of entities: the next one is at it or behind it.
+// Position is a place in the order of entities: the next one is at it or behind it. In a Descending query
+// the next one of that partition is before it, and an empty RowKey is the partition's beginning.
 type Position struct{ PartitionKey, RowKey string }
 
 // Query asks for entities in the order of PartitionKey and RowKey.
@@ -121,6 +130,19 @@ const (
 	TableScan
 )
 
+// String is the plan in words, as an answer's header says it.
+func (p Plan) String() string {
+	switch p {
+	case PointQuery:
+		return "point query"
+	case RowRangeScan:
+		return "row range scan"
+	case PartitionRangeScan:
+		return "partition range scan"
+	}
+	return "table scan"
+}
+
 // Service is what the door does with tables and entities: *Store implements it. Errors are *odata.Error,
 // *Failed, or the coordinator's.
 type Service interface {
@@ -142,5 +164,3 @@ type Service interface {
 	Property(account, table, name string) []byte
 	SetProperty(ctx context.Context, account, table, name string, value []byte) error
 }
-
-var _ = row.AllRows

@@ -8,3 +8,42 @@ type Limits struct {
 	EntityBytes  int // 1 MiB
 	Columns      int // of one table: property names and types that may become columns: 2000
 }
+
+func (l Limits) withDefaults() Limits {
+	set := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	set(&l.PageEntities, 1000)
+	set(&l.PageBytes, 4<<20)
+	set(&l.Properties, 252)
+	set(&l.EntityBytes, 1<<20)
+	set(&l.Columns, 2000)
+	return l
+}
+
+// Bounds of a query's work.
+const (
+	// boxesMax is how many ranges of keys a filter may be taken apart into; what would need more is read
+	// as fewer, larger ones. A batch of points, which programs write as an or of 100 of them, fits twice.
+	// Ordering them costs their square: 65,536 comparisons are 0.3 ms.
+	boxesMax = 256
+	// readsMax is how many partitions are read at once: at 1 ms for a quorum, 64,000 partitions a second.
+	readsMax = 64
+	// readsFirst is how many are read at once before it is known how large they are.
+	readsFirst = 4
+	// partitionRows is how many rows a partition is asked for before it is known how large they are.
+	partitionRows = 64
+	// keysFirst and keysMax are how many partition keys are asked for at once, at first and at most: 1 KiB
+	// each at the most, 1 MiB.
+	keysFirst = 16
+	keysMax   = 1024
+	// filteredFirst and rowsMax are how many rows are asked for at once where a filter decides how many of
+	// them count, at first and at most. Storage ends a page at 1 MiB anyway.
+	filteredFirst = 128
+	rowsMax       = 4096
+	// altersMax is how often columns are added for one transaction: each time another one was faster with
+	// another type.
+	altersMax = 8
+)

@@ -1,0 +1,214 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/table/odata"
+)
+
+// ttlMax is twenty years in seconds, the longest that CQL lets anything live before it expires.
+const ttlMax = 20 * 365 * 24 * 60 * 60
+
+// keyBytesMax is the longest key that storage takes.
+const keyBytesMax = 1<<16 - 1
+
+// Apply implements Service. A change that certainly did not happen because others were ahead is tried
+// again as long as Timeouts.Change allows; one whose outcome was lost is looked for (outcome).
+func (s *Store) Apply(ctx context.Context, account, table string, ops []Operation) (timestamps []int64, err error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	p, err := s.planFor(ctx, account, table, ops)
+	if err != nil {
+		return nil, err
+	}
+	t := s.transactions.Get().(*transaction)
+	if err := t.prepare(p, ops); err != nil {
+		s.recycle(t)
+		return nil, err
+	}
+	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
+	for {
+		err := t.attempt()
+		switch {
+		case err == nil && t.failed != nil:
+			err = t.failed
+			s.recycle(t)
+			return nil, err
+		case err == nil:
+			timestamps := make([]int64, len(ops))
+			for i := range t.changes {
+				timestamps[t.changes[i].index] = t.changes[i].timestamp * ticksPerMicro
+			}
+			s.recycle(t)
+			return timestamps, nil
+		}
+		// From here on t is left to the garbage collector: somebody may still look at it.
+		next, sure := t.after(err)
+		if !sure || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+			return nil, err
+		}
+		if next == nil {
+			return t.timestamps(), nil
+		}
+		if err := next.prepare(p, ops); err != nil {
+			return nil, err
+		}
+		t = next
+	}
+}
+
+// ticksPerMicro is how many ticks a write timestamp cannot tell apart.
+const ticksPerMicro = 10
+
+// attempt makes the change once.
+func (t *transaction) attempt() error {
+	t.stamps = t.stamps[:0]
+	t.s.o.Coordinator.CAS(&t.req, t.onDone)
+	t.waiter.Wait()
+	return known(t.err)
+}
+
+// recycle keeps t for another transaction. Nobody else may know it.
+func (s *Store) recycle(t *transaction) {
+	t.release()
+	s.transactions.Put(t)
+}
+
+func (t *transaction) timestamps() []int64 {
+	out := make([]int64, len(t.changes))
+	for i := range t.changes {
+		out[t.changes[i].index] = t.changes[i].timestamp * ticksPerMicro
+	}
+	return out
+}
+
+// after says what follows a failed attempt: sure says that its outcome is known, and then next is the
+// transaction to try with, or nil when the change was made.
+func (t *transaction) after(err error) (next *transaction, sure bool) {
+	var timeout *coordinator.WriteTimeout
+	var unknown *coordinator.CASUnknown
+	switch {
+	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
+		return newTransaction(t.s), true // nothing was proposed that could be decided
+	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteSimple, errors.As(err, &unknown):
+		return t.outcome()
+	}
+	return nil, false
+}
+
+// outcome finds out what became of a change whose answer was lost. A serial read finishes, or makes void,
+// whatever is in progress on the partition; then a row with one of the change's timestamps says that it was
+// made, and a row with nothing newer than them that it was not. It may also have been made and overwritten:
+// nobody can tell.
+func (t *transaction) outcome() (next *transaction, sure bool) {
+	if len(t.stamps) == 0 {
+		return nil, false
+	}
+	r := newRead(t.s)
+	cmd := t.cmd
+	r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: t.s.o.Timeouts.Write, Contention: t.s.o.Timeouts.CAS}
+	t.s.o.Coordinator.Read(&r.req, r.onPage)
+	page, err := r.end()
+	if err != nil {
+		return nil, false
+	}
+	newest := int64(row.NoTimestamp)
+	t.reader.Reset(page)
+	var x row.Row
+	for t.reader.NextPartition() {
+		newest = max(newest, t.reader.Header.Deletion.Timestamp)
+		for t.reader.NextRow(&x) {
+			newest = max(newest, x.Liveness.Timestamp, x.Deletion.Timestamp)
+			for i := range x.Cells {
+				newest = max(newest, x.Cells[i].Timestamp)
+			}
+		}
+	}
+	if t.reader.Err() != nil {
+		return nil, false
+	}
+	oldest := t.stamps[0]
+	for _, stamp := range t.stamps {
+		oldest = min(oldest, stamp)
+		if stamp == newest {
+			for i := range t.changes {
+				t.changes[i].timestamp = stamp
+			}
+			return nil, true
+		}
+	}
+	if newest < oldest {
+		return newTransaction(t.s), true
+	}
+	return nil, false
+}
+
+// DeletePartition implements Service.
+func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKey string) error {
+	p, err := s.plan(account, table)
+	if err != nil {
+		return err
+	}
+	if p.counters {
+		return errCounters(p)
+	}
+	if err := checkKeys(partitionKey, ""); err != nil {
+		return err
+	}
+	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
+	for {
+		err := s.deletePartition(p, partitionKey)
+		var timeout *coordinator.WriteTimeout
+		var unknown *coordinator.CASUnknown
+		again := errors.As(err, &timeout) || errors.As(err, &unknown) // doing it twice is doing it once
+		if !again || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) deletePartition(p *plan, partitionKey string) error {
+	now := s.now()
+	// No slices: only the header is read.
+	cmd := &row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Now: now}
+	req := &coordinator.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
+	req.Update = func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
+		m := &row.Mutation{Table: cmd.Table, Key: cmd.Key}
+		header := row.NewRow()
+		header.Deletion = row.Deletion{Timestamp: timestamp, LocalTime: now}
+		m.AddHeader(header)
+		return m, true, nil
+	}
+	waiter := s.o.NewWaiter()
+	var failed error
+	s.o.Coordinator.CAS(req, func(_ bool, _ []byte, err error) {
+		failed = err
+		waiter.Signal()
+	})
+	waiter.Wait()
+	return known(failed)
+}
+
+func errCounters(p *plan) error {
+	return invalid("Table " + p.spelled + " has counters, which can only be changed by CQL.")
+}
+
+func checkKeys(partitionKey, rowKey string) error {
+	if len(partitionKey) > keyBytesMax || len(rowKey) > keyBytesMax {
+		return odata.Of(odata.KeyValueTooLarge)
+	}
+	return nil
+}
+
+// request readies what attempts ask the coordinator.
+func (t *transaction) request(contention, timeout time.Duration) {
+	t.req = coordinator.CASRequest{Command: &t.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: contention, Timeout: timeout, Update: t.onUpdate}
+}

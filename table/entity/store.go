@@ -1,0 +1,147 @@
+package entity
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/table/odata"
+)
+
+// Store is the accounts, tables and entities of a cluster, as one node serves them. It is safe for
+// concurrent use and has no goroutines of its own.
+type Store struct {
+	o            Options
+	catalogs     catalogs
+	altering     altering
+	transactions sync.Pool // *transaction
+	reads        sync.Pool // *read
+	decoders     sync.Pool // *decoder
+	rand         struct {
+		sync.Mutex
+		Rand interface{ Uint64() uint64 }
+	}
+}
+
+var _ Service = (*Store)(nil)
+
+// New makes a Store.
+func New(o Options) *Store {
+	o.Limits = o.Limits.withDefaults()
+	o.Timeouts = o.Timeouts.withDefaults()
+	if o.NewWaiter == nil {
+		o.NewWaiter = newChannelWaiter
+	}
+	s := &Store{o: o}
+	s.rand.Rand = o.Rand
+	s.transactions.New = func() any { return newTransaction(s) }
+	s.reads.New = func() any { return newRead(s) }
+	s.decoders.New = func() any { return new(decoder) }
+	return s
+}
+
+// Timeouts bound what one request may take. Zero fields get Cassandra's values.
+type Timeouts struct {
+	Read  time.Duration // of rows from replicas
+	Write time.Duration // for replicas' answers to a change
+	CAS   time.Duration // of one attempt at a change that others are ahead of
+	// Change bounds all attempts at a change together.
+	Change time.Duration
+	// Page is when a page of a query ends, however few entities it has.
+	Page time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&t.Read, 5*time.Second)
+	set(&t.Write, 2*time.Second)
+	set(&t.CAS, time.Second)
+	set(&t.Change, 10*time.Second)
+	set(&t.Page, 5*time.Second)
+	return t
+}
+
+// channelWaiter is the Waiter of production: the goroutine sleeps on a channel.
+type channelWaiter chan struct{}
+
+func newChannelWaiter() Waiter { return make(channelWaiter, 1) }
+
+func (w channelWaiter) Wait()   { <-w }
+func (w channelWaiter) Signal() { w <- struct{}{} }
+
+// now is the present in seconds, by which what has expired is decided.
+func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
+
+func (s *Store) newID() (id schema.UUID) {
+	s.rand.Lock()
+	hi, lo := s.rand.Rand.Uint64(), s.rand.Rand.Uint64()
+	s.rand.Unlock()
+	for i := range 8 {
+		id[i], id[8+i] = byte(hi>>(8*i)), byte(lo>>(8*i))
+	}
+	id[6], id[8] = id[6]&0x0F|0x40, id[8]&0x3F|0x80
+	return id
+}
+
+// keptMax bounds the memory that an idle read keeps.
+const keptMax = 256 << 10
+
+// read is one read from the coordinator that is waited for; its callback is made once.
+type read struct {
+	waiter Waiter
+	req    coordinator.ReadRequest
+	page   []byte // a copy: the coordinator's is valid during the callback only
+	err    error
+	onPage func([]byte, error)
+}
+
+func newRead(s *Store) *read {
+	r := &read{waiter: s.o.NewWaiter()}
+	r.onPage = func(page []byte, err error) {
+		r.err = err
+		r.page = append(r.page[:0], page...)
+		r.waiter.Signal()
+	}
+	return r
+}
+
+// begin starts the read that r.req.Command, which stays as it is until end, says.
+func (s *Store) begin(r *read) {
+	r.req.Consistency, r.req.Timeout = ring.Quorum, s.o.Timeouts.Read
+	s.o.Coordinator.Read(&r.req, r.onPage)
+}
+
+// end waits for the answer: a page that is valid until r is put back.
+func (r *read) end() ([]byte, error) {
+	r.waiter.Wait()
+	return r.page, known(r.err)
+}
+
+func (s *Store) put(r *read) {
+	r.req, r.err = coordinator.ReadRequest{}, nil
+	if cap(r.page) > keptMax {
+		r.page = nil
+	}
+	s.reads.Put(r)
+}
+
+// known is an error of the coordinator as the door must know it: a table that was deleted meanwhile.
+func known(err error) error {
+	var gone *coordinator.UnknownTable
+	if errors.As(err, &gone) {
+		return odata.Of(odata.TableNotFound)
+	}
+	return err
+}
+
+// invalid is InvalidInput with a message of its own.
+func invalid(message string) *odata.Error {
+	return &odata.Error{Code: odata.InvalidInput, Message: message}
+}
