@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"cqld/table"
 )
 
 // setting reads one option's value.
@@ -28,6 +30,14 @@ func settings() map[string]setting {
 		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
 		"rpc_address":                                 address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
+		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
+		"tables_accounts":                             setTablesAccounts,
+		"tables_partition_target":                     number(func(o *Options) *int { return &o.TablesPartitionTarget }),
+		"tables_account_target":                       number(func(o *Options) *int { return &o.TablesAccountTarget }),
+		"tables_max_connections":                      number(func(o *Options) *int { return &o.TablesMaxConnections }),
+		"tables_max_properties":                       number(func(o *Options) *int { return &o.TablesMaxProperties }),
+		"tables_max_entity_size":                      size(func(o *Options) *int { return &o.TablesMaxEntityBytes }),
+		"tables_max_batch_operations":                 number(func(o *Options) *int { return &o.TablesMaxBatchOperations }),
 		"seeds":                                       setSeeds,
 		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
 		"control_address":                             setControlAddress,
@@ -189,6 +199,37 @@ func port(field func(*Options) *uint16) setting {
 		*field(o) = uint16(n)
 		return nil
 	}
+}
+
+// portOrNone reads a port, or 0 for none.
+func portOrNone(field func(*Options) *uint16) setting {
+	return func(o *Options, v *yaml.Node) error {
+		if v.Value == "0" {
+			*field(o) = 0
+			return nil
+		}
+		return port(field)(o, v)
+	}
+}
+
+// setTablesAccounts reads a list of names and keys.
+func setTablesAccounts(o *Options, v *yaml.Node) error {
+	var accounts []table.Account
+	if v.Kind != yaml.SequenceNode {
+		return errors.New("expected a list of {name, key}")
+	}
+	for _, e := range v.Content {
+		var a struct {
+			Name string `yaml:"name"`
+			Key  string `yaml:"key"`
+		}
+		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
+			return fmt.Errorf("line %d: expected {name, key}", e.Line)
+		}
+		accounts = append(accounts, table.Account{Name: a.Name, Key: a.Key})
+	}
+	o.TablesAccounts = accounts
+	return nil
 }
 
 func address(field func(*Options) *netip.Addr) setting {

@@ -25,6 +25,7 @@ import (
 	"cqld/schema"
 	"cqld/server"
 	"cqld/storage"
+	"cqld/table"
 )
 
 // Node is one running node.
@@ -46,11 +47,12 @@ type Node struct {
 	autoRepair  *coordinator.AutoRepair
 	processor   *query.Processor
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
+	tables      atomic.Pointer[table.Door]    // nil: clients of Azure Tables cannot connect
 	measured    *measured
 	control     *control.Server
 	started     time.Time
 	drained     atomic.Bool // clients are refused for good
-	binary      sync.Mutex  // held while the CQL door opens or closes
+	binary      sync.Mutex  // held while the clients' doors open or close
 	snapshots   sync.Mutex  // held while snapshots are made, read or removed
 	agreeing    atomic.Bool // cluster is set: storage asks from the first moment
 
@@ -138,7 +140,7 @@ func (n *Node) openStorage() error {
 	var err error
 	n.engine, err = storage.Open(storage.Options{
 		Dir: dir, FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync, SyncPeriod: n.opts.CommitLogSyncPeriod,
-		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, OnFatal: n.fail,
+		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, Ordered: n.ordered, OnFatal: n.fail,
 		OnCorruption: func(c storage.CorruptionInfo) {
 			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
 		},
@@ -149,6 +151,15 @@ func (n *Node) openStorage() error {
 	}
 	n.repaired, err = replica.OpenRepaired(n.engine)
 	return err
+}
+
+// ordered says which tables storage keeps in the order of their partition keys, too.
+func (n *Node) ordered(id schema.StorageID) bool {
+	if !n.agreeing.Load() {
+		return false
+	}
+	t := n.cluster.Metadata().Schema.TableByStorage(id)
+	return t != nil && t.OrderedPartitions()
 }
 
 // tableInfo is what storage must know of a table. It is called before the cluster is open, too.
@@ -244,7 +255,10 @@ func (n *Node) openServer() error {
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
 	})
-	return n.startBinary()
+	if err := n.startBinary(); err != nil {
+		return err
+	}
+	return n.startTables()
 }
 
 // startBinary opens the CQL door; binary is held.
@@ -284,6 +298,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if s := n.server.Swap(nil); s != nil {
 		errs = append(errs, s.Drain(ctx))
 	}
+	errs = append(errs, n.drainTables(ctx))
 	if n.moves != nil {
 		n.moves.Close()
 		n.streams.Close()

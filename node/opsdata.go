@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -42,7 +43,7 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	n.binary.Lock()
 	n.drained.Store(true)
 	n.binary.Unlock()
-	if err := n.stopBinary(ctx); err != nil {
+	if err := errors.Join(n.stopBinary(ctx), n.stopTables(ctx)); err != nil {
 		return control.None{}, err
 	}
 	report(control.Progress{What: "flushing", Done: 1, Total: 2})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/table"
 )
 
 // CommitLogSync says when a write is on disk.
@@ -35,6 +37,7 @@ type Options struct {
 	StoragePort         uint16
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
+	TablesPort          uint16 // for clients of Azure Tables, at RPCAddress; 0: none
 	Seeds               []netip.AddrPort
 	// Replace names the dead node whose place a node takes that starts for the first time, by address or
 	// host id; empty: it joins as one more.
@@ -66,6 +69,14 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
+	// TablesAccounts are served by the Tables door; none: the development account.
+	TablesAccounts []table.Account
+	// TablesPartitionTarget and TablesAccountTarget are entities a second, beyond which a partition or an
+	// account is told to wait; 0: never.
+	TablesPartitionTarget, TablesAccountTarget int
+	// What one request and all connections may have; 0: the service's own limits.
+	TablesMaxConnections, TablesMaxProperties, TablesMaxEntityBytes, TablesMaxBatchOperations int
+
 	// ClockOffset makes this node's clock wrong, to see what a ring does with such a node. Nobody may set
 	// it without Unsafe.
 	ClockOffset time.Duration
@@ -88,6 +99,7 @@ func DefaultOptions() Options {
 		StoragePort:         7000,
 		RPCAddress:          netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		NativeTransportPort: 9042,
+		TablesPort:          10002,
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
@@ -185,6 +197,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	}
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
+	o.validateTables(bad)
 }
 
 // Internode is where other nodes reach this one.

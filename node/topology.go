@@ -63,6 +63,11 @@ func (n *Node) retire() {
 			n.log.Warn("clients were cut off", "err", err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
+	defer cancel()
+	if err := n.drainTables(ctx); err != nil {
+		n.log.Warn("clients of Azure Tables were cut off", "err", err)
+	}
 }
 
 // retireTimeout is how long the last requests of clients may take.

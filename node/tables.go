@@ -1,0 +1,120 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"cqld/table"
+	"cqld/table/entity"
+	"cqld/table/odata"
+)
+
+// Tables is where clients of Azure Tables reach this node.
+func (o *Options) Tables() netip.AddrPort {
+	return netip.AddrPortFrom(o.RPCAddress, o.TablesPort)
+}
+
+// validateTables refuses to serve strangers with a key that everyone knows.
+func (o *Options) validateTables(bad func(name, format string, args ...any)) {
+	if o.TablesPort == 0 {
+		return
+	}
+	if o.TablesPort == o.NativeTransportPort {
+		bad("tables_port", "%d is native_transport_port", o.TablesPort)
+	}
+	seen := map[string]bool{}
+	for _, a := range o.tablesAccounts() {
+		if err := table.CheckAccount(a); err != nil {
+			bad("tables_accounts", "account %q: %v", a.Name, err)
+		}
+		if seen[a.Name] {
+			bad("tables_accounts", "account %q is there twice", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	known := func(a table.Account) bool { return a.Key == table.DevelopmentKey }
+	if !o.RPCAddress.IsLoopback() && slices.ContainsFunc(o.tablesAccounts(), known) {
+		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches it could read "+
+			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 64), rpc_address to an "+
+			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, table.DevelopmentAccount)
+	}
+	for name, n := range map[string]int{"tables_partition_target": o.TablesPartitionTarget, "tables_account_target": o.TablesAccountTarget,
+		"tables_max_connections": o.TablesMaxConnections, "tables_max_properties": o.TablesMaxProperties,
+		"tables_max_batch_operations": o.TablesMaxBatchOperations, "tables_max_entity_size": o.TablesMaxEntityBytes} {
+		if n < 0 {
+			bad(name, "must not be negative")
+		}
+	}
+}
+
+// tablesAccounts are the accounts that are served: without any in the options, the development account.
+func (o *Options) tablesAccounts() []table.Account {
+	if len(o.TablesAccounts) == 0 {
+		return []table.Account{{Name: table.DevelopmentAccount, Key: table.DevelopmentKey}}
+	}
+	return o.TablesAccounts
+}
+
+// startTables opens the door of Azure Tables; binary is held.
+func (n *Node) startTables() error {
+	if n.opts.TablesPort == 0 {
+		return nil
+	}
+	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
+		BatchOperations: n.opts.TablesMaxBatchOperations}
+	v := view{n.cluster}
+	store := entity.New(entity.Options{
+		Coordinator: serving{n.coordinator, n.tablesRefusal}, View: v, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
+		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
+		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
+	})
+	d, err := table.New(table.Options{
+		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log,
+		Limits:        table.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
+		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", n.opts.Tables().String())
+	if err != nil {
+		return fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
+	}
+	n.tables.Store(d)
+	n.running.Go(func() {
+		if err := d.Serve(l); err != nil && !errors.Is(err, table.ErrClosed) {
+			n.fail(err)
+		}
+	})
+	return nil
+}
+
+// tablesRefusal is clockRefusal as the Tables door tells it.
+func (n *Node) tablesRefusal() error {
+	if err := n.clockRefusal(); err != nil {
+		return &table.NotServing{Reason: err.Error()}
+	}
+	return nil
+}
+
+// drainTables closes the door of Azure Tables, when it is open.
+func (n *Node) drainTables(ctx context.Context) error {
+	d := n.tables.Swap(nil)
+	if d == nil {
+		return nil
+	}
+	return d.Drain(ctx)
+}
+
+// stopTables is drainTables for an operator, who may open the door again by starting the node.
+func (n *Node) stopTables(ctx context.Context) error {
+	n.binary.Lock()
+	defer n.binary.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, drainWait)
+	defer cancel()
+	return n.drainTables(ctx)
+}

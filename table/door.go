@@ -1,0 +1,331 @@
+package table
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/schema"
+	"cqld/table/entity"
+	"cqld/table/odata"
+)
+
+// Options are what a Door is made of.
+type Options struct {
+	Service  entity.Service
+	Accounts []Account
+	Clock    env.Clock
+	Rand     env.Rand // safe for concurrent use: ids of requests and batches
+	Logger   *slog.Logger
+	Limits   Limits
+	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
+	// requests are refused with ServerBusy; 0: no such bound.
+	AccountTarget, PartitionTarget int
+}
+
+// Door answers the requests of the Table service. It is safe for concurrent use.
+type Door struct {
+	o          Options
+	limits     Limits
+	log        *slog.Logger
+	accounts   map[string]*account
+	byAccount  *throttle
+	partitions *throttle
+	calls      sync.Pool // *call
+	carrier    *carrier
+}
+
+// New makes a Door that does not listen yet. Its errors name the account whose name or key is wrong.
+func New(o Options) (*Door, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	d := &Door{o: o, limits: o.Limits.withDefaults(), log: o.Logger, accounts: map[string]*account{}}
+	for _, a := range o.Accounts {
+		if err := CheckAccount(a); err != nil {
+			return nil, fmt.Errorf("table: account %q: %w", a.Name, err)
+		}
+		made, err := newAccount(a)
+		if err != nil {
+			return nil, err
+		}
+		d.accounts[a.Name] = made
+	}
+	d.byAccount = newThrottle(o.AccountTarget, 1, o.Clock.Monotonic)
+	d.partitions = newThrottle(o.PartitionTarget, bucketSets, o.Clock.Monotonic)
+	d.calls.New = func() any { return &call{door: d} }
+	d.carrier = newCarrier(d)
+	return d, nil
+}
+
+// CheckAccount says whether an account can be served: its name has 3 to 24 lower case letters and digits,
+// its key is base64 of 16 bytes at least.
+func CheckAccount(a Account) error {
+	if len(a.Name) < 3 || len(a.Name) > 24 {
+		return errors.New("the name is not 3 to 24 characters long")
+	}
+	for i := range len(a.Name) {
+		if c := a.Name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return errors.New("the name has other characters than lower case letters and digits")
+		}
+	}
+	if schema.IsSystem(a.Name) {
+		return errors.New("the name is a system keyspace's")
+	}
+	if key, err := base64.StdEncoding.DecodeString(a.Key); err != nil || len(key) < 16 {
+		return errors.New("the key is not base64 of at least 16 bytes; openssl rand -base64 64 makes one")
+	}
+	return nil
+}
+
+// secondarySuffix is what the name of an account's read-only endpoint ends in.
+const secondarySuffix = "-secondary"
+
+// account is the one of a name, and whether the name is that of its secondary endpoint.
+func (d *Door) account(name string) (a *account, secondary bool) {
+	if a = d.accounts[name]; a != nil {
+		return a, false
+	}
+	if primary, ok := strings.CutSuffix(name, secondarySuffix); ok {
+		return d.accounts[primary], true
+	}
+	return nil, false
+}
+
+// call is one request on its way. The fields are of one request; begin sets them.
+type call struct {
+	door      *Door
+	ctx       context.Context
+	req       *request
+	resp      *response
+	now       time.Time
+	id        string
+	method    string // the effective one
+	path      odata.Path
+	params    params
+	account   *account
+	secondary bool
+	hostForm  bool
+	grant     *grant
+	level     odata.Metadata
+	prefer    string // return-content, return-no-content, or empty
+	entity    odata.Entity
+	scratch   []byte
+}
+
+// handle answers one request.
+func (d *Door) handle(ctx context.Context, req *request, resp *response) {
+	c := d.calls.Get().(*call)
+	c.begin(ctx, req, resp)
+	if err := c.serve(); err != nil {
+		c.fail(err)
+	}
+	c.finish()
+	clear(c.entity.Properties) // their bytes are the request's
+	c.begin(nil, nil, nil)
+	d.calls.Put(c)
+}
+
+// reject answers a request that was not read to its end.
+func (d *Door) reject(req *request, resp *response, err error) {
+	c := &call{door: d}
+	c.begin(context.Background(), req, resp)
+	c.fail(err)
+	c.finish()
+}
+
+func (c *call) begin(ctx context.Context, req *request, resp *response) {
+	d := c.door
+	*c = call{door: d, ctx: ctx, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
+	if req == nil {
+		return
+	}
+	c.now = d.o.Clock.Now()
+	c.id = d.newID()
+	c.method = req.method
+}
+
+// newID is an id as requests and batches have them.
+func (d *Door) newID() string {
+	const hex = "0123456789abcdef"
+	var out [36]byte
+	hi, lo := d.o.Rand.Uint64(), d.o.Rand.Uint64()
+	for i, n := 0, 0; i < len(out); i++ {
+		switch i {
+		case 8, 13, 18, 23:
+			out[i] = '-'
+			continue
+		}
+		word := hi
+		if n >= 16 {
+			word = lo
+		}
+		out[i] = hex[word>>(n%16*4)&15]
+		n++
+	}
+	return string(out[:])
+}
+
+// serve does what is asked: who, may they, what.
+func (c *call) serve() error {
+	if err := c.locate(); err != nil {
+		return err
+	}
+	if c.method == "OPTIONS" {
+		return preflight(c.properties().cors, c.req, c.resp)
+	}
+	var err error
+	if c.params, err = parseParams(c.req.query); err != nil {
+		return err
+	}
+	if err = c.authorize(); err != nil {
+		return err
+	}
+	if err = c.negotiate(); err != nil {
+		return err
+	}
+	return c.route()
+}
+
+// locate finds out which account and resource the URL names: /account/table, or /table where the host's
+// first label is an account.
+func (c *call) locate() error {
+	label, _, dotted := strings.Cut(c.req.host, ".")
+	host := ""
+	if dotted {
+		if a, _ := c.door.account(label); a != nil {
+			host = label
+		}
+	}
+	var err error
+	if c.path, err = odata.ParsePath(c.req.path, host); err != nil {
+		return err
+	}
+	c.hostForm = host != ""
+	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	return nil
+}
+
+// authorize finds out what the request may do.
+func (c *call) authorize() (err error) {
+	switch {
+	case c.req.header.authorization != "":
+		if err = c.account.authorizeKey(c.req, c.params.comp, c.now); err == nil {
+			c.grant = owner()
+		}
+	case c.params.signature.sig != "":
+		c.grant, err = c.account.authorizeSignature(c.req, &c.params.signature, c.now, c.policiesOf)
+	default:
+		err = odata.Of(odata.AuthenticationFailed)
+	}
+	return err
+}
+
+func owner() *grant { return &grant{owner: true} }
+
+// policiesOf are a table's stored access policies.
+func (c *call) policiesOf(table string) []policy {
+	raw := c.door.o.Service.Property(c.account.name, table, policiesProperty)
+	if len(raw) == 0 {
+		return nil
+	}
+	policies, err := parsePolicies(raw)
+	if err != nil {
+		c.door.log.Error("a table's access policies cannot be read; signatures that name one are refused", "table", table, "err", err)
+	}
+	return policies
+}
+
+// properties are the account's service properties.
+func (c *call) properties() *serviceProperties {
+	return c.account.properties.of(c.door.o.Service.Property(c.account.name, "", serviceProperty))
+}
+
+// negotiate reads the headers that say how the client wants its answer.
+func (c *call) negotiate() error {
+	h := &c.req.header
+	if h.version != "" && !isVersion(h.version) {
+		return odata.Of(odata.InvalidHeaderValue)
+	}
+	if h.method != "" {
+		switch {
+		case h.twice:
+			return odata.Of(odata.XMethodIncorrectCount)
+		case c.method != "POST":
+			return odata.Of(odata.XMethodNotUsingPost)
+		}
+		switch m := strings.ToUpper(h.method); m {
+		case "MERGE", "PATCH", "PUT", "DELETE":
+			c.method = m
+		default:
+			return odata.Of(odata.XMethodIncorrectValue)
+		}
+	}
+	c.prefer = preference(h.prefer)
+	accept := h.accept
+	if c.params.format != "" {
+		accept = c.params.format
+	}
+	var ok bool
+	if c.level, ok = parseAccept(accept); !ok && !c.speaksXML() {
+		return odata.Of(odata.AtomFormatNotSupported)
+	}
+	return nil
+}
+
+// isVersion says whether a service version looks like one: 2019-02-02.
+func isVersion(s string) bool {
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
+}
+
+// parseAccept is the level of metadata that a client wants; false when it takes no JSON.
+func parseAccept(accept string) (odata.Metadata, bool) {
+	switch {
+	case strings.Contains(accept, "odata=nometadata"):
+		return odata.NoMetadata, true
+	case strings.Contains(accept, "odata=fullmetadata"):
+		return odata.FullMetadata, true
+	}
+	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") || strings.Contains(accept, "*/*")
+}
+
+// speaksXML says whether the resource is one whose documents are XML, or that has none.
+func (c *call) speaksXML() bool {
+	return c.params.comp != "" || c.path.Resource == odata.BatchEndpoint
+}
+
+// finish adds the headers that all answers have.
+func (c *call) finish() {
+	if !c.resp.frontEnd {
+		version := c.req.header.version
+		if version == "" {
+			version = defaultVersion
+		}
+		c.resp.add("X-Ms-Version", version)
+	}
+	c.resp.add("X-Ms-Request-Id", c.id)
+	if id := c.req.header.clientRequestID; id != "" && len(id) <= 1024 {
+		c.resp.add("X-Ms-Client-Request-Id", id)
+	}
+	if c.account != nil && c.req.method != "OPTIONS" {
+		share(c.properties().cors, c.req, c.req.method, c.resp)
+	}
+}
+
+// defaultVersion is the service version that answers to requests without one say.
+const defaultVersion = "2019-02-02"
+
+// The names under which an account and a table keep what they have besides data.
+const (
+	serviceProperty  = "tables.service"
+	policiesProperty = "tables.acl"
+)

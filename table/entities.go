@@ -1,0 +1,219 @@
+package table
+
+import (
+	"strconv"
+
+	"cqld/table/entity"
+	"cqld/table/odata"
+)
+
+// ttlMax is the longest time to live, in seconds: 20 years, as in CQL.
+const ttlMax = 20 * 365 * 24 * 60 * 60
+
+// parseTTL reads x-cqld-ttl.
+func parseTTL(s string) (int32, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 1 || n > ttlMax {
+		return 0, odata.Of(odata.InvalidHeaderValue)
+	}
+	return int32(n), nil
+}
+
+// write is one change of an entity, alone or in a batch.
+type write struct {
+	op     entity.Operation
+	prefer string // of an insert
+	level  odata.Metadata
+}
+
+// operation reads what a request wants changed: its method, path, headers and body. It says whether that
+// is granted, and within the range of keys. into's properties are used again.
+func (c *call) operation(method string, path *odata.Path, h *header, body []byte, w *write) error {
+	var err error
+	table := path.Table
+	switch method {
+	case "POST":
+		if path.Resource != odata.EntitySet {
+			return odata.Of(odata.MethodNotAllowed)
+		}
+		w.op.Kind = entity.Insert
+		err = c.mayChange(addEntity(), table)
+	case "DELETE":
+		w.op.Kind = entity.Delete
+		err = c.mayChange(deleteEntity(), table)
+	case "PUT", "PATCH", "MERGE":
+		var wanted action
+		w.op.Kind, wanted = updateKind(method, h.ifMatch != "")
+		err = c.mayChange(wanted, table)
+	default:
+		return odata.Of(odata.MethodNotAllowed)
+	}
+	switch {
+	case err != nil:
+		return err
+	case method != "POST" && path.Resource != odata.OneEntity:
+		return odata.Of(odata.MethodNotAllowed)
+	case method == "DELETE":
+		err = c.deletion(path, h, w)
+	default:
+		err = c.content(method, path, h, body, w)
+	}
+	if err != nil {
+		return err
+	}
+	if !c.grant.covers(w.op.Entity.PartitionKey, w.op.Entity.RowKey) {
+		return odata.Of(odata.AuthorizationFailure)
+	}
+	if w.op.TTL, err = parseTTL(h.ttl); err != nil {
+		return err
+	}
+	return condition(h.ifMatch, &w.op)
+}
+
+// updateKind is what PUT, PATCH and MERGE mean: without If-Match the entity need not be there.
+func updateKind(method string, match bool) (entity.Kind, action) {
+	switch {
+	case method == "PUT" && match:
+		return entity.Update, updateEntity()
+	case method == "PUT":
+		return entity.InsertOrReplace, upsertEntity()
+	case match:
+		return entity.Merge, updateEntity()
+	}
+	return entity.InsertOrMerge, upsertEntity()
+}
+
+func (c *call) deletion(path *odata.Path, h *header, w *write) error {
+	if h.ifMatch == "" {
+		return odata.Of(odata.MissingRequiredHeader)
+	}
+	w.op.Entity = odata.Entity{PartitionKey: path.PartitionKey, RowKey: path.RowKey}
+	return nil
+}
+
+// content reads the entity in a body. Its keys are those of the URL, when that has any.
+func (c *call) content(method string, path *odata.Path, h *header, body []byte, w *write) error {
+	if err := wantsJSON(h.contentType); err != nil {
+		return err
+	}
+	limits := &c.door.limits.Entity
+	e := &w.op.Entity
+	keys, err := odata.DecodeEntity(body, limits, e)
+	if err != nil {
+		return err
+	}
+	if method == "POST" {
+		return keys.Need()
+	}
+	if keys&odata.HasPartitionKey != 0 && e.PartitionKey != path.PartitionKey ||
+		keys&odata.HasRowKey != 0 && e.RowKey != path.RowKey {
+		return odata.Of(odata.InvalidInput)
+	}
+	e.PartitionKey, e.RowKey = path.PartitionKey, path.RowKey
+	if err := limits.CheckKey(e.PartitionKey); err != nil {
+		return err
+	}
+	return limits.CheckKey(e.RowKey)
+}
+
+// change reads and makes the one change that the request is.
+func (c *call) change(w *write) (ticks int64, err error) {
+	w.op.Entity.Properties = c.entity.Properties[:0]
+	err = c.operation(c.method, &c.path, &c.req.header, c.req.body, w)
+	if w.op.Entity.Properties != nil {
+		c.entity.Properties = w.op.Entity.Properties
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := c.admit(c.path.Table, w.op.Entity.PartitionKey, 1); err != nil {
+		return 0, err
+	}
+	ops := [1]entity.Operation{w.op}
+	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops[:])
+	if err != nil {
+		return 0, err
+	}
+	return stamps[0], nil
+}
+
+func (c *call) insert() error {
+	var w write
+	ticks, err := c.change(&w)
+	if err != nil {
+		return err
+	}
+	e, r := &w.op.Entity, c.resp
+	e.Timestamp = ticks
+	ctx := c.context(c.spelled(c.path.Table))
+	link := c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey)
+	r.data()
+	r.add("ETag", c.etag(ticks))
+	r.add("Location", link)
+	if c.prefer != "" {
+		r.add("Preference-Applied", c.prefer)
+	}
+	if c.prefer == "return-no-content" {
+		r.status = 204
+		r.add("DataServiceId", link)
+		return nil
+	}
+	r.status, r.contentType = 201, c.level.ContentType()
+	r.body = ctx.AppendEntity(r.body, e)
+	return nil
+}
+
+// update replaces an entity, or merges with it; without If-Match it need not be there.
+func (c *call) update() error {
+	var w write
+	ticks, err := c.change(&w)
+	if err != nil {
+		return err
+	}
+	c.resp.status = 204
+	c.resp.data()
+	c.resp.add("ETag", c.etag(ticks))
+	return nil
+}
+
+func (c *call) remove() error {
+	var w write
+	if _, err := c.change(&w); err != nil {
+		return err
+	}
+	c.resp.status = 204
+	c.resp.data()
+	return nil
+}
+
+// get answers one entity.
+func (c *call) get() error {
+	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
+		return err
+	}
+	if !c.grant.covers(c.path.PartitionKey, c.path.RowKey) {
+		return odata.Of(odata.ResourceNotFound)
+	}
+	selected, err := odata.ParseSelect(c.params.selected, &c.door.limits.Entity)
+	if err != nil {
+		return err
+	}
+	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
+		return err
+	}
+	e, err := c.door.o.Service.Get(c.ctx, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
+	if err != nil {
+		return err
+	}
+	ctx := c.context(c.spelled(c.path.Table))
+	ctx.Select = selected
+	r := c.resp
+	r.status, r.contentType = 200, c.level.ContentType()
+	r.data()
+	r.add("ETag", c.etag(e.Timestamp))
+	r.body = ctx.AppendEntity(r.body, e)
+	return nil
+}

@@ -1,0 +1,242 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+
+	"cqld/table/odata"
+)
+
+// ErrClosed is returned by Serve after Drain or Close.
+var ErrClosed = errors.New("table: closed")
+
+// carrier carries requests over HTTP/1.1. It is fasthttp because a request and its answer, with the same
+// headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
+// ahead to see whether the client goes away, and headers are maps.
+type carrier struct {
+	door    *Door
+	server  *fasthttp.Server
+	large   atomic.Int64 // bytes of large bodies in memory
+	closing atomic.Bool
+	pairs   sync.Pool // *pair
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		conns map[net.Conn]struct{}
+	}
+}
+
+// pair is what a request and its answer are kept in.
+type pair struct {
+	req  request
+	resp response
+}
+
+func newCarrier(d *Door) *carrier {
+	c := &carrier{door: d}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.mu.conns = map[net.Conn]struct{}{}
+	c.pairs.New = func() any { return new(pair) }
+	l := &d.limits
+	c.server = &fasthttp.Server{
+		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
+		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
+		Concurrency: l.ConnectionsMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
+		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
+		// Bodies beyond this are read by readBody, which bounds all of them together.
+		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
+	}
+	return c
+}
+
+// quiet keeps what clients do wrong out of the log, but for those who look for it.
+type quiet struct{ door *Door }
+
+func (q quiet) Printf(format string, args ...any) {
+	q.door.log.Debug("a connection of the Tables door", "format", format, "args", args)
+}
+
+// Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
+// ErrClosed. It is called once.
+func (d *Door) Serve(l net.Listener) error {
+	err := d.carrier.server.Serve(l)
+	if d.carrier.closing.Load() {
+		return ErrClosed
+	}
+	return err
+}
+
+// Drain accepts no more connections, waits until the requests under way are answered, and closes all
+// connections. When ctx ends first, connections are closed as they are, and Drain returns its error.
+func (d *Door) Drain(ctx context.Context) error {
+	c := d.carrier
+	c.closing.Store(true)
+	err := c.server.ShutdownWithContext(ctx)
+	c.cancel()
+	c.mu.Lock()
+	for conn := range c.mu.conns {
+		conn.Close()
+	}
+	c.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// Close closes everything without waiting for answers.
+func (d *Door) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Drain(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// observe keeps the connections there are, for Drain.
+func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
+	switch state {
+	case fasthttp.StateNew:
+		c.mu.Lock()
+		c.mu.conns[conn] = struct{}{}
+		c.mu.Unlock()
+	case fasthttp.StateClosed, fasthttp.StateHijacked:
+		c.mu.Lock()
+		delete(c.mu.conns, conn)
+		c.mu.Unlock()
+	}
+}
+
+// handle takes a request apart, has it answered, and puts the answer together.
+func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
+	p := c.pairs.Get().(*pair)
+	p.resp.reset()
+	readRequest(ctx, &p.req)
+	held, err := c.readBody(ctx, &p.req)
+	if err != nil {
+		ctx.Response.SetConnectionClose() // the rest of the body is still to come
+		c.door.reject(&p.req, &p.resp, err)
+	} else {
+		c.door.handle(c.ctx, &p.req, &p.resp)
+	}
+	writeResponse(ctx, &p.resp)
+	c.large.Add(-held)
+	p.req = request{}
+	c.pairs.Put(p)
+}
+
+func readRequest(ctx *fasthttp.RequestCtx, r *request) {
+	h := &ctx.Request.Header
+	r.method = unsafeString(h.Method())
+	target := string(h.RequestURI()) // entities keep parts of it
+	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' {
+		target = target[i+3:] // absolute, as to a proxy
+		if j := strings.IndexByte(target, '/'); j >= 0 {
+			target = target[j:]
+		} else {
+			target = "/"
+		}
+	}
+	r.path, r.query, _ = strings.Cut(target, "?")
+	r.host = unsafeString(h.Host())
+	r.tls = ctx.IsTLS()
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		r.remote = a.AddrPort().Addr()
+	} else {
+		r.remote = netip.Addr{}
+	}
+	r.header = header{}
+	for name, value := range h.All() {
+		r.header.set(unsafeString(name), unsafeString(value))
+	}
+}
+
+// readBody makes the body the request's own. It says how many bytes were taken from the total for it.
+func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, err error) {
+	size := ctx.Request.Header.ContentLength()
+	if size == 0 || size < -1 {
+		return 0, nil
+	}
+	stream := ctx.RequestBodyStream()
+	if stream == nil {
+		r.body = append([]byte(nil), ctx.Request.Body()...)
+		return 0, nil
+	}
+	limit := c.door.limits.BodyBytesMax
+	if size > limit {
+		return 0, odata.Of(odata.RequestBodyTooLarge)
+	}
+	if size <= smallBodyBytes && size >= 0 {
+		r.body = make([]byte, size)
+		_, err = io.ReadFull(stream, r.body)
+		return 0, unreadable(err)
+	}
+	if size < 0 {
+		size = limit // chunked: it says when it ends
+	}
+	if held = int64(size); c.large.Add(held) > c.door.limits.BodyBytesTotal {
+		return held, odata.Of(odata.ServerBusy)
+	}
+	r.body, err = io.ReadAll(io.LimitReader(stream, int64(size)+1))
+	if err == nil && len(r.body) > limit {
+		return held, odata.Of(odata.RequestBodyTooLarge)
+	}
+	return held, unreadable(err)
+}
+
+func unreadable(err error) error {
+	if err != nil {
+		return odata.Of(odata.InvalidInput)
+	}
+	return nil
+}
+
+func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
+	h := &ctx.Response.Header
+	ctx.Response.SetStatusCode(r.status)
+	if r.text != "" {
+		h.SetStatusMessage([]byte(r.text))
+	}
+	h.SetServer(r.server)
+	if r.contentType != "" {
+		h.SetContentType(r.contentType)
+	}
+	for i := range r.fields {
+		f := &r.fields[i]
+		h.SetCanonical(unsafeBytes(f.name), unsafeBytes(f.value))
+	}
+	ctx.Response.SetBodyRaw(nil)
+	ctx.Response.AppendBody(r.body)
+}
+
+// refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
+func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	e, status := odata.Of(odata.InvalidInput), 400
+	switch {
+	case errors.As(err, &small):
+		e, status = &odata.Error{Code: "RequestHeaderFieldsTooLarge", Message: "The request line and headers are larger than " +
+			strconv.Itoa(headerBytesMax) + " bytes."}, 431
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e, status = odata.Of(odata.OperationTimedOut), 408
+	}
+	var resp response
+	resp.reset()
+	resp.frontEnd, resp.server, resp.status, resp.contentType = true, frontEndName, status, "application/xml"
+	resp.body = e.AppendXML(nil, c.door.newID(), c.door.o.Clock.Now())
+	writeResponse(ctx, &resp)
+	ctx.Response.SetConnectionClose()
+}

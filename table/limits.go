@@ -1,0 +1,92 @@
+package table
+
+import (
+	"time"
+
+	"cqld/table/odata"
+)
+
+// Limits bound what clients can make the node hold. A zero field takes the default beside it.
+type Limits struct {
+	ConnectionsMax int   // connectionsMax
+	BodyBytesMax   int   // of one request: bodyBytesMax
+	BodyBytesTotal int64 // of large bodies of all requests together: bodyBytesTotal
+	// ReadTimeout is how long a request may take to arrive, from its first byte.
+	ReadTimeout  time.Duration // readTimeout
+	WriteTimeout time.Duration // writeTimeout
+	IdleTimeout  time.Duration // idleTimeout
+	// RequestTimeout is how long a request may take, the answer included: the service's 30 s.
+	RequestTimeout time.Duration // requestTimeout
+	// QueryTimeout is after how long a query answers with what it has, and a continuation.
+	QueryTimeout time.Duration // queryTimeout
+	PageEntities int           // of one answer: pageEntities
+	// Entity are the limits of bodies and filters.
+	Entity odata.Limits
+}
+
+const (
+	// A connection costs its goroutine's stack (8 to 32 KiB) and two buffers (headerBytesMax and 4 KiB):
+	// 4096 cost 200 MiB when all are busy.
+	connectionsMax = 4096
+
+	// The request line and headers together. A $filter of 15 comparisons of 1 KiB keys, percent-encoded,
+	// is longer; the service itself takes 32 KiB of URL, but no SDK sends more than a few.
+	headerBytesMax = 16 << 10
+
+	// A $batch of 4 MiB, and what the limit counts and the body does not: the service measures the payload.
+	bodyBytesMax = 4<<20 + 64<<10
+
+	// Bodies up to this are read with the request: 4096 connections hold 256 MiB of them at most. Larger
+	// ones take their size from the total first.
+	smallBodyBytes = 64 << 10
+	bodyBytesTotal = 128 << 20
+
+	readTimeout    = 30 * time.Second
+	writeTimeout   = 30 * time.Second
+	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
+	requestTimeout = 30 * time.Second
+	queryTimeout   = 5 * time.Second
+
+	pageEntities = 1000 // of one answer
+
+	// Service properties and access policies: 5 rules of 2 KiB, 5 identifiers of 64 characters.
+	xmlBytesMax = 64 << 10
+	xmlDepthMax = 8
+	corsRules   = 5
+	policiesMax = 5
+	policyIDMax = 64 // characters
+	corsBytes   = 2 << 10
+	retention   = 365 // days
+
+	// One bucket is 24 bytes; 8 × 8192 of them are 1.5 MiB, and stand for as many partitions in use in the
+	// same second.
+	bucketSets = 8192
+	bucketWays = 8
+
+	// Buffers of answers beyond this are not kept for the next one: a page may have 4 MiB.
+	responseKeep = 256 << 10
+
+	dateSkew = 15 * time.Minute // between a signed request's date and now
+
+	deletePage = 100 // entities that a delete by filter deletes in one transaction
+)
+
+func (l Limits) withDefaults() Limits {
+	set(&l.ConnectionsMax, connectionsMax)
+	set(&l.BodyBytesMax, bodyBytesMax)
+	set(&l.BodyBytesTotal, bodyBytesTotal)
+	set(&l.ReadTimeout, readTimeout)
+	set(&l.WriteTimeout, writeTimeout)
+	set(&l.IdleTimeout, idleTimeout)
+	set(&l.RequestTimeout, requestTimeout)
+	set(&l.QueryTimeout, queryTimeout)
+	set(&l.PageEntities, pageEntities)
+	l.Entity = l.Entity.WithDefaults()
+	return l
+}
+
+func set[T int | int64 | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
