@@ -136,7 +136,7 @@ def quote(text):
 
 def at(table, pk, rk):
     """The path of an entity."""
-    return "/%s(PartitionKey='%s',RowKey='%s')" % (table, quote(pk.replace("'", "''")), quote(rk.replace("'", "''")))
+    return "/%s(PartitionKey='%s',RowKey='%s')" % (table, *(urllib.parse.quote(k.replace("'", "''"), safe="'") for k in (pk, rk)))
 
 
 def stamp(seconds):
