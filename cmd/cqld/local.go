@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"cqld/node"
+	"cqld/table"
 )
 
 type localCommand struct {
-	Nodes    int    `help:"How many nodes." default:"4"`
-	Port     uint16 `help:"Port for CQL clients." default:"9042"`
-	DataDir  string `help:"Where the nodes keep their data." default:"cqld-data" type:"path"`
-	Fresh    bool   `help:"Throw away what is in the data directory first."`
-	LogLevel string `help:"Of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	Nodes      int    `help:"How many nodes." default:"4"`
+	Port       uint16 `help:"Port for CQL clients." default:"9042"`
+	TablesPort uint16 `help:"Port for clients of Azure Tables; 0: none." default:"10002"`
+	DataDir    string `help:"Where the nodes keep their data." default:"cqld-data" type:"path"`
+	Fresh      bool   `help:"Throw away what is in the data directory first."`
+	LogLevel   string `help:"Of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 }
 
 const (
@@ -60,10 +62,18 @@ type member struct {
 	address string
 	port    uint16 // for CQL
 	storage uint16 // for the other nodes
+	tables  uint16 // for Azure Tables; 0: none
 	dir     string
 }
 
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
+
+// connectionString is what the Azure SDKs are told to find the node's tables.
+func (m member) connectionString() string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=http://%s:%d/%s;",
+		table.DevelopmentAccount, table.DevelopmentKey, m.address, m.tables, table.DevelopmentAccount)
+}
+
 func (m member) config() string { return filepath.Join(m.dir, "cqld.yaml") }
 
 // layout gives every node an address: 127.0.0.1, 127.0.0.2, … on one port, or, where the system
@@ -77,15 +87,21 @@ func (c *localCommand) layout() ([]member, error) {
 	}
 	var out []member
 	for i := range c.Nodes {
-		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort,
+		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort, tables: c.TablesPort,
 			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1))}
 		if many {
 			m.address = fmt.Sprintf("127.0.0.%d", i+1)
 		} else {
 			m.port += uint16(i)
 			m.storage += uint16(i)
+			if m.tables != 0 {
+				m.tables += uint16(i)
+			}
 		}
-		for _, port := range []uint16{m.port, m.storage} {
+		for _, port := range []uint16{m.port, m.storage, m.tables} {
+			if port == 0 {
+				continue
+			}
 			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", m.address, port))
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d is in use; is another ring running? (%w)", m.address, port, err)
@@ -132,7 +148,7 @@ func (m member) yaml(seed member, nodes int) string {
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
 	fmt.Fprintf(&b, "cluster_name: local\n")
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
-	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\n", m.address, m.port)
+	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, "data"))
 	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", node.DefaultCacheBytes(nodes)>>20)
@@ -152,5 +168,8 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 		points = append(points, n.native())
 	}
 	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1\n", strings.Join(points, ", "))
+	if first.tables != 0 {
+		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", first.connectionString())
+	}
 	fmt.Println("\nCtrl-C stops the ring.")
 }

@@ -25,6 +25,7 @@ type startCommand struct {
 	StoragePort         *uint16       `help:"Port for the other nodes."`
 	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients."`
 	NativeTransportPort *uint16       `help:"Port for CQL clients."`
+	TablesPort          *uint16       `help:"Port for clients of Azure Tables; 0: none."`
 	Seeds               []string      `help:"Nodes to ask for admission, ADDRESS or ADDRESS:PORT; the first founds the cluster."`
 	Replace             *string       `help:"On first start: take the place of this dead node, ADDRESS or host id." placeholder:"NODE"`
 	NumTokens           *int          `help:"Virtual nodes of this node."`
@@ -68,7 +69,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	report()
 	n.OnStatus(report)
 	if n.Joined() {
-		opts.Logger.Info("ready for clients", "address", opts.Native())
+		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
 	}
 	var failed error
 	select {
@@ -106,6 +107,7 @@ func (c *startCommand) options() (node.Options, error) {
 	setIf(&o.DataDir, c.DataDir)
 	setIf(&o.StoragePort, c.StoragePort)
 	setIf(&o.NativeTransportPort, c.NativeTransportPort)
+	setIf(&o.TablesPort, c.TablesPort)
 	setIf(&o.NumTokens, c.NumTokens)
 	setIf(&o.Datacenter, c.Datacenter)
 	setIf(&o.Rack, c.Rack)
