@@ -44,6 +44,10 @@ func TestCodecsAllocateLittle(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { dst = c.AppendEntity(dst[:0], &e) }); n > 0 {
 		t.Errorf("encoding allocates %v times", n)
 	}
+	e.Properties[1].Value.Bytes = bytes.Repeat([]byte("é\"\n"), 100)
+	if n := testing.AllocsPerRun(100, func() { dst = c.AppendEntity(dst[:0], &e) }); n > 0 {
+		t.Errorf("encoding escapes allocates %v times", n)
+	}
 	filter, err := ParseFilter("PartitionKey eq 'registration-2024-05-26' and Age gt 30 and not (Club eq 'x')", &l)
 	if err != nil {
 		t.Fatal(err)

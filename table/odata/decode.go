@@ -229,7 +229,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	}
 	// Nulls are no properties, but so many names are no entity.
 	if len(ps) >= 2*d.limits.Properties || len(ps) >= 1<<16-2 {
-		return nil, errTooManyProperties(d.limits)
+		return nil, beyond(TooManyProperties, d.limits.Properties, properties)
 	}
 	d.into.Properties = append(ps, Property{Value: Value{Int: int64(d.start)<<32 | int64(len(name))<<8}})
 	d.table()[at] = uint16(len(ps) + 1)
@@ -275,11 +275,7 @@ func (d *decoder) grow() {
 // checkName says whether a property can have that name: an identifier of C# of at most NameChars.
 func (l *Limits) checkName(name []byte) error {
 	if len(name) > l.NameChars && utf16LenBytes(name) > l.NameChars {
-		e := newError(PropertyNameTooLong)
-		if l.NameChars != DefaultLimits().NameChars {
-			e.Message = "The property name exceeds the maximum allowed length."
-		}
-		return e
+		return beyond(PropertyNameTooLong, l.NameChars, nameChars)
 	}
 	if !identifier(name) {
 		return newError(PropertyNameInvalid)
@@ -320,25 +316,26 @@ func (d *decoder) finish() (keys Keys, err error) {
 	if keys, err = d.keys(&texts); err != nil {
 		return 0, err
 	}
-	properties := d.into.Properties
-	d.into.Properties = properties[:0]
-	for i := range properties {
-		p := &properties[i]
-		r := (*raw)(&p.Value)
+	kept := 0
+	for i := range d.into.Properties {
+		p := &d.into.Properties[i]
+		r := raw(p.Value)
 		if r.kind() == null {
 			continue
 		}
-		if len(d.into.Properties) >= d.limits.Properties {
-			return 0, errTooManyProperties(d.limits)
+		if kept == d.limits.Properties {
+			return 0, beyond(TooManyProperties, d.limits.Properties, properties)
 		}
 		name := texts.Len()
 		texts.Write(d.nameOf(p))
-		v, err := r.convert(d.limits)
-		if err != nil {
+		p = &d.into.Properties[kept] // p itself, or a null before it
+		p.Name = texts.String()[name:]
+		if p.Value, err = r.convert(d.limits); err != nil {
 			return 0, err
 		}
-		d.into.Properties = append(d.into.Properties, Property{Name: texts.String()[name:], Value: v})
+		kept++
 	}
+	d.into.Properties = d.into.Properties[:kept]
 	return keys, d.limits.Check(d.into)
 }
 

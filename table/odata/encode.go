@@ -327,32 +327,39 @@ func appendGUID(dst, b []byte) []byte {
 const hexDigits = "0123456789abcdef"
 
 // appendEscaped appends a text as it stands between a JSON string's quotation marks: everything beyond
-// U+007F as \uxxxx, in two halves beyond U+FFFF, as the service does.
+// U+007F as \uxxxx, in two halves beyond U+FFFF, as the service does. Most texts need no escapes: they are
+// looked at where they were copied to.
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
-	start := 0
+	start := len(dst)
+	dst = append(dst, s...)
+	if n := plainLen(dst[start:]); n < len(s) {
+		return appendHard(dst[:start+n], s[n:])
+	}
+	return dst
+}
+
+func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		if c < utf8.RuneSelf {
-			dst = appendEscapedASCII(dst, c)
-			i++
-		} else {
+		switch {
+		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			i += n
 			if r > 0xFFFF {
 				r -= 0x10000
 				dst = appendEscapedUnit(dst, 0xD800|r>>10)
 				r = 0xDC00 | r&0x3FF
 			}
 			dst = appendEscapedUnit(dst, r)
-			i += n
+			continue
+		case c < 0x20, c == '"', c == '\\':
+			dst = appendEscapedASCII(dst, c)
+		default:
+			dst = append(dst, c)
 		}
-		start = i
+		i++
 	}
-	return append(dst, s[start:]...)
+	return dst
 }
 
 func appendEscapedUnit(dst []byte, r rune) []byte {

@@ -113,11 +113,26 @@ func invalid(message string) *Error { return &Error{Code: InvalidInput, Message:
 // errBody is what the service says of a body that it cannot read: no more than this.
 func errBody() *Error { return invalid("An error occurred while processing this request.") }
 
-func errTooManyProperties(l *Limits) *Error {
-	e := Of(TooManyProperties)
-	if l.Properties != DefaultLimits().Properties {
-		e.Message = "The entity contains more properties than allowed. Each entity can include up to " +
-			strconv.Itoa(l.Properties) + " properties to store data. Each entity also has 3 system properties."
+// beyond is the error of a limit: what the service says, or, where the limit has been changed, the same with
+// the number that it is now.
+func beyond(c Code, limit, standard int) *Error {
+	e := Of(c)
+	if limit == standard {
+		return e
+	}
+	n := strconv.Itoa(limit)
+	switch c {
+	case TooManyProperties:
+		e.Message = "The entity contains more properties than allowed. Each entity can include up to " + n +
+			" properties to store data. Each entity also has 3 system properties."
+	case PropertyNameTooLong:
+		e.Message = "The property name exceeds the maximum allowed length (" + n + ")."
+	case PropertyValueTooLarge:
+		e.Message = "The property value exceeds the maximum allowed size (" + n + " bytes)."
+	case KeyValueTooLarge:
+		e.Message = "The key value is larger than the maximum allowed size (" + n + " bytes)."
+	case EntityTooLarge:
+		e.Message = "The entity is larger than the maximum allowed size (" + n + " bytes)."
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package odata
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -8,13 +9,11 @@ import (
 
 // plainLen is how many bytes at the beginning of s stand for themselves in a JSON string: neither " nor \,
 // no control characters, nothing beyond ASCII. It looks at eight bytes at a time.
-func plainLen[T ~string | ~[]byte](s T) int {
+func plainLen(s []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
-		b := s[i : i+8]
-		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		x := binary.LittleEndian.Uint64(s[i:])
 		quote := x ^ ones*'"'
 		slash := x ^ ones*'\\'
 		// A byte's high bit is set where it is zero (or borrowed from, but then a lower one is zero, too).
@@ -53,6 +52,13 @@ func (c *cursor) space() {
 
 // peek is the next byte behind white space; zero at the end.
 func (c *cursor) peek() byte {
+	if c.pos < len(c.body) && c.body[c.pos] > ' ' {
+		return c.body[c.pos]
+	}
+	return c.peekBehindSpace()
+}
+
+func (c *cursor) peekBehindSpace() byte {
 	c.space()
 	if c.pos == len(c.body) {
 		return 0

@@ -14,12 +14,26 @@ type Limits struct {
 	FilterDepth     int // of parentheses and not in one $filter: 100, some kB of stack each
 }
 
+// The service's limits.
+const (
+	properties      = 252
+	nameChars       = 255
+	valueBytes      = 64 << 10
+	entityBytes     = 1 << 20
+	keyBytes        = 1 << 10
+	batchOperations = 100
+	batchBytes      = 4 << 20
+	filterBytes     = 32 << 10
+	comparisons     = 15
+	filterDepth     = 100
+)
+
 // DefaultLimits are those of the service.
 func DefaultLimits() Limits {
 	return Limits{
-		Properties: 252, NameChars: 255, ValueBytes: 64 << 10, EntityBytes: 1 << 20, KeyBytes: 1 << 10,
-		BatchOperations: 100, BatchBytes: 4 << 20,
-		FilterBytes: 32 << 10, Comparisons: 15, FilterDepth: 100,
+		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes, KeyBytes: keyBytes,
+		BatchOperations: batchOperations, BatchBytes: batchBytes,
+		FilterBytes: filterBytes, Comparisons: comparisons, FilterDepth: filterDepth,
 	}
 }
 
@@ -107,7 +121,7 @@ func utf16Units(c byte) int {
 // entity that a merge has made is looked at again with it.
 func (l *Limits) Check(e *Entity) error {
 	if len(e.Properties) > l.Properties {
-		return errTooManyProperties(l)
+		return beyond(TooManyProperties, l.Properties, properties)
 	}
 	// At most 3 UTF-16 bytes for 1 of UTF-8: below that no counting is needed.
 	rough := 4 + 2*(len(e.PartitionKey)+len(e.RowKey))
@@ -116,7 +130,7 @@ func (l *Limits) Check(e *Entity) error {
 		rough += propertyBytes + 2*len(p.Name) + 16 + 2*len(p.Value.Bytes)
 	}
 	if rough > l.EntityBytes && e.EntityBytes() > l.EntityBytes {
-		return newError(EntityTooLarge)
+		return beyond(EntityTooLarge, l.EntityBytes, entityBytes)
 	}
 	return nil
 }
@@ -125,7 +139,7 @@ func (l *Limits) Check(e *Entity) error {
 // / \ # ? and the control characters U+0000–001F and U+007F–009F.
 func (l *Limits) CheckKey(key string) error {
 	if 2*len(key) > l.KeyBytes && 2*utf16Len(key) > l.KeyBytes {
-		return newError(KeyValueTooLarge)
+		return beyond(KeyValueTooLarge, l.KeyBytes, keyBytes)
 	}
 	for i := 0; i < len(key); i++ {
 		switch c := key[i]; {

@@ -20,11 +20,11 @@ func (r *raw) convert(l *Limits) (v Value, err error) {
 	case String:
 		v.Bytes, ok = r.Bytes, r.kind() == text
 		if ok && 2*len(v.Bytes) > l.ValueBytes && 2*utf16LenBytes(v.Bytes) > l.ValueBytes {
-			return v, newError(PropertyValueTooLarge)
+			return v, beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
 		}
 	case Binary:
 		if v.Bytes, ok = r.binary(); ok && len(v.Bytes) > l.ValueBytes {
-			return v, newError(PropertyValueTooLarge)
+			return v, beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
 		}
 	case Boolean:
 		v.Int, ok = r.boolean()
