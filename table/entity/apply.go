@@ -3,7 +3,6 @@ package entity
 import (
 	"context"
 	"errors"
-	"time"
 
 	"cqld/coordinator"
 	"cqld/ring"
@@ -69,7 +68,7 @@ const ticksPerMicro = 10
 // attempt makes the change once.
 func (t *transaction) attempt() error {
 	t.stamps = t.stamps[:0]
-	t.s.o.Coordinator.CAS(&t.req, t.onDone)
+	t.s.o.Coordinator.CAS(&t.asked.req, t.onDone)
 	t.waiter.Wait()
 	return known(t.err)
 }
@@ -111,7 +110,7 @@ func (t *transaction) outcome() (next *transaction, sure bool) {
 		return nil, false
 	}
 	r := newRead(t.s)
-	cmd := t.cmd
+	cmd := t.asked.cmd
 	r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: t.s.o.Timeouts.Write, Contention: t.s.o.Timeouts.CAS}
 	t.s.o.Coordinator.Read(&r.req, r.onPage)
 	page, err := r.end()
@@ -205,10 +204,4 @@ func checkKeys(partitionKey, rowKey string) error {
 		return odata.Of(odata.KeyValueTooLarge)
 	}
 	return nil
-}
-
-// request readies what attempts ask the coordinator.
-func (t *transaction) request(contention, timeout time.Duration) {
-	t.req = coordinator.CASRequest{Command: &t.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
-		Contention: contention, Timeout: timeout, Update: t.onUpdate}
 }

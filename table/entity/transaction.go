@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/table/odata"
@@ -22,12 +23,10 @@ type transaction struct {
 	now     int64 // seconds
 	changes []change
 	cells   []write // of all changes, one behind the other
-	arena   []byte  // keys and values
+	arena   []byte  // values
 	key     []byte
+	asked   *asked
 
-	req      coordinator.CASRequest
-	cmd      row.ReadCommand
-	slices   []row.Slice
 	mutation row.Mutation
 	reader   row.PageReader
 	spare    row.Row // read into
@@ -41,6 +40,15 @@ type transaction struct {
 	waiter   Waiter
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
 	onDone   func(applied bool, page []byte, err error)
+}
+
+// asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
+// at it after the answer.
+type asked struct {
+	req    coordinator.CASRequest
+	cmd    row.ReadCommand
+	slices [1]row.Slice
+	keys   []byte // the partition's, and every clustering with a zero byte behind it
 }
 
 // change is what one operation asks, and what it found. Changes stand in the order of the clusterings.
@@ -89,7 +97,7 @@ func (t *transaction) release() {
 		t.changes[i].op = nil
 	}
 	clear(t.cells)
-	t.p, t.ops, t.failed, t.err = nil, nil, nil, nil
+	t.p, t.ops, t.failed, t.err, t.asked = nil, nil, nil, nil, nil
 	if cap(t.arena) > arenaMax || t.mutation.Size() > arenaMax {
 		t.arena, t.mutation, t.cells = nil, row.Mutation{}, nil
 	}
@@ -101,7 +109,7 @@ func (t *transaction) prepare(p *plan, ops []Operation) error {
 		return errCounters(p)
 	}
 	t.p, t.ops, t.now, t.failed, t.err = p, ops, t.s.now(), nil, nil
-	t.cells, t.arena, t.slices = t.cells[:0], t.arena[:0], t.slices[:0]
+	t.cells, t.arena = t.cells[:0], t.arena[:0]
 	if cap(t.changes) < len(ops) {
 		t.changes = make([]change, len(ops))
 	}
@@ -109,6 +117,14 @@ func (t *transaction) prepare(p *plan, ops []Operation) error {
 	if len(t.written) < len(p.properties) {
 		t.written, t.turn = make([]mark, len(p.properties)), 0
 	}
+	a := new(asked)
+	room := len(ops[0].Entity.PartitionKey)
+	for i := range ops {
+		room += len(ops[i].Entity.RowKey) + clusteringExtra
+	}
+	a.keys = append(make([]byte, 0, room), ops[0].Entity.PartitionKey...)
+	key := a.keys[:len(a.keys):len(a.keys)]
+	t.asked = a
 	for i := range ops {
 		if err := t.prepareChange(i); err != nil {
 			return &Failed{Index: i, Err: err}
@@ -117,18 +133,21 @@ func (t *transaction) prepare(p *plan, ops []Operation) error {
 	if err := t.order(); err != nil {
 		return err
 	}
+	slices := a.slices[:0]
 	for i := range t.changes {
 		c := t.changes[i].clustering
 		// ExactRow without an allocation: behind every clustering stands a zero byte.
-		t.slices = append(t.slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
+		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
 	}
-	at := len(t.arena)
-	t.arena = append(t.arena, ops[0].Entity.PartitionKey...)
-	key := t.arena[at:len(t.arena):len(t.arena)]
-	t.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: t.slices, Now: t.now}
-	t.request(t.s.o.Timeouts.CAS, t.s.o.Timeouts.Write)
+	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
+	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: t.s.o.Timeouts.CAS, Timeout: t.s.o.Timeouts.Write, Update: t.onUpdate}
 	return nil
 }
+
+// clusteringExtra is what a clustering has besides the RowKey, which may have a few zero bytes: a tag, an end,
+// and the byte behind it.
+const clusteringExtra = 4
 
 // prepareChange checks an operation and encodes its values.
 func (t *transaction) prepareChange(i int) error {
@@ -146,9 +165,10 @@ func (t *transaction) prepareChange(i int) error {
 		return invalid("A time to live is from 1 to 630720000 seconds.")
 	}
 	t.key = append(t.key[:0], e.RowKey...)
-	at := len(t.arena)
-	t.arena = append(t.p.appendClustering(t.arena, t.key), 0)
-	c.clustering = t.arena[at : len(t.arena)-1 : len(t.arena)]
+	keys := t.asked.keys
+	at := len(keys)
+	keys = append(t.p.appendClustering(keys, t.key), 0)
+	c.clustering, t.asked.keys = keys[at:len(keys)-1:len(keys)], keys
 	if op.Kind == Delete {
 		return nil
 	}
@@ -246,7 +266,7 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 	if err := t.read(page); err != nil {
 		return nil, false, err
 	}
-	t.mutation.Reset(t.p.table.StorageID, t.cmd.Key)
+	t.mutation.Reset(t.p.table.StorageID, t.asked.cmd.Key)
 	for i := range t.changes {
 		c := &t.changes[i]
 		err := c.check()
