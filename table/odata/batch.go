@@ -32,6 +32,8 @@ func (r *Request) Field(name string) string {
 type Batch struct {
 	Requests  []Request
 	Changeset bool
+
+	fields []Field // of all requests
 }
 
 // RequestError is an error of one operation in a batch: the answer has it as the changeset's only part, with
@@ -81,23 +83,21 @@ func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 
 // parsePart reads the one part that a batch has.
 func parsePart(part []byte, l *Limits) (*Batch, error) {
-	fields, content, ok := parseFields(part)
+	contentType, content, ok := cutPartHead(part)
 	if !ok {
 		return nil, errBatch()
 	}
-	contentType := (&Request{Fields: fields}).Field("Content-Type")
-	if boundary, ok := multipart(contentType); ok {
+	if boundary, ok := multipart(string(contentType)); ok {
 		return parseChangeset(content, boundary, l)
 	}
 	batch := &Batch{Requests: make([]Request, 1)}
-	r := &batch.Requests[0]
 	if !isHTTP(contentType) {
 		return nil, errBatch()
 	}
-	if err := r.parse(content); err != nil {
+	if err := batch.parse(content, &batch.Requests[0]); err != nil {
 		return nil, err
 	}
-	if r.Method != "GET" {
+	if batch.Requests[0].Method != "GET" {
 		return nil, errBatch()
 	}
 	return batch, nil
@@ -111,13 +111,13 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 			return nil, &RequestError{Index: l.BatchOperations - 1, Err: invalid(
 				"The batch request operation exceeds the maximum " + strconv.Itoa(l.BatchOperations) + " changes per change set.")}
 		}
-		fields, inner, ok := parseFields(part)
-		if !ok || !isHTTP((&Request{Fields: fields}).Field("Content-Type")) {
+		contentType, inner, ok := cutPartHead(part)
+		if !ok || !isHTTP(contentType) {
 			return nil, errBatch()
 		}
 		batch.Requests = append(batch.Requests, Request{})
 		r := &batch.Requests[len(batch.Requests)-1]
-		if err := r.parse(inner); err != nil {
+		if err := batch.parse(inner, r); err != nil {
 			return nil, err
 		}
 		if r.Method == "GET" {
@@ -130,12 +130,16 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 	return batch, nil
 }
 
-// parse reads an application/http part: request line, fields, and the body up to the part's end.
-func (r *Request) parse(content []byte) error {
-	line, rest, _ := cutLine(content)
-	method, more, ok := strings.Cut(string(line), " ")
-	end := strings.LastIndexByte(more, ' ')
-	if !ok || end < 0 || !strings.HasPrefix(more[end+1:], "HTTP/1.") {
+// parse reads an application/http part: request line, fields, and the body up to the part's end. All texts
+// of its head are one allocation.
+func (b *Batch) parse(content []byte, r *Request) error {
+	end := headEnd(content)
+	head := string(content[:end])
+	_, r.Body, _ = cutLine(content[end:]) // over the empty line
+	line, rest := cutTextLine(head)
+	method, more, ok := strings.Cut(line, " ")
+	last := strings.LastIndexByte(more, ' ')
+	if !ok || last < 0 || !strings.HasPrefix(more[last+1:], "HTTP/1.") {
 		return errBatch()
 	}
 	switch method {
@@ -145,13 +149,30 @@ func (r *Request) parse(content []byte) error {
 	}
 	var err error
 	r.Method = method
-	if r.Path, r.Query, err = ParseBatchURL(strings.TrimSpace(more[:end])); err != nil {
+	if r.Path, r.Query, err = ParseBatchURL(strings.TrimSpace(more[:last])); err != nil {
 		return err
 	}
-	if r.Fields, r.Body, ok = parseFields(rest); !ok {
-		return errBatch()
+	from := len(b.fields)
+	for rest != "" {
+		line, rest = cutTextLine(rest)
+		name, value, colon := strings.Cut(line, ":")
+		if !colon || !isFieldName(name) || len(b.fields)-from == fieldsMax {
+			return errBatch()
+		}
+		b.fields = append(b.fields, Field{Name: name, Value: strings.TrimSpace(value)})
 	}
+	r.Fields = b.fields[from:len(b.fields):len(b.fields)]
 	return nil
+}
+
+// isFieldName says whether a text can be a header field's name; only white space and nothing matter here.
+func isFieldName[T ~string | ~[]byte](name T) bool {
+	for i := range len(name) {
+		if name[i] <= ' ' {
+			return false
+		}
+	}
+	return len(name) > 0
 }
 
 // multipart is the boundary that a Content-Type of multipart/mixed names.
@@ -174,9 +195,9 @@ func multipart(contentType string) (boundary string, ok bool) {
 	return "", false
 }
 
-func isHTTP(contentType string) bool {
-	mediaType, _, _ := strings.Cut(contentType, ";")
-	return strings.EqualFold(strings.TrimSpace(mediaType), "application/http")
+func isHTTP(contentType []byte) bool {
+	mediaType, _, _ := bytes.Cut(contentType, []byte(";"))
+	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte("application/http"))
 }
 
 // cutLine is the first line without its end; ok is false when there is no end.
@@ -185,21 +206,39 @@ func cutLine(b []byte) (line, rest []byte, ok bool) {
 	return bytes.TrimSuffix(line, []byte("\r")), rest, ok
 }
 
-// parseFields reads header fields up to an empty line, or to the end.
-func parseFields(b []byte) (fields []Field, rest []byte, ok bool) {
+func cutTextLine(s string) (line, rest string) {
+	line, rest, _ = strings.Cut(s, "\n")
+	return strings.TrimSuffix(line, "\r"), rest
+}
+
+// headEnd is where the first empty line begins, or the end.
+func headEnd(b []byte) int {
+	for rest := b; len(rest) > 0; {
+		line, more, _ := cutLine(rest)
+		if len(line) == 0 {
+			return len(b) - len(rest)
+		}
+		rest = more
+	}
+	return len(b)
+}
+
+// cutPartHead reads a part's fields, of which only Content-Type says something, and the empty line.
+func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte
-		line, b, _ = cutLine(b)
-		if len(line) == 0 {
+		if line, b, _ = cutLine(b); len(line) == 0 {
 			break
 		}
 		name, value, colon := bytes.Cut(line, []byte(":"))
-		if !colon || len(name) == 0 || bytes.ContainsAny(name, " \t") || len(fields) == fieldsMax {
+		if !colon || !isFieldName(name) {
 			return nil, nil, false
 		}
-		fields = append(fields, Field{Name: string(name), Value: string(bytes.TrimSpace(value))})
+		if bytes.EqualFold(name, []byte("Content-Type")) {
+			contentType = bytes.TrimSpace(value)
+		}
 	}
-	return fields, b, true
+	return contentType, b, true
 }
 
 // splitter walks the parts of a multipart body: what stands between lines of -- and the boundary.
