@@ -39,7 +39,8 @@ type Context struct {
 	Level   Metadata
 	// Select are the names of $select; nil: all. Of those that an entity lacks the answer says null.
 	Select []string
-	// SelectText is $select as the request has it, without percent escapes: the answer repeats it.
+	// SelectText is $select as the request has it, without percent escapes: the answer repeats it. Where it is
+	// empty the answer has the names of Select.
 	SelectText string
 }
 
@@ -108,6 +109,12 @@ func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	if c.Select != nil {
 		dst = append(dst, "&$select="...)
 		dst = appendURLText(dst, c.SelectText)
+		for i := 0; i < len(c.Select) && c.SelectText == ""; i++ {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendURLText(dst, c.Select[i])
+		}
 	}
 	return append(dst, '"')
 }
