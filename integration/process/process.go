@@ -19,6 +19,7 @@ import (
 // Server is one server process.
 type Server struct {
 	Address string // of its CQL port, host:port
+	Tables  string // of its Azure Tables port, http://host:port; empty: it has none
 	Dir     string // its data and its log
 	PID     int
 

@@ -27,6 +27,7 @@ type Options struct {
 	Spare int      // more nodes that are laid out only
 	Sync  string   // commitlog_sync, "" for the server's default
 	Flags []string // more flags of "cqld start"
+	YAML  []string // lines of each node's configuration file
 }
 
 // NewRing lays out a ring of cqld nodes under dir without starting it, at addresses that nothing listens on.
@@ -42,6 +43,14 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
 			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
 			"--seeds", net.JoinHostPort(places[0].host, strconv.Itoa(places[0].storage))}
+		s.Tables = "http://" + net.JoinHostPort(p.host, strconv.Itoa(p.tables))
+		if lines := p.options(o.YAML); len(lines) > 0 {
+			config := filepath.Join(s.Dir, "cqld.yaml")
+			if err := writeLines(config, lines); err != nil {
+				return nil, err
+			}
+			s.argv = append(s.argv, "--config", config)
+		}
 		if o.Sync != "" {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
 		}
@@ -55,10 +64,17 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	return r, nil
 }
 
+func writeLines(path string, lines []string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
 // place is where one node listens.
 type place struct {
-	host         string
-	cql, storage int
+	host                 string
+	cql, storage, tables int
 }
 
 // free finds places for n nodes: a loopback address each, or ports of 127.0.0.1 where that is the only one.
@@ -68,10 +84,10 @@ func free(n int) ([]place, error) {
 		places := make([]place, n)
 		for i := range places {
 			if many {
-				places[i] = place{fmt.Sprintf("127.77.%d.%d", (base+try)%250, i+1), 9042, 7000}
+				places[i] = place{fmt.Sprintf("127.77.%d.%d", (base+try)%250, i+1), 9042, 7000, tablesPort}
 			} else {
-				port := 20000 + (base+try)%400*100 + 2*i
-				places[i] = place{"127.0.0.1", port, port + 1}
+				port := 20000 + (base+try)%400*100 + 3*i
+				places[i] = place{"127.0.0.1", port, port + 1, port + 2}
 			}
 		}
 		if !slices.ContainsFunc(places, place.taken) {
@@ -81,8 +97,19 @@ func free(n int) ([]place, error) {
 	return nil, errors.New("process: no free addresses for a ring")
 }
 
+// options are those of a node there that have no flag.
+func (p place) options(more []string) []string {
+	if p.tables == tablesPort {
+		return more
+	}
+	return append([]string{"tables_port: " + strconv.Itoa(p.tables)}, more...)
+}
+
+// tablesPort is where a node serves Azure Tables unless it is told otherwise.
+const tablesPort = 10002
+
 func (p place) taken() bool {
-	for _, port := range []int{p.cql, p.storage} {
+	for _, port := range []int{p.cql, p.storage, p.tables} {
 		l, err := net.Listen("tcp", net.JoinHostPort(p.host, strconv.Itoa(port)))
 		if err != nil {
 			return true
@@ -119,6 +146,15 @@ func (r *Ring) Addresses() string {
 	var all []string
 	for _, s := range r.Servers {
 		all = append(all, s.Address)
+	}
+	return strings.Join(all, ",")
+}
+
+// Tables are the addresses of all servers for clients of Azure Tables, separated by commas.
+func (r *Ring) Tables() string {
+	var all []string
+	for _, s := range r.Servers {
+		all = append(all, s.Tables)
 	}
 	return strings.Join(all, ",")
 }

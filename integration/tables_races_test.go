@@ -1,0 +1,160 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/table/client"
+)
+
+// TestTablesRacingInserts has all nodes insert the same keys at once: one is told 201, all others 409.
+func TestTablesRacingInserts(t *testing.T) {
+	a := askTables(t, sharedRing(t))
+	a.create("raceInserts")
+	const rounds, racers = 25, 12
+	for round := range rounds {
+		var wg sync.WaitGroup
+		statuses := make([]int, racers)
+		for i := range racers {
+			wg.Go(func() {
+				r, err := a.nodes[i%4].Do(t.Context(), insert("raceInserts", fmt.Sprintf(`{"PartitionKey":"p%d","RowKey":"r%d","by":%d}`, round%3, round, i)))
+				if err == nil {
+					statuses[i] = r.Status
+				}
+			})
+		}
+		wg.Wait()
+		winner := -1
+		for i, s := range statuses {
+			if s == 204 && winner < 0 {
+				winner = i
+			} else if s != 409 {
+				t.Fatalf("round %d: %v", round, statuses)
+			}
+		}
+		if winner < 0 {
+			t.Fatalf("round %d: nobody inserted it: %v", round, statuses)
+		}
+		for node := range a.nodes {
+			r := a.must(node, get("raceInserts", fmt.Sprint("p", round%3), fmt.Sprint("r", round)), 200)
+			if !strings.Contains(string(r.Body), fmt.Sprintf(`"by":%d}`, winner)) {
+				t.Fatalf("round %d: %d won, node %d has %s", round, winner, node+1, r.Body)
+			}
+		}
+	}
+}
+
+// TestTablesRacingUpdates counts by reading and updating with If-Match: no increment that was acknowledged is lost, and
+// none that was refused is done.
+func TestTablesRacingUpdates(t *testing.T) {
+	a := askTables(t, sharedRing(t))
+	a.create("raceUpdates")
+	a.must(0, insert("raceUpdates", `{"PartitionKey":"p","RowKey":"counter","n":0}`), 204)
+	var done, refused atomic.Int64
+	var wg sync.WaitGroup
+	const each = 15
+	for i := range 8 {
+		wg.Go(func() {
+			for mine := 0; mine < each; {
+				r, err := a.nodes[i%4].Do(t.Context(), get("raceUpdates", "p", "counter"))
+				if err != nil || r.Status != 200 {
+					t.Errorf("get: %v %v", r, err)
+					return
+				}
+				var e struct{ N int }
+				if err := json.Unmarshal(r.Body, &e); err != nil {
+					t.Error(err)
+					return
+				}
+				u, err := a.nodes[(i+1)%4].Do(t.Context(), client.Request{Method: "PUT", Path: client.EntityPath("raceUpdates", "p", "counter"), Body: fmt.Appendf(nil, `{"n":%d}`, e.N+1), IfMatch: r.Header.Get("ETag")})
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case u.Status == 204:
+					mine++
+					done.Add(1)
+				case u.Status == 412:
+					refused.Add(1)
+				default:
+					t.Errorf("update: %v", u.Err(204, 412))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r := a.must(3, get("raceUpdates", "p", "counter"), 200)
+	if want := fmt.Sprintf(`"n":%d}`, done.Load()); !strings.Contains(string(r.Body), want) {
+		t.Errorf("%d updates were acknowledged, %d refused; the counter is %s", done.Load(), refused.Load(), r.Body)
+	}
+	t.Logf("%d updates, %d refused", done.Load(), refused.Load())
+}
+
+// TestTablesRacingBatches has writers replace the same rows by transactions, and readers look: all rows are of one
+// writer always.
+func TestTablesRacingBatches(t *testing.T) {
+	a := askTables(t, sharedRing(t))
+	a.create("raceBatches")
+	const rows = 12
+	batch := func(by int) client.Request {
+		var changes []client.Change
+		for r := range rows {
+			changes = append(changes, client.Change{Method: "PUT", PartitionKey: "p", RowKey: fmt.Sprintf("r%02d", r), Body: fmt.Appendf(nil, `{"by":%d}`, by)})
+		}
+		return client.Transaction("raceBatches", changes)
+	}
+	if s := a.must(0, batch(0), 202).Statuses(); len(s) != rows {
+		t.Fatalf("the first transaction answers %v", s)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	var writes, reads atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := 1; ctx.Err() == nil && n <= 200; n++ {
+				r, err := a.nodes[i].Do(t.Context(), batch(i*1000+n))
+				if err != nil || r.Status != 202 || len(r.Statuses()) != rows || r.Statuses()[0] != 204 {
+					t.Errorf("transaction: %v %+v", err, r)
+					return
+				}
+				writes.Add(1)
+			}
+		})
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				r, err := a.nodes[i].Do(t.Context(), filtered("raceBatches", "PartitionKey eq 'p'", ""))
+				if err != nil || r.Status != 200 {
+					t.Errorf("query: %v %+v", err, r)
+					return
+				}
+				var page struct{ Value []struct{ By int } }
+				if err := json.Unmarshal(r.Body, &page); err != nil || len(page.Value) != rows {
+					t.Errorf("%d rows: %v", len(page.Value), err)
+					return
+				}
+				for _, e := range page.Value {
+					if e.By != page.Value[0].By {
+						t.Errorf("rows of two transactions: %s", r.Body)
+						return
+					}
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if reads.Load() < 10 || writes.Load() < 20 {
+		t.Errorf("%d transactions, %d looks at them", writes.Load(), reads.Load())
+	}
+	t.Logf("%d transactions, %d looks at them", writes.Load(), reads.Load())
+}

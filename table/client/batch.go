@@ -1,0 +1,54 @@
+package client
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Change is one operation of a transaction.
+type Change struct {
+	Method string // POST inserts, PUT and PATCH update or upsert, DELETE deletes
+	// PartitionKey and RowKey say which entity, but of an insert, whose body does.
+	PartitionKey, RowKey string
+	Body                 []byte // JSON
+	IfMatch              string
+}
+
+const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
+
+// Transaction is the request for changes of one partition, all or nothing.
+func Transaction(table string, changes []Change) Request {
+	var b bytes.Buffer
+	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary + "\r\n\r\n")
+	for _, c := range changes {
+		path := "/" + table
+		if c.Method != "POST" {
+			path = EntityPath(table, c.PartitionKey, c.RowKey)
+		}
+		b.WriteString("--" + changesetBoundary + "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
+		b.WriteString(c.Method + " http://localhost" + path + " HTTP/1.1\r\nPrefer: return-no-content\r\nAccept: application/json;odata=nometadata\r\n")
+		if c.IfMatch != "" {
+			b.WriteString("If-Match: " + c.IfMatch + "\r\n")
+		}
+		if c.Body != nil {
+			b.WriteString("Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(c.Body)) + "\r\n")
+		}
+		b.WriteString("\r\n")
+		b.Write(c.Body)
+		b.WriteString("\r\n")
+	}
+	b.WriteString("--" + changesetBoundary + "--\r\n--" + batchBoundary + "--\r\n")
+	return Request{Method: "POST", Path: "/$batch", Body: b.Bytes(), ContentType: "multipart/mixed; boundary=" + batchBoundary}
+}
+
+// Statuses are the statuses of a transaction's answers, one for each change, or the only one of a refusal.
+func (r *Response) Statuses() []int {
+	var out []int
+	for part := range strings.SplitSeq(string(r.Body), "HTTP/1.1 ") {
+		if n, err := strconv.Atoi(part[:min(3, len(part))]); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}

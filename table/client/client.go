@@ -1,0 +1,152 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client asks one node in the name of one account.
+type Client struct {
+	base    string // http://host:port
+	account string
+	key     []byte
+	http    *http.Client
+}
+
+// Request is what is asked of a path below the account.
+type Request struct {
+	Method      string
+	Path        string // percent-encoded, from the slash on: /Tables
+	Query       string // percent-encoded, without the question mark
+	Body        []byte
+	ContentType string // of Body; empty: application/json
+	IfMatch     string
+	Header      map[string]string // more headers
+}
+
+// Response is what was answered.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// New is a client of the account at base, http://host:port, that holds so many connections; key is base64.
+func New(base, account, key string, connections int) (*Client, error) {
+	secret, err := base64.StdEncoding.DecodeString(key)
+	if err != nil {
+		return nil, fmt.Errorf("client: the key of account %s is not base64: %w", account, err)
+	}
+	if u, err := url.Parse(base); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+		return nil, fmt.Errorf("client: %q is not http://host:port", base)
+	}
+	t := &http.Transport{MaxIdleConnsPerHost: connections, MaxIdleConns: connections, DisableCompression: true, IdleConnTimeout: time.Minute}
+	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret, http: &http.Client{Transport: t}}, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Do asks and reads the whole answer. An error is one of the connection: an answer that says no is none.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	target := "/" + c.account + r.Path
+	address := c.base + target
+	if r.Query != "" {
+		address += "?" + r.Query
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, address, bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, err
+	}
+	h := req.Header
+	for name, value := range r.Header {
+		h.Set(name, value)
+	}
+	contentType := r.ContentType
+	if contentType == "" && len(r.Body) > 0 {
+		contentType = "application/json"
+	}
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
+	if r.IfMatch != "" {
+		h.Set("If-Match", r.IfMatch)
+	}
+	if h.Get("Accept") == "" {
+		h.Set("Accept", "application/json;odata=nometadata")
+	}
+	h.Set("x-ms-version", "2019-02-02")
+	h.Set("DataServiceVersion", "3.0")
+	date := time.Now().UTC().Format(http.TimeFormat)
+	h.Set("x-ms-date", date)
+	h.Set("Authorization", "SharedKey "+c.account+":"+Sign(c.key, StringToSign(r.Method, contentType, date, c.account, target, r.Query)))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+// StringToSign is what a SharedKey signature of the Table service covers: method, Content-MD5 (none here),
+// Content-Type, date, and the resource: account, path, and the query's comp.
+func StringToSign(method, contentType, date, account, path, query string) string {
+	resource := "/" + account + path
+	for p := range strings.SplitSeq(query, "&") {
+		if value, ok := strings.CutPrefix(p, "comp="); ok {
+			resource += "?comp=" + value
+		}
+	}
+	return method + "\n\n" + contentType + "\n" + date + "\n" + resource
+}
+
+// Sign is the signature of text, base64.
+func Sign(key []byte, text string) string {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(text))
+	return base64.StdEncoding.EncodeToString(m.Sum(nil))
+}
+
+// Code is the service's error code of an answer that says no; empty when it has none.
+func (r *Response) Code() string {
+	var e struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"odata.error"`
+	}
+	if json.Unmarshal(r.Body, &e) != nil {
+		return ""
+	}
+	return e.Error.Code
+}
+
+// Err is nil when the status is one of these, otherwise an error that shows what was answered.
+func (r *Response) Err(statuses ...int) error {
+	for _, s := range statuses {
+		if r.Status == s {
+			return nil
+		}
+	}
+	return fmt.Errorf("client: status %d: %.300s", r.Status, r.Body)
+}
+
+// EntityPath is the path of an entity.
+func EntityPath(table, partitionKey, rowKey string) string {
+	return "/" + table + "(PartitionKey='" + escape(partitionKey) + "',RowKey='" + escape(rowKey) + "')"
+}
+
+func escape(key string) string { return url.PathEscape(strings.ReplaceAll(key, "'", "''")) }
