@@ -30,6 +30,8 @@ type Replica interface {
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 	// Truncate drops all rows of a table.
 	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
+	// Partitions answers with the next partition keys of its own, in their order.
+	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
 	Acceptor
 }
 

@@ -167,6 +167,10 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 		c.nodes = append(c.nodes, n)
 		engine, err := storage.Open(storage.Options{
 			Dir: "data", FS: vfs.NewMem(), Clock: c.clock, Inline: true, Sync: storage.SyncNone, PageBytes: o.pageBytes,
+			Ordered: func(id schema.StorageID) bool {
+				table := c.schema.TableByStorage(id)
+				return table != nil && table.OrderedPartitions()
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -244,6 +248,11 @@ func testSchema(t testing.TB, o clusterOptions) (*schema.Schema, *schema.Table) 
 			{Name: "s", Kind: schema.Static, Type: types.Native(types.Counter)},
 			{Name: "v", Kind: schema.Regular, Type: types.Native(types.Counter)},
 		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "o", ID: schema.UUID{3}, Options: options, Columns: []schema.ColumnSpec{
+			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+			{Name: "RowKey", Kind: schema.Clustering, Type: text},
+			{Name: "s", Kind: schema.Static, Type: text},
+		}},
 	} {
 		var err error
 		if s, err = schema.Apply(s, change); err != nil {
@@ -263,6 +272,7 @@ var verbNames = map[messaging.Verb]string{
 	messaging.VerbMutation: "mutation", messaging.VerbRead: "read", messaging.VerbDigest: "digest",
 	messaging.VerbCounter: "counter", messaging.VerbBatchStore: "store", messaging.VerbBatchRemove: "remove",
 	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
+	messaging.VerbPartitions:   "list",
 	messaging.VerbPaxosPrepare: "prepare", messaging.VerbPaxosAccept: "accept", messaging.VerbPaxosCommit: "commit",
 }
 

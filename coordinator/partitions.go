@@ -52,6 +52,25 @@ type Partitions struct {
 	Scanned int
 }
 
+// PartitionsRead asks one replica, for a step of the answer.
+type PartitionsRead struct {
+	Table    schema.StorageID
+	Span     KeySpan
+	Reversed bool
+	Limit    int
+	Now      int64
+	Moved    uint64 // ring.Topology.Moved of the topology that the request was planned with
+}
+
+// PartitionsPage is a replica's answer: every partition that it holds and that has a live row, from the
+// beginning of the span up to and with Last.
+type PartitionsPage struct {
+	Keys    [][]byte
+	Last    []byte // the last key it looked at; nil when there is none
+	More    bool   // there may be others behind Last
+	Scanned int    // keys it looked at
+}
+
 // Partitions lists partition keys in their own order, as many as the request's limit and the bounds of an
 // answer allow. A table whose partitions are not kept in order (schema.Table.OrderedPartitions) is walked
 // as a whole: correct, and as expensive as reading a row of each of its partitions.
@@ -67,6 +86,10 @@ func (c *Coordinator) Partitions(req *PartitionsRequest, done func(*Partitions, 
 	limit := c.limits.PartitionKeys
 	if req.Limit > 0 {
 		limit = min(limit, req.Limit)
+	}
+	if req.Table.OrderedPartitions() {
+		c.listPartitions(req, limit, done)
+		return
 	}
 	c.walkPartitions(req, limit, done)
 }

@@ -64,6 +64,7 @@ var commands = map[string]func(*scenario, *datadriven.TestData){
 	"break": (*scenario).breaks, "mend": (*scenario).breaks,
 	"count": (*scenario).count, "logged": (*scenario).logged, "twice": (*scenario).twice, "restart": (*scenario).restart,
 	"counters": (*scenario).counters, "batches": (*scenario).batches,
+	"have": (*scenario).have, "gone": (*scenario).have, "list": (*scenario).list,
 	"cas": (*scenario).cas, "paxos": (*scenario).paxos,
 	"pages": (*scenario).pages, "hints": (*scenario).hints, "stats": (*scenario).stats,
 	"replicas": (*scenario).replicas, "ring": (*scenario).ring,

@@ -434,7 +434,7 @@ const CodeOverloaded = 255
 // up the stream.
 func mayTakeLong(v Verb) bool {
 	switch v {
-	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose:
+	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions:
 		return true
 	}
 	return false

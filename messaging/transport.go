@@ -33,6 +33,7 @@ const (
 	VerbMerkle                       // hashes of parts of a range
 	VerbRepaired                     // a range was repaired
 	VerbControl                      // an operator's command for another node
+	VerbPartitions                   // the next partition keys in their own order
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

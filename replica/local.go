@@ -17,6 +17,7 @@ type Engine interface {
 	Apply(mutations []*row.Mutation, durable bool, done func(error))
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
 	Truncate(table schema.StorageID) error
+	Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error)
 }
 
 // Local is this node's replica.
@@ -177,9 +178,7 @@ func (l *Local) admitRead(cmd *row.ReadCommand) error {
 func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	table := l.view.Schema().TableByStorage(id)
 	if table == nil {
-		return &coordinator.ReplicaFailure{
-			Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: id}).Error(),
-		}
+		return unknownTable(id)
 	}
 	topology := l.view.Topology()
 	self := l.view.Self()

@@ -3,7 +3,6 @@ package replica
 import (
 	"sync"
 
-	"cqld/coordinator"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -21,6 +20,7 @@ func Serve(transport messaging.Transport, l *Local) {
 	transport.Handle(messaging.VerbRead, s.read)
 	transport.Handle(messaging.VerbDigest, s.digest)
 	transport.Handle(messaging.VerbTruncate, s.truncate)
+	transport.Handle(messaging.VerbPartitions, s.partitions)
 	servePaxos(transport, l)
 }
 
@@ -84,9 +84,7 @@ func (s *server) answer(payload []byte, respond messaging.Respond, use func(page
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	table, err := decodeTruncate(payload)
 	if err == nil && s.local.view.Schema().TableByStorage(table) == nil {
-		err = &coordinator.ReplicaFailure{
-			Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: table}).Error(),
-		}
+		err = unknownTable(table)
 	}
 	if err != nil {
 		respond(nil, toRemote(err))

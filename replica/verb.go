@@ -17,6 +17,8 @@ import (
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
 //	VerbTruncate                             epoch, table                       reply: empty
+//	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
+//	                                         reply: more 1, scanned, last, n, n × key
 
 func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte {
 	dst = wire.AppendUvarint(dst, epoch)

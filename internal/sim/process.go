@@ -106,6 +106,7 @@ func (l *life) open() error {
 	l.engine, err = storage.Open(storage.Options{
 		Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
 		MemTableBytes: 1 << 20, CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
+		Ordered: l.ordered,
 		OnFatal: l.fail, FreeSpace: n.faults.space,
 	})
 	if err != nil {
@@ -256,6 +257,15 @@ func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
 		info.AlwaysSync, info.GC = true, storage.GCTimeout
 	}
 	return info
+}
+
+// ordered says which tables storage keeps in the order of their partition keys, too.
+func (l *life) ordered(id schema.StorageID) bool {
+	if l.cluster == nil {
+		return false
+	}
+	t := l.Schema().TableByStorage(id)
+	return t != nil && t.OrderedPartitions()
 }
 
 // slowEngine is storage on a disk whose completions may come late.

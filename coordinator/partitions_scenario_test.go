@@ -1,0 +1,84 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+func (s *scenario) tableOf(d *datadriven.TestData) *schema.Table {
+	return s.c.schema.Table("ks", text(d, "table", "o"))
+}
+
+// have gives the nodes of node= partitions of the ordered table, gone deletes them there: "have a b node=(1,2)".
+// With static, the partition has a static row only.
+func (s *scenario) have(d *datadriven.TestData) {
+	table := s.tableOf(d)
+	ts := int64(number(d, "ts", 1))
+	for _, id := range list(d, "node") {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, key := range words(d) {
+			if key == "static" {
+				continue
+			}
+			m := &row.Mutation{}
+			m.Reset(table.StorageID, row.NewPartitionKey([]byte(key)))
+			r := row.NewRow()
+			switch {
+			case d.Cmd == "gone":
+				r.Deletion = row.Deletion{Timestamp: ts, LocalTime: s.c.clock.Now().Unix()}
+				m.AddHeader(r)
+			case d.HasArg("static"):
+				r.Cells = append(r.Cells, row.Cell{Column: table.Column("s").ID, Timestamp: ts, Value: []byte("s")})
+				m.AddHeader(r)
+			default:
+				r.Clustering, r.Liveness.Timestamp = []byte("row"), ts
+				m.AddRow(r)
+			}
+			s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, func(err error) {
+				if err != nil {
+					s.t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// list lists partitions: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
+func (s *scenario) list(d *datadriven.TestData) {
+	done := s.begin("list")
+	req := &coordinator.PartitionsRequest{
+		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: s.level(d),
+		Timeout: duration(d, "timeout", "5s"), Now: s.c.clock.Now().Unix(),
+	}
+	if d.HasArg("from") {
+		req.Span.From = []byte(text(d, "from", ""))
+	}
+	if d.HasArg("to") {
+		req.Span.To = []byte(text(d, "to", ""))
+	}
+	s.c.node(ring.NodeID(number(d, "at", 1))).coord.Partitions(req, func(p *coordinator.Partitions, err error) {
+		if err != nil {
+			done(errorText(err))
+			return
+		}
+		var b strings.Builder
+		for _, key := range p.Keys {
+			fmt.Fprintf(&b, "%s ", key)
+		}
+		if p.More {
+			b.WriteString("… ")
+		}
+		done(fmt.Sprintf("%s(%d looked at)", b.String(), p.Scanned))
+	})
+}

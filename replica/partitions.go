@@ -1,0 +1,143 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Partitions implements coordinator.Replica. What this node holds by chance, of ranges that it gave away,
+// is left out. That works only when it knows the ring as well as who asks does: otherwise it refuses.
+func (l *Local) Partitions(epoch uint64, q *coordinator.PartitionsRead, _ time.Duration, done func(*coordinator.PartitionsPage, error)) {
+	err := l.current(epoch)
+	topology := l.view.Topology()
+	if err == nil && q.Moved > topology.Moved() {
+		err = &coordinator.NotReplica{Epoch: topology.Epoch()}
+	}
+	table := l.view.Schema().TableByStorage(q.Table)
+	if err == nil && table == nil {
+		err = unknownTable(q.Table)
+	}
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	r := storage.PartitionsRead{
+		Table: q.Table, From: q.Span.From, To: q.Span.To, Reversed: q.Reversed, Limit: q.Limit, Now: q.Now,
+	}
+	if table.Replication.Class != ring.Local {
+		placement, self := topology.Placement(table.Replication), l.view.Self()
+		r.Holds = func(t ring.Token) bool { return placement.Replicas(t).Contains(self) }
+	}
+	page, err := l.engine.Partitions(&r)
+	if err != nil {
+		done(nil, fromStorage(err))
+		return
+	}
+	done((*coordinator.PartitionsPage)(&page), nil)
+}
+
+func unknownTable(id schema.StorageID) error {
+	return &coordinator.ReplicaFailure{
+		Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: id}).Error(),
+	}
+}
+
+// Partitions implements coordinator.Replica.
+func (r *Remote) Partitions(
+	epoch uint64, q *coordinator.PartitionsRead, timeout time.Duration, done func(*coordinator.PartitionsPage, error),
+) {
+	r.transport.Request(r.node, messaging.VerbPartitions, appendPartitionsRead(nil, epoch, q), timeout, func(reply []byte, err error) {
+		if err != nil {
+			done(nil, fromRemote(err))
+			return
+		}
+		done(decodePartitionsPage(slices.Clone(reply)))
+	})
+}
+
+func (s *server) partitions(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	epoch, q, err := decodePartitionsRead(payload)
+	if err == nil {
+		if table := s.local.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
+			err = &coordinator.NotReplica{Epoch: s.local.view.Topology().Epoch()} // nobody else's business
+		}
+	}
+	if err != nil {
+		respond(nil, toRemote(err))
+		return
+	}
+	s.local.Partitions(epoch, q, 0, func(page *coordinator.PartitionsPage, err error) {
+		if err != nil {
+			respond(nil, toRemote(err))
+			return
+		}
+		respond(appendPartitionsPage(nil, page), nil)
+	})
+}
+
+// partitionKeysMax bounds what another node can ask for in one step; storage ends it earlier.
+const partitionKeysMax = 1 << 16
+
+func appendPartitionsRead(dst []byte, epoch uint64, q *coordinator.PartitionsRead) []byte {
+	var reversed byte
+	if q.Reversed {
+		reversed = 1
+	}
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
+	dst = append(wire.AppendUvarint(dst, uint64(q.Table)), reversed)
+	dst = wire.AppendInt64(wire.AppendUvarint(dst, uint64(q.Limit)), q.Now)
+	return wire.AppendBytes(wire.AppendBytes(dst, q.Span.From), q.Span.To)
+}
+
+// decodePartitionsRead is the inverse of appendPartitionsRead; the span points into payload.
+func decodePartitionsRead(payload []byte) (epoch uint64, q *coordinator.PartitionsRead, err error) {
+	c := wire.NewCursor(payload)
+	epoch = c.Uvarint()
+	q = &coordinator.PartitionsRead{Moved: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
+	q.Reversed = c.Uint8() == 1
+	q.Limit = int(min(c.Uvarint(), partitionKeysMax))
+	q.Now = c.Int64()
+	q.Span = coordinator.KeySpan{From: c.Bytes(), To: c.Bytes()}
+	return epoch, q, c.Finish()
+}
+
+func appendPartitionsPage(dst []byte, p *coordinator.PartitionsPage) []byte {
+	var more byte
+	if p.More {
+		more = 1
+	}
+	dst = wire.AppendUvarint(append(dst, more), uint64(p.Scanned))
+	dst = wire.AppendBytes(dst, p.Last)
+	dst = wire.AppendUvarint(dst, uint64(len(p.Keys)))
+	for _, key := range p.Keys {
+		dst = wire.AppendShortBytes(dst, key)
+	}
+	return dst
+}
+
+// decodePartitionsPage is the inverse of appendPartitionsPage; the page points into payload.
+func decodePartitionsPage(payload []byte) (*coordinator.PartitionsPage, error) {
+	c := wire.NewCursor(payload)
+	p := &coordinator.PartitionsPage{More: c.Uint8() == 1, Scanned: int(min(c.Uvarint(), 1<<31)), Last: c.Bytes()}
+	const sizeMin = 2
+	if n := c.Count(sizeMin); n > 0 {
+		p.Keys = make([][]byte, 0, n)
+		for range n {
+			p.Keys = append(p.Keys, c.ShortBytes())
+		}
+	}
+	if p.More && p.Last == nil {
+		c.Fail(wire.ErrMalformed) // where would it go on?
+	}
+	if err := c.Finish(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
