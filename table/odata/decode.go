@@ -2,6 +2,8 @@ package odata
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,7 +34,7 @@ func (k Keys) Need() error {
 // nothing. All names and keys are one allocation.
 func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	*into = Entity{Properties: into.Properties[:0]}
-	d := decoder{cursor: cursor{body: body}, limits: l, into: into}
+	d := decoder{cursor: cursor{body: body}, limits: l, into: into, properties: into.Properties}
 	if err := d.object(); err != nil {
 		return 0, err
 	}
@@ -72,13 +74,14 @@ const (
 // few is enough of an index for an entity of up to 96 properties.
 const few = 128
 
-// decoder puts properties into into.Properties as they come. Nothing in it points to itself, so that it
+// decoder puts properties into properties as they come. Nothing in it points to itself, so that it
 // stays on the stack.
 type decoder struct {
 	cursor
-	limits *Limits
-	into   *Entity
-	system [3]raw // by system
+	limits     *Limits
+	into       *Entity
+	properties []Property
+	system     [3]raw // by system
 
 	// An index of names: hash → index into Properties, plus 1; zero is free.
 	index [few]uint16
@@ -213,7 +216,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	case "Timestamp":
 		return &d.system[timestamp], nil
 	}
-	ps := d.into.Properties
+	ps := d.properties
 	if n := len(ps); n > 0 && string(d.nameOf(&ps[n-1])) == string(name) {
 		return (*raw)(&ps[n-1].Value), nil
 	}
@@ -231,9 +234,15 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	if len(ps) >= 2*d.limits.Properties || len(ps) >= 1<<16-2 {
 		return nil, beyond(TooManyProperties, d.limits.Properties, properties)
 	}
-	d.into.Properties = append(ps, Property{Value: Value{Int: int64(d.start)<<32 | int64(len(name))<<8}})
+	if len(ps) < cap(ps) {
+		d.properties = ps[:len(ps)+1]
+	} else {
+		d.properties = append(ps, Property{})
+	}
 	d.table()[at] = uint16(len(ps) + 1)
-	return (*raw)(&d.into.Properties[len(ps)].Value), nil
+	p := &d.properties[len(ps)]
+	p.Name, p.Value = "", Value{Int: int64(d.start)<<32 | int64(len(name))<<8}
+	return (*raw)(&p.Value), nil
 }
 
 // nameOf is the name of a property that has none yet: it is in the body.
@@ -249,26 +258,36 @@ func (d *decoder) table() []uint16 {
 	return d.index[:]
 }
 
-// find is where in the table the name is or would be (FNV-1a, open addressing).
+// find is where in the table the name is or would be (open addressing).
 func (d *decoder) find(name []byte) uint32 {
-	h := uint32(2166136261)
-	for _, c := range name {
-		h = (h ^ uint32(c)) * 16777619
-	}
 	table := d.table()
 	mask := uint32(len(table) - 1)
-	for h ^= h >> 15; ; h++ {
+	for h := hash(name); ; h++ {
 		i := table[h&mask]
-		if i == 0 || string(d.nameOf(&d.into.Properties[i-1])) == string(name) {
+		if i == 0 || string(d.nameOf(&d.properties[i-1])) == string(name) {
 			return h & mask
 		}
 	}
 }
 
+// hash is of a name's first and last eight bytes and its length. Names made to collide cost no more than
+// looking through all of them, which Limits.Properties bounds.
+func hash(name []byte) uint32 {
+	h := uint64(len(name))
+	if n := len(name); n >= 8 {
+		h += binary.LittleEndian.Uint64(name) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(name[n-8:]), 23)
+	} else {
+		for _, c := range name {
+			h = h<<8 | uint64(c)
+		}
+	}
+	return uint32(h * 0x9E3779B97F4A7C15 >> 32)
+}
+
 func (d *decoder) grow() {
 	d.many = make([]uint16, 4*len(d.table()))
-	for i := range d.into.Properties {
-		d.many[d.find(d.nameOf(&d.into.Properties[i]))] = uint16(i + 1)
+	for i := range d.properties {
+		d.many[d.find(d.nameOf(&d.properties[i]))] = uint16(i + 1)
 	}
 }
 
@@ -308,8 +327,8 @@ func identifier[T ~string | ~[]byte](name T) bool {
 // finish makes properties of what came, and one text of all names and keys.
 func (d *decoder) finish() (keys Keys, err error) {
 	size := len(d.system[partitionKey].Bytes) + len(d.system[rowKey].Bytes)
-	for i := range d.into.Properties {
-		size += len(d.nameOf(&d.into.Properties[i]))
+	for i := range d.properties {
+		size += len(d.nameOf(&d.properties[i]))
 	}
 	var texts strings.Builder // its bytes do not move, since there is room for all
 	texts.Grow(size)
@@ -317,8 +336,8 @@ func (d *decoder) finish() (keys Keys, err error) {
 		return 0, err
 	}
 	kept := 0
-	for i := range d.into.Properties {
-		p := &d.into.Properties[i]
+	for i := range d.properties {
+		p := &d.properties[i]
 		r := raw(p.Value)
 		if r.kind() == null {
 			continue
@@ -328,14 +347,14 @@ func (d *decoder) finish() (keys Keys, err error) {
 		}
 		name := texts.Len()
 		texts.Write(d.nameOf(p))
-		p = &d.into.Properties[kept] // p itself, or a null before it
+		p = &d.properties[kept] // p itself, or a null before it
 		p.Name = texts.String()[name:]
 		if p.Value, err = r.convert(d.limits); err != nil {
 			return 0, err
 		}
 		kept++
 	}
-	d.into.Properties = d.into.Properties[:kept]
+	d.into.Properties = d.properties[:kept]
 	return keys, d.limits.Check(d.into)
 }
 

@@ -135,6 +135,9 @@ func (l *Limits) Check(e *Entity) error {
 	return nil
 }
 
+// keyForbidden has a bit for each character below U+0040 that a key must not have.
+const keyForbidden uint64 = 1<<0x20 - 1 | 1<<'/' | 1<<'#' | 1<<'?'
+
 // CheckKey says whether a text can be a PartitionKey or RowKey: at most KeyBytes as UTF-16, and without
 // / \ # ? and the control characters U+0000–001F and U+007F–009F.
 func (l *Limits) CheckKey(key string) error {
@@ -142,9 +145,9 @@ func (l *Limits) CheckKey(key string) error {
 		return beyond(KeyValueTooLarge, l.KeyBytes, keyBytes)
 	}
 	for i := 0; i < len(key); i++ {
-		switch c := key[i]; {
-		case c < 0x20, c == '/', c == '\\', c == '#', c == '?', c == 0x7F,
-			c == 0xC2 && i+1 < len(key) && key[i+1] < 0xA0:
+		c := key[i]
+		if c < 0x40 && keyForbidden>>c&1 != 0 || c == '\\' || c == 0x7F ||
+			c == 0xC2 && i+1 < len(key) && key[i+1] < 0xA0 {
 			return newError(OutOfRangeInput)
 		}
 	}

@@ -380,6 +380,26 @@ func TestTimesAreThoseOfTheCalendar(t *testing.T) {
 	}
 }
 
+func TestDoublesAreReadAsStrconvDoes(t *testing.T) {
+	r := seeded(t)
+	for range 10 * rounds {
+		text := strconv.Itoa(r.IntN(1 << r.IntN(60)))
+		if r.IntN(4) > 0 {
+			text += "." + strings.Repeat("0", r.IntN(5)) + strconv.Itoa(r.IntN(1<<r.IntN(40)))
+		}
+		if r.IntN(4) == 0 {
+			text = "-" + text
+		}
+		if r.IntN(4) == 0 {
+			text += "e" + strconv.Itoa(r.IntN(40)-20)
+		}
+		want, err := strconv.ParseFloat(text, 64)
+		if got, ok := parseDouble(text); err != nil || !ok || math.Float64bits(got) != math.Float64bits(want) {
+			t.Fatalf("%s is %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestPlainTextIsFoundEightBytesAtATime(t *testing.T) {
 	r := seeded(t)
 	for range 10 * rounds {

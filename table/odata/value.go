@@ -139,10 +139,27 @@ func (r *raw) double() (float64, bool) {
 	return 0, false
 }
 
+// parseDouble reads a number in JSON's form. One of few digits without an exponent is two exact float64s
+// divided, which rounds as it must (Clinger, "How to read floating point numbers accurately").
 func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
-	if len(t) <= 15 { // an integer of so few digits is exact
-		if n, ok := parseInt(t, 64); ok && n != 0 {
-			return float64(n), true
+	if len(t) <= 16 {
+		mantissa, divisor, point := int64(0), float64(1), false
+		i := 0
+		for ; i < len(t); i++ {
+			c := t[i] - '0'
+			if c <= 9 {
+				mantissa = mantissa*10 + int64(c)
+				if point {
+					divisor *= 10
+				}
+			} else if t[i] == '.' && !point {
+				point = true
+			} else {
+				break
+			}
+		}
+		if i == len(t) && (len(t) < 16 || point) {
+			return float64(mantissa) / divisor, true
 		}
 	}
 	f, err := strconv.ParseFloat(string(t), 64)
