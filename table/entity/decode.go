@@ -270,9 +270,9 @@ func (d *decoder) rowKey(clustering []byte) string {
 	return string(b)
 }
 
-// appendClustering appends the clustering of a RowKey.
+// appendClustering appends the clustering of a RowKey. An empty one is no null.
 func (p *plan) appendClustering(dst []byte, rowKey []byte) []byte {
-	return p.table.Clustering[0].Type.AppendOrdered(dst, rowKey, p.desc)
+	return p.table.Clustering[0].Type.AppendOrdered(dst, notNil(rowKey), p.desc)
 }
 
 // staticCell is the live cell of a static column; nil when there is none.

@@ -242,6 +242,7 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 		r.exec("CREATE KEYSPACE acme WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", cql)
 	}
 	m := &model{rnd: rand.New(rand.NewPCG(seed, 7)), entities: map[[2]string]*odata.Entity{}}
+	hist := map[string]string{}
 	for step := range 300 {
 		s := pick(m.rnd, r.nodes...).store
 		switch m.rnd.IntN(6) {
@@ -279,7 +280,14 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 			index, want := m.expect(ops)
 			stamps, err := s.Apply(context.Background(), account, "things", ops)
 			var failed *entity.Failed
+			for _, o := range ops {
+				hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey] += fmt.Sprintf("step %d kind %d ops %d err %v stamps %v\n", step, o.Kind, len(ops), err, stamps)
+			}
 			if errors.As(err, &failed) && failed.Index != index || code(err) != want {
+				for _, o := range ops {
+					e, err2 := s.Get(context.Background(), account, "things", o.Entity.PartitionKey, o.Entity.RowKey, nil)
+					t.Logf("%q/%q: %v %v\n%s", o.Entity.PartitionKey, o.Entity.RowKey, e, err2, hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey])
+				}
 				t.Fatalf("seed %d, step %d: %v, want %s of %d\n%+v", seed, step, err, want, index, ops)
 			}
 			if err == nil {
