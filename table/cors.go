@@ -131,6 +131,25 @@ func (r *corsRule) allow(resp *response, origin string, exact bool) {
 	resp.add("Access-Control-Allow-Credentials", "true")
 }
 
+// expose are the names of headers that a page may see. Browsers know no prefixes: of those, the headers of
+// this answer are named.
+func (r *corsRule) expose(resp *response) string {
+	var names []string
+	for _, e := range r.exposed {
+		prefix, wild := strings.CutSuffix(e, "*")
+		if !wild {
+			names = append(names, e)
+			continue
+		}
+		for i := range resp.fields {
+			if n := resp.fields[i].name; len(n) >= len(prefix) && strings.EqualFold(n[:len(prefix)], prefix) && !strings.HasPrefix(n, "Access-") {
+				names = append(names, n)
+			}
+		}
+	}
+	return strings.Join(names, ",")
+}
+
 // share adds what a browser wants to see before it shows an answer to a page; and Vary where another
 // origin would have got other headers. (REST reference, "CORS support", the table of headers.)
 func share(rules []corsRule, req *request, method string, resp *response) {
@@ -147,7 +166,7 @@ func share(rules []corsRule, req *request, method string, resp *response) {
 		}
 		rules[i].allow(resp, req.header.origin, exact)
 		if len(rules[i].exposed) > 0 {
-			resp.add("Access-Control-Expose-Headers", strings.Join(rules[i].exposed, ","))
+			resp.add("Access-Control-Expose-Headers", rules[i].expose(resp))
 		}
 		if read && exact {
 			resp.add("Vary", "Origin")

@@ -307,14 +307,17 @@ func (c *call) speaksXML() bool {
 func (c *call) finish() {
 	if !c.resp.frontEnd {
 		version := c.req.header.version
+		if version == "" && c.grant != nil {
+			version = c.params.signature.version // as signed
+		}
 		if version == "" {
 			version = defaultVersion
 		}
-		c.resp.add("X-Ms-Version", version)
+		c.resp.add("x-ms-version", version)
 	}
-	c.resp.add("X-Ms-Request-Id", c.id)
+	c.resp.add("x-ms-request-id", c.id)
 	if id := c.req.header.clientRequestID; id != "" && len(id) <= 1024 {
-		c.resp.add("X-Ms-Client-Request-Id", id)
+		c.resp.add("x-ms-client-request-id", id)
 	}
 	if c.account != nil && c.req.method != "OPTIONS" {
 		share(c.properties().cors, c.req, c.req.method, c.resp)

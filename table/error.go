@@ -89,7 +89,7 @@ func (c *call) fail(err error) {
 		c.failFrontEnd(e)
 	case c.params.comp != "" || c.req.method == "OPTIONS":
 		r.text, r.contentType = e.Message, "application/xml"
-		r.add("X-Ms-Error-Code", string(e.Code))
+		r.add("x-ms-error-code", string(e.Code))
 		r.body = e.AppendXML(r.body, c.id, c.now)
 	default:
 		r.data()
@@ -103,7 +103,7 @@ func (c *call) fail(err error) {
 	case e.Code == odata.ServerBusy:
 		r.addInt("Retry-After", retryAfterSeconds)
 	case r.status == 405:
-		r.add("Allow", "GET,POST,PUT,PATCH,MERGE,DELETE")
+		r.add("Allow", allowed(c.path.Resource, c.params.comp))
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *call) fail(err error) {
 func (c *call) failFrontEnd(e *odata.Error) {
 	r := c.resp
 	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
-	r.add("X-Ms-Error-Code", string(e.Code))
+	r.add("x-ms-error-code", string(e.Code))
 	if strings.Contains(c.req.header.accept, "json") {
 		r.contentType = "application/json"
 		r.body = e.AppendJSON(r.body, c.id, c.now)

@@ -83,10 +83,7 @@ type grant struct {
 }
 
 // bound is an inclusive end of a range of keys. Without a row key it is about whole partitions.
-type bound struct {
-	partitionKey, rowKey string
-	rows                 bool
-}
+type bound struct{ partitionKey, rowKey string }
 
 // permits says whether an action on a table (empty: none) is granted.
 func (g *grant) permits(a action, table string) error {
@@ -105,10 +102,10 @@ func (g *grant) permits(a action, table string) error {
 
 // covers says whether an entity is in the range of keys.
 func (g *grant) covers(partitionKey, rowKey string) bool {
-	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rows && rowKey < b.rowKey) {
+	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" && rowKey < b.rowKey) {
 		return false
 	}
-	if b := g.to; b != nil && (partitionKey > b.partitionKey || partitionKey == b.partitionKey && b.rows && rowKey > b.rowKey) {
+	if b := g.to; b != nil && (partitionKey > b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" && rowKey > b.rowKey) {
 		return false
 	}
 	return true
@@ -128,7 +125,7 @@ func (g *grant) restrict(filter odata.Expr) odata.Expr {
 // side is the half of all keys on one side of the bound.
 func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 	whole := compareKey("PartitionKey", reaches, b.partitionKey)
-	if !b.rows {
+	if b.rowKey == "" {
 		return whole
 	}
 	// The first comparison says nothing new: it is what a plan sees at once.

@@ -18,13 +18,12 @@ type params struct {
 
 // signature are the parameters of a shared access signature (SAS).
 type signature struct {
-	version, services, types, permissions      string // sv ss srt sp
-	start, expiry, ip, protocol, scope         string // st se sip spr ses
-	table, identifier                          string // tn si
-	startPK, startRK, endPK, endRK             string // spk srk epk erk
-	hasStartPK, hasStartRK, hasEndPK, hasEndRK bool
-	sig                                        string
-	twice                                      bool // one came more than once
+	version, services, types, permissions string // sv ss srt sp
+	start, expiry, ip, protocol, scope    string // st se sip spr ses
+	table, identifier                     string // tn si
+	startPK, startRK, endPK, endRK        string // spk srk epk erk
+	sig                                   string
+	twice                                 bool // one came more than once
 }
 
 // parseParams reads a query string.
@@ -104,13 +103,13 @@ func (s *signature) set(name, value string) {
 	case "si":
 		field = &s.identifier
 	case "spk":
-		field, s.hasStartPK = &s.startPK, true
+		field = &s.startPK
 	case "srk":
-		field, s.hasStartRK = &s.startRK, true
+		field = &s.startRK
 	case "epk":
-		field, s.hasEndPK = &s.endPK, true
+		field = &s.endPK
 	case "erk":
-		field, s.hasEndRK = &s.endRK, true
+		field = &s.endRK
 	case "sig":
 		field = &s.sig
 	default:

@@ -54,6 +54,27 @@ func (c *call) route() error {
 	return odata.Of(odata.MethodNotAllowed)
 }
 
+// allowed are the methods that a resource answers to.
+func allowed(r odata.Resource, comp string) string {
+	switch {
+	case r == odata.BatchEndpoint:
+		return "POST"
+	case r == odata.Partition:
+		return "DELETE"
+	case r == odata.EntityCount, r == odata.ServiceRoot && comp == "stats":
+		return "GET"
+	case r == odata.TableSet:
+		return "GET,POST"
+	case r == odata.OneTable:
+		return "GET,DELETE"
+	case r == odata.OneEntity:
+		return "GET,PUT,PATCH,MERGE,POST,DELETE" // POST with X-HTTP-Method
+	case comp != "":
+		return "GET,PUT"
+	}
+	return "GET,POST,DELETE"
+}
+
 // context is what an answer's body says about where it comes from.
 func (c *call) context(table string) odata.Context {
 	return odata.Context{Root: c.root(), Account: c.account.name, Table: table, Level: c.level}

@@ -25,6 +25,7 @@ func Ticks(t time.Time) int64 { return t.Unix()*ticksPerSecond + int64(t.Nanosec
 func AppendDateTime(dst []byte, ticks int64) []byte { return appendDateTime(dst, ticks, ":") }
 
 func appendDateTime(dst []byte, ticks int64, colon string) []byte {
+	ticks = min(max(ticks, year1), MaxDateTime) // a CQL timestamp may be beyond what four digits can say
 	days := ticks / ticksPerDay
 	rest := ticks % ticksPerDay
 	if rest < 0 {
@@ -103,7 +104,7 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// ParseDateTime reads an ISO 8601 time: a date, or a date and a time with or without a fraction, in UTC
+// ParseDateTime reads an ISO 8601 time: a date, or a date and a time with or without seconds and a fraction, in UTC
 // (Z, or nothing) or with an offset (+02:00). Digits of the fraction behind the seventh are rounded, to
 // even when in the middle, as .NET's XmlConvert does. It is not ok outside of the years 1 to 9999; what a
 // property may be is narrower: MinDateTime, MaxDateTime.
@@ -160,13 +161,15 @@ func (c *digits) expect(b byte) {
 	c.s = c.s[1:]
 }
 
-// time reads hh:mm:ss.fffffff as ticks.
+// time reads hh:mm, hh:mm:ss or hh:mm:ss.fffffff as ticks.
 func (c *digits) time() int64 {
 	hour := c.number(2)
 	c.expect(':')
-	minute := c.number(2)
-	c.expect(':')
-	second := c.number(2)
+	minute, second := c.number(2), 0
+	if len(c.s) > 0 && c.s[0] == ':' {
+		c.expect(':')
+		second = c.number(2)
+	}
 	if hour > 23 || minute > 59 || second > 59 {
 		c.ok = false
 	}

@@ -71,8 +71,8 @@ func (v *Value) matches(op Op, w *Value) bool {
 		return v.Type == String && w.Type == String && bytes.Contains(v.Bytes, w.Bytes)
 	}
 	order, ok := v.compare(w)
-	if !ok {
-		return op == Ne && v.isNaN() != w.isNaN() && v.number() && w.number() || op == Ne && v.isNaN() && w.isNaN()
+	if !ok { // NaN is not equal to any number; what is of other types meets nothing
+		return op == Ne && v.number() && w.number()
 	}
 	return op.holds(order)
 }
