@@ -131,7 +131,7 @@ func showEntity(keys Keys, e *Entity) string {
 
 func short(s string) string {
 	if len(s) > 80 {
-		return s[:40] + "…(" + strconv.Itoa(len(s)) + ")"
+		return strings.ToValidUTF8(s[:40], "") + "…(" + strconv.Itoa(len(s)) + ")"
 	}
 	return s
 }
