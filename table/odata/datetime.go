@@ -162,23 +162,22 @@ func (c *digits) expect(b byte) {
 }
 
 // time reads hh:mm, hh:mm:ss or hh:mm:ss.fffffff as ticks.
-func (c *digits) time() int64 {
+func (c *digits) time() (ticks int64) {
 	hour := c.number(2)
 	c.expect(':')
 	minute, second := c.number(2), 0
 	if len(c.s) > 0 && c.s[0] == ':' {
 		c.expect(':')
 		second = c.number(2)
+		if len(c.s) > 0 && c.s[0] == '.' {
+			c.expect('.')
+			ticks = c.fraction()
+		}
 	}
 	if hour > 23 || minute > 59 || second > 59 {
 		c.ok = false
 	}
-	ticks := int64(hour*3600+minute*60+second) * ticksPerSecond
-	if len(c.s) > 0 && c.s[0] == '.' {
-		c.expect('.')
-		ticks += c.fraction()
-	}
-	return ticks
+	return ticks + int64(hour*3600+minute*60+second)*ticksPerSecond
 }
 
 func (c *digits) fraction() int64 {
