@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ func (e *engine) Read(d []byte, _ *row.ReadCommand) ([]byte, error) {
 }
 func (e *engine) Truncate(id schema.StorageID) error { e.truncated = id; return e.err }
 func (e *engine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
-	e.listed = q
+	listed := *q
+	listed.From, listed.To = slices.Clone(q.From), slices.Clone(q.To)
+	e.listed = &listed
 	return storage.PartitionsPage{Keys: [][]byte{[]byte("a"), []byte("b")}, Last: []byte("c"), More: true, Scanned: 3}, e.err
 }
 
