@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"cqld/cmd/cqld/bench"
 	"cqld/cmd/cqld/ctl"
 )
 
@@ -20,6 +21,7 @@ type commands struct {
 	Local   localCommand   `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
 	Start   startCommand   `cmd:"" help:"Run one node. Alone and without flags it is a cluster of one on 127.0.0.1:9042."`
 	Ctl     ctl.Commands   `cmd:"" help:"Ask a node, or make it do something: nodetool's commands."`
+	Bench   bench.Commands `cmd:"" help:"Put a load on servers and see what they stand."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

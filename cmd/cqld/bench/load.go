@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/table/client"
+)
+
+// load is a partition and the requests that are put on it.
+type load struct {
+	nodes            []*client.Client
+	table, partition string
+	rows             int // that were there before the steps
+	reads, batch     int
+	payload          string
+	backoff          backoff
+	retries          int
+
+	written atomic.Int64 // numbers the rows that steps write
+}
+
+// step is what came of one number of requests in flight.
+type step struct {
+	inFlight int
+	took     time.Duration
+	mu       sync.Mutex // guards what follows while the step runs
+	entities int
+	requests int
+	refused  int // 503, 500, 504
+	failed   int
+	first    error // of the failures
+	latency  []time.Duration
+}
+
+func (l *load) close() {
+	for _, n := range l.nodes {
+		n.Close()
+	}
+}
+
+// ask asks a node, with a limit of its own.
+func (l *load) ask(ctx context.Context, node int, r client.Request) (*client.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return l.nodes[node%len(l.nodes)].Do(ctx, r)
+}
+
+func (l *load) create(ctx context.Context) error {
+	body, err := json.Marshal(map[string]string{"TableName": l.table})
+	if err != nil {
+		return err
+	}
+	r, err := l.ask(ctx, 0, client.Request{Method: "POST", Path: "/Tables", Body: body})
+	if err == nil {
+		err = r.Err(201, 204)
+	}
+	if err != nil {
+		return fmt.Errorf("bench: create table %s: %w", l.table, err)
+	}
+	return nil
+}
+
+// drop deletes the table, also when the command was interrupted.
+func (l *load) drop() error {
+	r, err := l.ask(context.Background(), 0, client.Request{Method: "DELETE", Path: "/Tables('" + l.table + "')"})
+	if err == nil {
+		err = r.Err(204)
+	}
+	if err != nil {
+		return fmt.Errorf("bench: delete table %s: %w", l.table, err)
+	}
+	return nil
+}
+
+// fill writes the first rows by transactions. A server with a target refuses some of it: they are tried again.
+func (l *load) fill(ctx context.Context, rows int) error {
+	for from := 0; from < rows; from += batchMax {
+		var changes []client.Change
+		for i := from; i < min(from+batchMax, rows); i++ {
+			changes = append(changes, l.upsert(i))
+		}
+		s := &step{}
+		l.attempt(ctx, s, from/batchMax, client.Transaction(l.table, changes), len(changes))
+		if s.entities == 0 {
+			return fmt.Errorf("bench: load the partition: %w", errors.Join(s.first, ctx.Err()))
+		}
+	}
+	return nil
+}
+
+func rowKey(i int) string { return fmt.Sprintf("%08d__John__M__55", i) }
+
+func (l *load) upsert(i int) client.Change {
+	body := fmt.Appendf(nil, `{"Bib":%d,"Finished":false,"Payload":"%s"}`, i, l.payload)
+	return client.Change{Method: "PUT", PartitionKey: l.partition, RowKey: rowKey(i), Body: body}
+}
+
+// request is the next one of the load, and how many entities it is about.
+func (l *load) request() (client.Request, int) {
+	if rand.IntN(100) < l.reads {
+		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))}, 1
+	}
+	var changes []client.Change
+	for range l.batch {
+		changes = append(changes, l.upsert(l.rows+int(l.written.Add(1))))
+	}
+	if l.batch == 1 {
+		c := changes[0]
+		return client.Request{Method: c.Method, Path: client.EntityPath(l.table, c.PartitionKey, c.RowKey), Body: c.Body}, 1
+	}
+	return client.Transaction(l.table, changes), l.batch
+}
+
+// step keeps so many requests in flight for a time.
+func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *step {
+	s := &step{inFlight: inFlight}
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	began := time.Now()
+	var workers sync.WaitGroup
+	for i := range inFlight {
+		workers.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				r, entities := l.request()
+				l.attempt(ctx, s, n, r, entities)
+			}
+		})
+	}
+	workers.Wait()
+	s.took = time.Since(began)
+	return s
+}
+
+// attempt asks until the request is answered for good, and notes it; a request that the end of the step cuts
+// off counts for nothing.
+func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request, entities int) {
+	for retry := 0; ; {
+		began := time.Now()
+		resp, err := l.ask(ctx, node, r)
+		took := time.Since(began)
+		if ctx.Err() != nil {
+			return
+		}
+		if !s.note(resp, err, took, entities) {
+			return
+		}
+		if retry++; retry > l.retries {
+			s.fail(fmt.Errorf("bench: given up after %d retries: %w", l.retries, resp.Err()))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(l.backoff.wait(retry)):
+		}
+	}
+}
+
+// note counts an answer and says whether to ask again.
+func (s *step) note(resp *client.Response, err error, took time.Duration, entities int) (retry bool) {
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	if again(status(resp)) {
+		s.mu.Lock()
+		s.refused++
+		s.mu.Unlock()
+		return true
+	}
+	if err := answered(resp, entities); err != nil {
+		s.fail(err)
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	s.entities += entities
+	if len(s.latency) < samplesMax {
+		s.latency = append(s.latency, took)
+	}
+	return false
+}
+
+// status is the answer's, or that of the refusal within a transaction's answer.
+func status(resp *client.Response) int {
+	if resp.Status == 202 {
+		if all := resp.Statuses(); len(all) == 1 {
+			return all[0]
+		}
+	}
+	return resp.Status
+}
+
+// samplesMax bounds a step's latencies: 8 MiB.
+const samplesMax = 1 << 20
+
+// answered wants the answer of a read, a write, or of a transaction with an answer for each change.
+func answered(resp *client.Response, entities int) error {
+	if err := resp.Err(200, 202, 204); err != nil || resp.Status != 202 {
+		return err
+	}
+	if all := resp.Statuses(); len(all) != entities || all[0] != 204 {
+		return fmt.Errorf("bench: a transaction was answered %v: %.300s", all[:min(len(all), 1)], resp.Body)
+	}
+	return nil
+}
+
+func (s *step) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed++
+	if s.first == nil {
+		s.first = err
+	}
+}
+
+// rate is entities a second.
+func (s *step) rate() float64 { return float64(s.entities) / max(s.took.Seconds(), 1e-9) }
+
+// quantile of the latencies, which it sorts; 0 when nothing was answered.
+func (s *step) quantile(q float64) time.Duration {
+	if len(s.latency) == 0 {
+		return 0
+	}
+	slices.Sort(s.latency)
+	return s.latency[int(q*float64(len(s.latency)-1))]
+}
+
+func (s *step) print(out io.Writer, target int) {
+	ms := func(q float64) float64 { return float64(s.quantile(q).Microseconds()) / 1000 }
+	fmt.Fprintf(out, "%9d %12.0f %9.0f%% %12.0f %9.2f %9.2f %9d %8d\n", s.inFlight, s.rate(), 100*s.rate()/float64(target),
+		float64(s.requests)/max(s.took.Seconds(), 1e-9), ms(0.5), ms(0.99), s.refused, s.failed)
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/table"
+	"cqld/table/client"
+)
+
+type partitionCommand struct {
+	URL     []string `name:"url" help:"The nodes to ask, by turns." default:"http://127.0.0.1:10002"`
+	Account string   `help:"The storage account." default:"devstoreaccount1"`
+	Key     string   `help:"Its key, base64. The development account's is known." env:"CQLD_TABLES_KEY"`
+	Table   string   `help:"Name of the table to make; it must not exist. Empty: one is found." `
+	Keep    bool     `help:"Do not delete the table afterwards."`
+
+	Partition string `help:"PartitionKey of the target partition." default:"2011 New York City Marathon__Full"`
+	Rows      int    `help:"Entities that the partition has before the load." default:"2000"`
+	Size      int    `help:"Bytes of an entity's payload." default:"1024"`
+	Reads     int    `help:"Percent of the requests that read an entity; the others write." default:"50"`
+	Batch     int    `help:"Entities of one write; above 1 a transaction." default:"1"`
+
+	Steps    []int         `help:"Requests in flight, one step after the other." default:"1,2,4,8,16,32,64"`
+	StepTime time.Duration `help:"How long each step lasts." default:"5s"`
+	Target   int           `help:"Entities per second that a partition should take." default:"2000"`
+
+	BackoffBase time.Duration `name:"backoff" help:"z of the retry back-off y = Rand(0.8z,1.2z)(2^x-1) when the server is busy." default:"30s"`
+	BackoffMin  time.Duration `help:"It waits min(this + y, maximum)." default:"3s"`
+	BackoffMax  time.Duration `help:"The maximum." default:"90s"`
+	Retries     int           `help:"How often a request is tried again." default:"5"`
+}
+
+// Bounds of what may be asked for: a load must end.
+const (
+	stepsMax    = 64
+	inFlightMax = 4096
+	stepTimeMax = 10 * time.Minute
+	rowsMax     = 1_000_000
+	sizeMax     = 32 << 10 // a String's limit, in characters
+	batchMax    = 100
+	loadTimeout = 30 * time.Second // of each request that loads
+)
+
+func (c *partitionCommand) validate() error {
+	for _, n := range c.Steps {
+		if n < 1 || n > inFlightMax {
+			return fmt.Errorf("--steps: %d is not between 1 and %d", n, inFlightMax)
+		}
+	}
+	switch {
+	case len(c.Steps) == 0 || len(c.Steps) > stepsMax:
+		return fmt.Errorf("--steps: between 1 and %d of them", stepsMax)
+	case c.StepTime <= 0 || c.StepTime > stepTimeMax:
+		return fmt.Errorf("--step-time: not above 0 and at most %s", stepTimeMax)
+	case c.Rows < 1 || c.Rows > rowsMax:
+		return fmt.Errorf("--rows: not between 1 and %d", rowsMax)
+	case c.Size < 1 || c.Size > sizeMax:
+		return fmt.Errorf("--size: not between 1 and %d", sizeMax)
+	case c.Reads < 0 || c.Reads > 100:
+		return errors.New("--reads: not between 0 and 100")
+	case c.Batch < 1 || c.Batch > batchMax:
+		return fmt.Errorf("--batch: not between 1 and %d", batchMax)
+	case c.Target < 1:
+		return errors.New("--target: not above 0")
+	case c.BackoffBase <= 0 || c.BackoffMin < 0 || c.BackoffMax < c.BackoffMin || c.Retries < 0:
+		return errors.New("--backoff: must be above 0, with its minimum below its maximum; --retries not below 0")
+	}
+	return nil
+}
+
+// Run makes the table, loads the partition, drives the steps and prints the curve to standard output.
+func (c *partitionCommand) Run(ctx context.Context) error {
+	return c.run(ctx, os.Stdout)
+}
+
+func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	l, err := c.load()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if err := l.create(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if !c.Keep {
+			err = errors.Join(err, l.drop())
+		}
+	}()
+	if err := l.fill(ctx, c.Rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Partition %q of table %s has %d entities of %d bytes; %d %% of the requests read one, the others write %d.\n\n", c.Partition, l.table, c.Rows, c.Size, c.Reads, c.Batch)
+	fmt.Fprintf(out, "%9s %12s %10s %12s %9s %9s %9s %8s\n", "in flight", "entities/s", "of target", "requests/s", "p50 ms", "p99 ms", "refused", "failed")
+	var best *step
+	for _, n := range c.Steps {
+		s := l.step(ctx, n, c.StepTime)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.print(out, c.Target)
+		if best == nil || s.rate() > best.rate() {
+			best = s
+		}
+		if s.failed > 0 {
+			fmt.Fprintf(out, "%9s the first failure: %v\n", "", s.first)
+		}
+	}
+	return c.verdict(out, best)
+}
+
+// verdict says what the curve means (the guide: "compare with the limit of a single partition").
+func (c *partitionCommand) verdict(out io.Writer, best *step) error {
+	if best.entities == 0 {
+		return fmt.Errorf("bench: no request was answered: %w", best.first)
+	}
+	than := "less than"
+	if best.rate() >= float64(c.Target) {
+		than = "at least"
+	}
+	_, err := fmt.Fprintf(out, "\nThe peak is %.0f entities/s at %d in flight: %s the target of %d.\n", best.rate(), best.inFlight, than, c.Target)
+	return err
+}
+
+// load prepares the clients and the payload.
+func (c *partitionCommand) load() (*load, error) {
+	key := c.Key
+	if key == "" && c.Account == table.DevelopmentAccount {
+		key = table.DevelopmentKey
+	}
+	if key == "" {
+		return nil, errors.New("--key: needed for account " + c.Account)
+	}
+	l := &load{table: c.Table, partition: c.Partition, rows: c.Rows, reads: c.Reads, batch: c.Batch, retries: c.Retries,
+		payload: strings.Repeat("x", c.Size), backoff: backoff{base: c.BackoffBase, min: c.BackoffMin, max: c.BackoffMax, rand: rand.Float64}}
+	if l.table == "" {
+		l.table = "CqldBench" + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	}
+	most := 1
+	for _, n := range c.Steps {
+		most = max(most, n)
+	}
+	for _, u := range c.URL {
+		node, err := client.New(u, c.Account, key, most)
+		if err != nil {
+			return nil, err
+		}
+		l.nodes = append(l.nodes, node)
+	}
+	return l, nil
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// busyTable answers as a table does that takes so many requests at once and refuses the others.
+type busyTable struct {
+	room             int64
+	inside           atomic.Int64
+	mu               sync.Mutex
+	created, dropped int
+	entities         map[string]bool
+	refused          int
+}
+
+func (b *busyTable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if n := b.inside.Add(1); n > b.room {
+		b.inside.Add(-1)
+		b.mu.Lock()
+		b.refused++
+		b.mu.Unlock()
+		w.WriteHeader(503)
+		return
+	}
+	defer b.inside.Add(-1)
+	time.Sleep(time.Millisecond)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/Tables"):
+		b.created++
+		w.WriteHeader(201)
+	case r.Method == "DELETE":
+		b.dropped++
+		w.WriteHeader(204)
+	case r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/$batch"):
+		n := strings.Count(string(body), "\r\nPUT ")
+		w.WriteHeader(202)
+		io.WriteString(w, strings.Repeat("--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", n))
+	case r.Method == "PUT":
+		b.entities[r.URL.Path] = true
+		w.WriteHeader(204)
+	case r.Method == "GET":
+		io.WriteString(w, "{}")
+	default:
+		w.WriteHeader(400)
+	}
+}
+
+// command is `cqld bench partition` with these flags, against a server.
+func command(t *testing.T, server *httptest.Server, flags ...string) *partitionCommand {
+	t.Helper()
+	var c Commands
+	k, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := base64.StdEncoding.EncodeToString([]byte("key"))
+	if _, err := k.Parse(append([]string{"partition", "--url", server.URL, "--account", "a", "--key", key}, flags...)); err != nil {
+		t.Fatal(err)
+	}
+	return &c.Partition
+}
+
+func TestCurve(t *testing.T) {
+	b := &busyTable{room: 4, entities: map[string]bool{}}
+	server := httptest.NewServer(b)
+	defer server.Close()
+	c := command(t, server, "--rows", "250", "--steps", "1,4,16", "--step-time", "200ms", "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "1000")
+	var out strings.Builder
+	if err := c.run(context.Background(), &out); err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.created != 1 || b.dropped != 1 || len(b.entities) == 0 || b.refused == 0 {
+		t.Errorf("%d created, %d dropped, %d written, %d refused", b.created, b.dropped, len(b.entities), b.refused)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) < 7 || !strings.Contains(lines[0], "250 entities") || !strings.HasPrefix(strings.TrimSpace(lines[3]), "1 ") || !strings.HasPrefix(strings.TrimSpace(lines[5]), "16 ") || !strings.Contains(out.String(), "The peak is ") {
+		t.Errorf("the curve:\n%s", out.String())
+	}
+	if f := strings.Fields(lines[3]); f[6] != "0" || f[7] != "0" {
+		t.Errorf("refusals with one in flight: %s", lines[3])
+	}
+	if f := strings.Fields(lines[5]); f[6] == "0" || f[7] != "0" {
+		t.Errorf("no refusals with sixteen in flight, or failures: %s", lines[5])
+	}
+}
+
+func TestWhatIsNoLoad(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for _, flags := range [][]string{{"--steps", "0"}, {"--steps", "5000"}, {"--step-time", "1h"}, {"--rows", "0"}, {"--size", "40000"}, {"--reads", "101"}, {"--batch", "101"}, {"--target", "0"}, {"--backoff", "0s"}} {
+		if err := command(t, server, flags...).run(context.Background(), io.Discard); err == nil || !strings.HasPrefix(err.Error(), "--") {
+			t.Errorf("%v: %v", flags, err)
+		}
+	}
+	if err := command(t, server).run(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "create table") {
+		t.Errorf("a server without tables: %v", err)
+	}
+}
