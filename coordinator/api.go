@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"cqld/ring"
@@ -89,7 +91,30 @@ type WriteRequest struct {
 	// settled, when not nil, is told once nothing of the request is under way any more: whether every
 	// replica has its share, or a hint for it is on disk.
 	settled func(everywhere bool)
-	decided *Proposal // of which the only mutation is the update
+	decided *decision // of which the only mutation is the update
+}
+
+// decision is a commit: what was decided, and who holds it as what they accepted.
+type decision struct {
+	proposal *Proposal
+	accepted []ring.NodeID
+}
+
+// commit sends the decision to a replica, whole only where it is not held already.
+func (d *decision) commit(r Replica, node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
+	if !slices.Contains(d.accepted, node) {
+		r.Commit(epoch, d.proposal, timeout, done)
+		return
+	}
+	short := *d.proposal
+	short.Update, short.Accepted = nil, true
+	r.Commit(epoch, &short, timeout, func(err error) {
+		if errors.Is(err, ErrNotAccepted) {
+			r.Commit(epoch, d.proposal, timeout, done)
+			return
+		}
+		done(err)
+	})
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.

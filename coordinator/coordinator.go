@@ -37,6 +37,8 @@ type Unsafe struct {
 	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
 	NoPaxosPersist bool // acceptors forget what they promised and accepted when they stop
 	PaxosQuorumOne bool // one vote decides
+	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
+	NoPaxosPrevious bool
 
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
@@ -75,7 +77,9 @@ type Coordinator struct {
 
 	lastBallot atomic.Int64
 	casLines   casLines
-	chances    struct {
+	// lastBallots are of this process: a restart forgets them.
+	lastBallots *lastBallots
+	chances     struct {
 		sync.Mutex
 		rand env.Rand
 	}
@@ -98,6 +102,7 @@ func New(o Options) *Coordinator {
 		c.incarnation ^= o.Rand.Uint64()
 	}
 	c.leader = newCounterLeader(c)
+	c.lastBallots = newLastBallots(c.limits.CASLast)
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
@@ -117,6 +122,9 @@ type Stats struct {
 	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
 	BatchesStored, BatchesReplayed                        uint64
 	CASContentions, CASFinished                           uint64
+	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
+	// proposals that needed no promises, CASAlone rounds of the only voter.
+	CASRounds, CASShared, CASUnprepared, CASAlone uint64
 }
 
 type counters struct {
@@ -126,6 +134,7 @@ type counters struct {
 	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
 	batchesStored, batchesReplayed                        atomic.Uint64
 	casContentions, casFinished                           atomic.Uint64
+	casRounds, casShared, casUnprepared, casAlone         atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -140,6 +149,7 @@ func (c *Coordinator) Stats() Stats {
 		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
+		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,14 +11,19 @@ import (
 )
 
 // Lightweight transactions: Paxos for each partition. One trip promises and reads, one accepts, and
-// what was accepted by a quorum is committed as an ordinary write.
+// what was accepted by a quorum is committed as an ordinary write. What waits meanwhile goes together
+// in the next round (paxos_line.go, paxos_join.go).
 //
-//	   CAS ─▶ prepare + read ─▶ condition ─▶ accept ─▶ commit ─▶ client
+//	   CAS ─▶ prepare + read ─▶ conditions ─▶ accept ─▶ commit ─▶ clients
 //	            ▲    │ finish what is in progress,
 //	            └────┘ bring what is missing
 //
-// A ballot's time is the timestamp of what it writes. A proposal that is finished by another keeps
-// the timestamps it was made with: what a replica may have applied is never stamped anew.
+// The timestamps of what a ballot writes end at its time: a round of n changes has the 2n stamps up to
+// it. A proposal that is finished by another keeps the timestamps it was made with: what a replica may
+// have applied is never stamped anew.
+//
+// A proposer that settled the last ballot itself needs no promises (paxos_last.go), and one that is the
+// only voter needs no votes (paxos_alone.go).
 
 // Ballot numbers an attempt. Acceptors compare the time alone: of two nodes with one time a quorum
 // promises to one at most, so that one timestamp never has two values.
@@ -39,11 +45,16 @@ type Proposal struct {
 	Origin Ballot
 	// Prior is the latest ballot known to be decided when it was proposed: nothing was decided between.
 	Prior Ballot
-	Table schema.StorageID
-	Key   row.PartitionKey
+	// Previous, when present, is what it rests on instead of promises: acceptors take it only when they
+	// know of no ballot after Previous. See paxos_last.go.
+	Previous Ballot
+	Table    schema.StorageID
+	Key      row.PartitionKey
 	// Update is the encoded row.Mutation; empty for a proposal that changes nothing and only makes
 	// earlier ones void.
 	Update []byte
+	// Accepted says, in a commit, that Update is not sent: it is what the acceptor accepted under Ballot.
+	Accepted bool
 }
 
 // Clone is a copy of p that owns its memory.
@@ -55,23 +66,43 @@ func (p Proposal) Clone() Proposal {
 // Promise is an acceptor's answer to Prepare.
 type Promise struct {
 	// Refused says that it has promised Promised, which is not before the ballot asked for.
-	Refused  bool
-	Promised Ballot
-	Accepted Proposal // the latest accepted one that is not known to be decided
-	Commit   Proposal // the latest decided one
-	Page     []byte   // answer to the command; nil when refused
+	Refused bool
+	// Unchanged says that nothing was promised, as it knows of no ballot after the previous one; of the
+	// rest only Page is set.
+	Unchanged bool
+	Promised  Ballot
+	Accepted  Proposal // the latest accepted one that is not known to be decided
+	Commit    Proposal // the latest decided one
+	Page      []byte   // answer to the command; nil when refused
 }
 
 // Acceptor is a replica's part in Paxos. Methods return at once and call done exactly once; what
 // done is given is valid until it returns. What an acceptor has answered survives a crash.
 type Acceptor interface {
-	// Prepare promises to accept nothing before the ballot, and reads.
-	Prepare(epoch uint64, b Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error))
-	// Accept takes the proposal unless a later ballot was promised, which is then told.
+	// Prepare promises to accept nothing before the ballot b, and reads. With a previous ballot it only
+	// reads, when it knows of none after that.
+	Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error))
+	// Accept takes the proposal unless a later ballot was promised, or any after Previous, which is then
+	// told.
 	Accept(epoch uint64, p *Proposal, timeout time.Duration, done func(refused Ballot, err error))
-	// Commit applies what was decided.
+	// Commit applies what was decided; ErrNotAccepted when it does not have what p refers to.
 	Commit(epoch uint64, p *Proposal, timeout time.Duration, done func(error))
 }
+
+// ErrNotAccepted says that an acceptor does not hold the proposal that a commit refers to: it must be
+// sent whole.
+var ErrNotAccepted = errors.New("coordinator: the proposal to be committed was not accepted here, or was superseded")
+
+// SoleAcceptor is an Acceptor on this node, for partitions whose only voter it is.
+type SoleAcceptor interface {
+	// Decide reads, asks decide for a proposal after the latest ballot and for its mutation, and applies
+	// that, all in one step as others see it. decide must not block; a nil proposal changes nothing. done
+	// gets ErrUnsettled when a proposal is in progress.
+	Decide(epoch uint64, cmd *row.ReadCommand, decide func(latest, prior Ballot, page []byte) (*Proposal, *row.Mutation), done func(error))
+}
+
+// ErrUnsettled says that a proposal is in progress that must be finished first.
+var ErrUnsettled = errors.New("coordinator: a proposal is in progress")
 
 // CASRequest is a conditional change of one partition.
 type CASRequest struct {
@@ -81,9 +112,10 @@ type CASRequest struct {
 	Serial, Consistency ring.Consistency
 	// Contention is how long to try when others are ahead; Timeout how long to wait for replicas.
 	Contention, Timeout time.Duration
-	// Update is asked, with what a quorum holds, for the change to be made at the timestamp, or says
-	// that the condition does not apply. It may be asked several times, must not block, and the page
-	// is valid until it returns.
+	// Update is asked, with what a quorum holds and what others change first in the same round, for the
+	// change to be made at the timestamp, or says that the condition does not apply. timestamp and
+	// timestamp-1 are its own. It may be asked several times, must not block, and the page is valid
+	// until it returns. The mutation must not change after that.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  Trace
 }
@@ -100,12 +132,13 @@ func (e *CASUnknown) Error() string {
 	return fmt.Sprintf("CAS operation result is unknown - proposal accepted by %d but not a quorum.", e.Received)
 }
 
-// ballot is a new ballot of this node, after seen.
-func (c *Coordinator) ballot(seen int64) Ballot {
+// ballot is a new ballot of this node. The span of stamps that ends with it is after seen and nobody
+// else's on this node.
+func (c *Coordinator) ballot(seen, span int64) Ballot {
 	now := c.stamps.Next()
 	for {
 		last := c.lastBallot.Load()
-		next := max(now, seen+1, last+1)
+		next := max(now, seen+span, last+span)
 		if c.lastBallot.CompareAndSwap(last, next) {
 			return Ballot{Micros: next, Node: c.view.Self()}
 		}

@@ -2,57 +2,113 @@ package coordinator
 
 import (
 	"sync"
+	"time"
 
 	"cqld/row"
 	"cqld/schema"
 )
 
-// casLines let conditional changes of one partition that this node coordinates go one after the
-// other: among themselves they need no contention.
+// casLines are the conditional changes and serial reads of each partition that wait at this node for the
+// round under way. They go together in the next one: among themselves they need no contention.
+//
+//	line of a partition:   [round under way: a b c]   d e f g h      next: d e f g, then h
 type casLines struct {
 	mu    sync.Mutex
-	lines map[string][]*casOp // who waits behind the one under way
+	lines map[string][]*casMember // who waits behind the round under way
 	count int64
 }
 
+// casMember is a conditional change, or a serial read, on its way through its partition's line.
+type casMember struct {
+	req      *CASRequest
+	table    *schema.Table
+	deadline time.Duration // of contention
+	done     func(applied bool, page []byte, err error)
+	answered bool // of the round it is in
+}
+
+// reads says whether m changes nothing in any case.
+func (m *casMember) reads() bool { return m.req.Update == nil }
+
 // lineKey is the name of a partition's line.
 func lineKey(table schema.StorageID, key row.PartitionKey) string {
-	b := make([]byte, 4, 4+len(key.Bytes))
+	b := make([]byte, 4, 64)
 	b[0], b[1], b[2], b[3] = byte(table>>24), byte(table>>16), byte(table>>8), byte(table)
 	return string(append(b, key.Bytes...))
 }
 
-// enter says whether op may begin at once; otherwise leave will let it. ok is false when too many
+// enter says whether m may begin at once; otherwise leave will let it. ok is false when too many
 // are under way or wait.
-func (l *casLines) enter(op *casOp, most int64) (first, ok bool) {
+func (l *casLines) enter(line string, m *casMember, most int64) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count >= most {
 		return false, false
 	}
 	l.count++
-	waiting, busy := l.lines[op.line]
+	waiting, busy := l.lines[line]
 	if !busy {
 		if l.lines == nil {
-			l.lines = map[string][]*casOp{}
+			l.lines = map[string][]*casMember{}
 		}
-		l.lines[op.line] = nil
+		l.lines[line] = nil
 		return true, true
 	}
-	l.lines[op.line] = append(waiting, op)
+	l.lines[line] = append(waiting, m)
 	return false, true
 }
 
-// leave is who comes next after the one under way; nil when nobody waits.
-func (l *casLines) leave(line string) *casOp {
+// putBack makes members of the round under way the first of those that wait.
+func (l *casLines) putBack(line string, members []*casMember) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count--
+	l.lines[line] = append(append(make([]*casMember, 0, len(members)+len(l.lines[line])), members...), l.lines[line]...)
+}
+
+// answered counts members that are no more under way.
+func (l *casLines) answered(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count -= int64(n)
+}
+
+// leave ends the round under way: those who go together next, or nobody.
+func (l *casLines) leave(line string, limits *Limits) []*casMember {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	waiting := l.lines[line]
 	if len(waiting) == 0 {
 		delete(l.lines, line)
 		return nil
 	}
-	l.lines[line] = waiting[1:]
-	return waiting[0]
+	n := together(waiting, limits)
+	l.lines[line] = waiting[n:]
+	return waiting[:n:n]
+}
+
+// together is how many of those who wait can go in one round: it ends before the first that cannot, so
+// that nobody is overtaken.
+func together(waiting []*casMember, limits *Limits) int {
+	first := waiting[0].req
+	if !joinable(first.Command) {
+		return 1
+	}
+	var change *CASRequest // the first that may change something
+	n, slices := 0, 0
+	for _, m := range waiting {
+		slices += len(m.req.Command.Slices)
+		if n == limits.CASRound || n > 0 && slices > limits.CASRoundSlices || m.req.Serial != first.Serial || !joinable(m.req.Command) {
+			break
+		}
+		if !m.reads() {
+			if change == nil {
+				change = m.req
+			}
+			if m.req.Consistency != change.Consistency {
+				break
+			}
+		}
+		n++
+	}
+	return max(n, 1)
 }

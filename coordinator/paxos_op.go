@@ -16,23 +16,22 @@ import (
 
 // CAS makes a conditional change of one partition. applied says whether the condition held; page is
 // what it was decided on, valid until done returns. Changes of one partition through one coordinator
-// go one after the other.
+// take effect one after the other; those that wait for one under way go together.
 func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
 		done(false, nil, &UnknownTable{Table: req.Command.Table})
 		return
 	}
-	op := &casOp{c: c, req: req, table: table, done: done, line: lineKey(req.Command.Table, req.Command.Key)}
-	now := c.clock.Monotonic()
-	op.deadline = now + req.Contention
-	first, ok := c.casLines.enter(op, c.limits.CASInFlight)
+	m := &casMember{req: req, table: table, done: done, deadline: c.clock.Monotonic() + req.Contention}
+	line := lineKey(req.Command.Table, req.Command.Key)
+	first, ok := c.casLines.enter(line, m, c.limits.CASInFlight)
 	switch {
 	case !ok:
 		c.counts.overloaded.Add(1)
 		done(false, nil, &Overloaded{What: "too many conditional changes in flight"})
 	case first:
-		op.begin()
+		c.casRound(line, []*casMember{m}).begin()
 	}
 }
 
@@ -65,33 +64,54 @@ func asRead(err error) error {
 	return err
 }
 
-// casOp is a conditional change, or a serial read, under way.
-type casOp struct {
+// casRound is conditional changes and serial reads of a partition that go together, from their first
+// attempt to their answers.
+type casRound struct {
 	c        *Coordinator
-	req      *CASRequest
-	table    *schema.Table
 	line     string
-	deadline time.Duration // of contention
+	table    *schema.Table
+	serial   ring.Consistency
+	level    ring.Consistency // of the commit
+	timeout  time.Duration
+	cmd      *row.ReadCommand
+	disjoint bool
 
 	mu       sync.Mutex
-	done     func(bool, []byte, error) // nil once called
+	members  []*casMember
+	over     bool
 	topology *ring.Topology
 	voters   electorate
 	votes    []vote // of the natural, then the pending
 	phase    casPhase
-	round    int // a new one for every prepare: answers to earlier ones are of no interest
+	attempt  int // a new one for every prepare: answers to earlier ones are of no interest
 	ballot   Ballot
+	previous Ballot // what the attempt rests on instead of promises
 	proposal Proposal
 	prior    Ballot // the latest decided one that the promises told of
-	page     []byte
-	reread   bool // page is not what the acceptors sent
+	crowded  bool   // another proposer was met
+	outcomes []casOutcome
+	reread   bool // the page is not what the acceptors sent
 	timer    env.Timer
 
-	seen        int64    // the latest ballot of others
-	own         []Ballot // proposals of this change that some may have accepted and nobody decided yet
+	seen        int64         // the latest ballot of others
+	own         []casProposed // proposals of this round that some may have accepted and nobody decided yet
 	contentions int
 	tries       int // since the last success
 	plans       int
+}
+
+// casOutcome is what a member is answered if the attempt succeeds.
+type casOutcome struct {
+	applied bool
+	changes bool // it has a part in the proposal
+	page    []byte
+	err     error
+}
+
+// casProposed is an attempt that has proposed something.
+type casProposed struct {
+	ballot   Ballot
+	outcomes []casOutcome
 }
 
 type casPhase uint8
@@ -105,42 +125,81 @@ const (
 	casCommitting
 )
 
+// casRound is a round of members, the first of their line.
+func (c *Coordinator) casRound(line string, members []*casMember) *casRound {
+	op := &casRound{c: c, line: line, members: members}
+	op.enroll()
+	return op
+}
+
+// enroll derives from the members what all of them have in common.
+func (op *casRound) enroll() {
+	first := op.members[0]
+	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
+	found := false
+	for _, m := range op.members {
+		op.timeout = min(op.timeout, m.req.Timeout)
+		if !found && !m.reads() {
+			op.level, found = m.req.Consistency, true
+		}
+	}
+	op.cmd, op.disjoint = join(op.members)
+}
+
 // begin starts an attempt with a new ballot.
-func (op *casOp) begin() {
+func (op *casRound) begin() {
 	op.mu.Lock()
 	if err := op.plan(); err != nil {
-		op.concludeLocked(false, err)
+		op.concludeLocked(nil, err)
 		return
 	}
-	if op.c.clock.Monotonic() >= op.deadline { // all the time was spent in the line
-		op.concludeLocked(false, op.timedOut())
+	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the line
+		op.mu.Unlock()
 		return
 	}
-	op.round++
+	op.attempt++
+	op.outcomes, op.reread, op.proposal, op.previous = nil, false, Proposal{}, Ballot{}
+	if op.alone() {
+		op.decideAloneLocked()
+		return
+	}
 	op.phase = casPreparing
-	op.ballot = op.c.ballot(op.seen)
-	op.page, op.reread, op.proposal = nil, false, Proposal{}
+	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
+		op.previous, op.prior = last.ballot, last.prior
+		op.seen = max(op.seen, last.ballot.Micros)
+	}
+	op.ballot = op.c.ballot(op.seen, op.span())
 	op.armLocked()
-	round, ballot, epoch, timeout := op.round, op.ballot, op.topology.Epoch(), op.req.Timeout
+	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(), op.timeout, op.cmd
 	asked := op.askedLocked()
 	op.mu.Unlock()
 	for _, i := range asked {
 		node := op.votes[i].node
-		traceNode(op.req.Trace, op.c.view.Self(), "Preparing ballot with", node)
-		op.c.replicas.Replica(node).Prepare(epoch, ballot, op.req.Command, timeout, func(p *Promise, err error) {
-			op.onPromise(round, i, p, err)
+		op.traceNode("Preparing ballot with", node)
+		op.c.replicas.Replica(node).Prepare(epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
+			op.onPromise(attempt, i, p, err)
 		})
 	}
 }
 
-// armLocked sets the timer for the replicas' answers.
-func (op *casOp) armLocked() {
-	op.disarmLocked()
-	round, phase := op.round, op.phase
-	op.timer = op.c.clock.After(op.req.Timeout, func() { op.onTimeout(round, phase) })
+// span is how many stamps the round needs: two for each change.
+func (op *casRound) span() (n int64) {
+	for _, m := range op.members {
+		if !m.reads() {
+			n += 2
+		}
+	}
+	return max(n, 1)
 }
 
-func (op *casOp) disarmLocked() {
+// armLocked sets the timer for the replicas' answers.
+func (op *casRound) armLocked() {
+	op.disarmLocked()
+	attempt, phase := op.attempt, op.phase
+	op.timer = op.c.clock.After(op.timeout, func() { op.onTimeout(attempt, phase) })
+}
+
+func (op *casRound) disarmLocked() {
 	if op.timer != nil {
 		op.timer.Stop()
 		op.timer = nil
@@ -148,9 +207,9 @@ func (op *casOp) disarmLocked() {
 }
 
 // onPromise is the event of an acceptor's answer to prepare.
-func (op *casOp) onPromise(round, i int, p *Promise, err error) {
+func (op *casRound) onPromise(attempt, i int, p *Promise, err error) {
 	op.mu.Lock()
-	if round != op.round || op.done == nil {
+	if attempt != op.attempt || op.over {
 		op.mu.Unlock()
 		return
 	}
@@ -180,7 +239,7 @@ func (op *casOp) onPromise(round, i int, p *Promise, err error) {
 }
 
 // latePromise takes an answer to prepare that a quorum did not need. It frees mu.
-func (op *casOp) latePromise(v *vote, p *Promise, err error) {
+func (op *casRound) latePromise(v *vote, p *Promise, err error) {
 	switch {
 	case err != nil:
 		v.failed = true
@@ -198,47 +257,62 @@ func (op *casOp) latePromise(v *vote, p *Promise, err error) {
 }
 
 // preparedLocked goes on when a quorum has promised: first with what is in progress, then with what
-// is missing, then with the condition. It frees mu.
-func (op *casOp) preparedLocked() {
-	var accepted, commit Proposal
-	for i := range op.votes {
-		v := &op.votes[i]
-		if v.state != voteYes {
-			continue
+// is missing, then with the conditions. It frees mu.
+func (op *casRound) preparedLocked() {
+	if op.previous.Present() {
+		if op.enough(isUnchanged) {
+			op.phase = casPreparedWork
+			op.readLocked()
+			return
 		}
-		if v.accepted.Ballot.After(accepted.Ballot) {
-			accepted = v.accepted
+		if !op.enough(isPromise) { // others were here: some promised, some did not have to
+			op.contentions++
+			op.c.counts.casContentions.Add(1)
+			op.againLocked(0)
+			return
 		}
-		if v.commit.Ballot.After(commit.Ballot) {
-			commit = v.commit
+		op.previous = Ballot{}
+		for i := range op.votes {
+			if v := &op.votes[i]; v.unchanged {
+				v.state = voteFailed // it is no promise
+			}
 		}
 	}
-	switch {
-	case slices.Contains(op.own, commit.Origin):
+	accepted, commit := op.inProgress()
+	switch at := op.proposedAt(commit.Origin); {
+	case at >= 0:
 		op.proposal = commit
-		op.commitLocked(op.req.Consistency)
+		op.commitLocked(op.level)
 	case op.lost(commit):
-		op.concludeLocked(false, op.unknown())
-	case accepted.Ballot.After(commit.Ballot) && len(accepted.Update) > 0 && !op.c.unsafe.NoPaxosRepair:
-		trace(op.req.Trace, op.c.view.Self(), "Finishing incomplete Paxos round")
+		op.concludeLocked(nil, op.timedOut())
+	case len(accepted.Update) > 0 && !op.c.unsafe.NoPaxosRepair:
+		op.trace("Finishing incomplete Paxos round")
 		op.c.counts.casFinished.Add(1)
 		op.prior = commit.Ballot
 		op.proposeLocked(accepted.Origin, accepted.Update)
+	case op.ballot.Micros-op.span() < commit.Ballot.Micros: // the stamps must all be after it
+		op.seen = max(op.seen, commit.Ballot.Micros)
+		op.againLocked(0)
 	default:
 		op.prior = commit.Ballot
 		op.bringLocked(commit)
 	}
 }
 
-// lost says that nobody can tell any more whether an earlier proposal of this change was decided: another
+// proposedAt is which of the round's proposals that are in doubt has the origin; -1 when none.
+func (op *casRound) proposedAt(origin Ballot) int {
+	return slices.IndexFunc(op.own, func(p casProposed) bool { return p.ballot == origin })
+}
+
+// lost says that nobody can tell any more whether an earlier proposal of this round was decided: another
 // was decided later, and something between the two. Those that were certainly not are forgotten.
-func (op *casOp) lost(commit Proposal) bool {
+func (op *casRound) lost(commit Proposal) bool {
 	kept := op.own[:0]
-	for _, b := range op.own {
+	for _, p := range op.own {
 		switch {
-		case b.After(commit.Ballot):
-			kept = append(kept, b)
-		case !b.After(commit.Prior):
+		case p.ballot.After(commit.Ballot):
+			kept = append(kept, p)
+		case !p.ballot.After(commit.Prior):
 			return true
 		}
 	}
@@ -248,7 +322,7 @@ func (op *casOp) lost(commit Proposal) bool {
 
 // bringLocked sends the latest decided change to those of the quorum that lack it, and waits: what is
 // proposed next must not hide it. It frees mu.
-func (op *casOp) bringLocked(commit Proposal) {
+func (op *casRound) bringLocked(commit Proposal) {
 	op.phase = casPreparedWork
 	var missing []ring.NodeID
 	for i := range op.votes {
@@ -261,15 +335,15 @@ func (op *casOp) bringLocked(commit Proposal) {
 		return
 	}
 	op.armLocked()
-	commit.Table, commit.Key = op.req.Command.Table, op.req.Command.Key
-	round, epoch, timeout, left := op.round, op.topology.Epoch(), op.req.Timeout, len(missing)
+	commit.Table, commit.Key = op.cmd.Table, op.cmd.Key
+	attempt, epoch, timeout, left := op.attempt, op.topology.Epoch(), op.timeout, len(missing)
 	op.mu.Unlock()
 	for _, node := range missing {
-		traceNode(op.req.Trace, op.c.view.Self(), "Sending missing commit to", node)
+		op.traceNode("Sending missing commit to", node)
 		op.c.replicas.Replica(node).Commit(epoch, &commit, timeout, func(err error) {
 			op.mu.Lock()
 			switch {
-			case round != op.round || op.phase != casPreparedWork || op.done == nil:
+			case attempt != op.attempt || op.phase != casPreparedWork || op.over:
 				op.mu.Unlock()
 			case err != nil:
 				op.retryLocked(err)
@@ -286,7 +360,7 @@ func (op *casOp) bringLocked(commit Proposal) {
 
 // readLocked finds what a quorum holds: the page that came with all promises, or, when they differ,
 // that of an ordinary read with its repairs. It frees mu.
-func (op *casOp) readLocked() {
+func (op *casRound) readLocked() {
 	var page []byte
 	equal := true
 	for i := range op.votes {
@@ -298,58 +372,59 @@ func (op *casOp) readLocked() {
 		}
 	}
 	if equal {
-		op.page = page
-		op.decideLocked()
+		op.decideLocked(page)
 		return
 	}
 	op.reread = true
 	op.armLocked()
-	round := op.round
+	attempt := op.attempt
 	op.mu.Unlock()
-	trace(op.req.Trace, op.c.view.Self(), "Promises came with different rows: reading at quorum")
+	op.trace("Promises came with different rows: reading at quorum")
 	op.c.Read(&ReadRequest{
-		Command: op.req.Command, Consistency: plainLevel(op.req.Serial), Timeout: op.req.Timeout, Trace: op.req.Trace,
+		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
 	}, func(page []byte, err error) {
 		op.mu.Lock()
 		switch {
-		case round != op.round || op.phase != casPreparedWork || op.done == nil:
+		case attempt != op.attempt || op.phase != casPreparedWork || op.over:
 			op.mu.Unlock()
 		case err != nil:
-			op.concludeLocked(false, op.asWrite(err))
+			op.concludeLocked(nil, err)
 		default:
-			op.page = append([]byte{}, page...)
-			op.decideLocked()
+			op.decideLocked(append([]byte{}, page...))
 		}
 	})
 }
 
-// decideLocked asks the condition and proposes what follows. It frees mu.
-func (op *casOp) decideLocked() {
-	if op.req.Update == nil {
-		op.declineLocked()
-		return
-	}
-	m, applies, err := op.req.Update(op.page, op.ballot.Micros)
+// decideLocked asks the conditions and proposes what follows. It frees mu.
+func (op *casRound) decideLocked(page []byte) {
+	update, tooMuch := op.ask(page, op.ballot)
 	switch {
-	case err != nil:
-		op.concludeLocked(false, err)
-	case !applies:
+	case tooMuch:
+		op.splitLocked()
+	case op.allFail():
+		op.concludeLocked(op.outcomes, nil)
+	case op.nothingApplies():
 		op.declineLocked()
-	case m == nil || m.Empty():
+	case update == nil:
 		op.proposeLocked(op.ballot, nil)
 	default:
-		op.proposeLocked(op.ballot, row.AppendMutation(nil, m))
+		op.proposeLocked(op.ballot, row.AppendMutation(nil, update))
 	}
 }
 
 // declineLocked answers that nothing was changed, when all voters are known to hold nothing that could
 // still be decided. The last of them is waited for a little; otherwise nothing is proposed first: it
 // makes what they hold void. It frees mu.
-func (op *casOp) declineLocked() {
+func (op *casRound) declineLocked() {
 	certain, possible := op.settled()
 	switch {
 	case certain, op.c.unsafe.NoPaxosRepair:
-		op.concludeLocked(false, nil)
+		if certain && op.previous.Present() {
+			op.settledLocked(op.previous, op.prior)
+		} else if certain {
+			op.settledLocked(op.ballot, op.prior)
+		}
+		op.concludeLocked(op.outcomes, nil)
 	case !possible:
 		op.proposeLocked(op.ballot, nil)
 	case op.phase == casSettling:
@@ -357,16 +432,16 @@ func (op *casOp) declineLocked() {
 	default:
 		op.phase = casSettling
 		op.disarmLocked()
-		round := op.round
-		op.timer = op.c.clock.After(casSettle, func() { op.onUnsettled(round) })
+		attempt := op.attempt
+		op.timer = op.c.clock.After(casSettle, func() { op.onUnsettled(attempt) })
 		op.mu.Unlock()
 	}
 }
 
 // onUnsettled is the event that the last promises were waited for long enough.
-func (op *casOp) onUnsettled(round int) {
+func (op *casRound) onUnsettled(attempt int) {
 	op.mu.Lock()
-	if round != op.round || op.phase != casSettling || op.done == nil {
+	if attempt != op.attempt || op.phase != casSettling || op.over {
 		op.mu.Unlock()
 		return
 	}
@@ -374,9 +449,11 @@ func (op *casOp) onUnsettled(round int) {
 }
 
 // proposeLocked asks the voters to accept. It frees mu.
-func (op *casOp) proposeLocked(origin Ballot, update []byte) {
+func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 	op.phase = casAccepting
-	op.proposal = Proposal{Ballot: op.ballot, Origin: origin, Prior: op.prior, Table: op.req.Command.Table, Key: op.req.Command.Key, Update: update}
+	op.proposal = Proposal{
+		Ballot: op.ballot, Origin: origin, Prior: op.prior, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
+	}
 	for i := range op.votes {
 		v := &op.votes[i]
 		v.state = voteOpen
@@ -388,22 +465,25 @@ func (op *casOp) proposeLocked(origin Ballot, update []byte) {
 		op.outvotedLocked()
 		return
 	}
+	if op.previous.Present() {
+		op.c.counts.casUnprepared.Add(1)
+	}
 	op.armLocked()
-	round, epoch, timeout, asked, p := op.round, op.topology.Epoch(), op.req.Timeout, op.askedLocked(), op.proposal
+	attempt, epoch, timeout, asked, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.proposal
 	op.mu.Unlock()
 	for _, i := range asked {
 		node := op.votes[i].node
-		traceNode(op.req.Trace, op.c.view.Self(), "Proposing to", node)
+		op.traceNode("Proposing to", node)
 		op.c.replicas.Replica(node).Accept(epoch, &p, timeout, func(refused Ballot, err error) {
-			op.onAccept(round, i, refused, err)
+			op.onAccept(attempt, i, refused, err)
 		})
 	}
 }
 
 // onAccept is the event of an acceptor's answer to a proposal.
-func (op *casOp) onAccept(round, i int, refused Ballot, err error) {
+func (op *casRound) onAccept(attempt, i int, refused Ballot, err error) {
 	op.mu.Lock()
-	if round != op.round || op.phase != casAccepting || op.done == nil {
+	if attempt != op.attempt || op.phase != casAccepting || op.over {
 		op.mu.Unlock()
 		return
 	}
@@ -427,60 +507,71 @@ func (op *casOp) onAccept(round, i int, refused Ballot, err error) {
 	}
 }
 
+// mine says whether the present proposal is of this round's members.
+func (op *casRound) mine() bool {
+	return op.proposal.Origin == op.ballot || op.proposedAt(op.proposal.Origin) >= 0
+}
+
 // decidedLocked goes on when a quorum has accepted. It frees mu.
-func (op *casOp) decidedLocked() {
-	mine := op.proposal.Origin == op.ballot || slices.Contains(op.own, op.proposal.Origin)
+func (op *casRound) decidedLocked() {
+	mine := op.mine()
 	if !mine || len(op.proposal.Update) == 0 {
 		op.own = nil // what of them was not decided before this ballot never will be
 	}
 	switch {
 	case len(op.proposal.Update) > 0 && mine:
-		op.commitLocked(op.req.Consistency)
+		op.commitLocked(op.level)
 	case len(op.proposal.Update) > 0:
-		op.commitLocked(plainLevel(op.req.Serial))
+		op.commitLocked(plainLevel(op.serial))
 	default:
-		op.concludeLocked(op.req.Update != nil && op.changedNothing(), nil)
+		op.settledLocked(op.ballot, op.prior)
+		op.concludeLocked(op.outcomes, nil)
 	}
-}
-
-// changedNothing says whether the condition held, but there was nothing to change.
-func (op *casOp) changedNothing() bool {
-	_, applies, err := op.req.Update(op.page, op.ballot.Micros)
-	return err == nil && applies
 }
 
 // commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
-func (op *casOp) commitLocked(level ring.Consistency) {
+func (op *casRound) commitLocked(level ring.Consistency) {
 	op.phase = casCommitting
 	op.disarmLocked()
 	p := op.proposal.Clone()
-	p.Table, p.Key = op.req.Command.Table, op.req.Command.Key
-	mine := p.Origin == op.ballot || slices.Contains(op.own, p.Origin)
-	done := op.done
+	p.Table, p.Key = op.cmd.Table, op.cmd.Key
+	mine := op.mine()
+	if at := op.proposedAt(p.Origin); at >= 0 {
+		op.outcomes = op.own[at].outcomes
+	}
+	d := &decision{proposal: &p}
+	if op.proposal.Ballot == op.ballot { // it was accepted just now
+		for i := range op.votes {
+			if v := &op.votes[i]; v.state == voteYes {
+				d.accepted = append(d.accepted, v.node)
+			}
+		}
+	}
 	early := mine && level == ring.Any
 	if early {
-		op.done = nil
+		op.answerLocked(op.outcomes, nil)
+	} else {
+		op.mu.Unlock()
 	}
-	op.mu.Unlock()
 	m := new(row.Mutation)
 	c := wire.NewCursor(p.Update)
 	row.ConsumeMutation(&c, m)
-	if early {
-		done(true, op.page, nil)
-	}
 	op.c.Write(&WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.req.Timeout, Trace: op.req.Trace, decided: &p,
+		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.timeout, Trace: op.tracer(), decided: d,
 	}, func(err error) {
+		op.mu.Lock()
 		switch {
 		case early:
+			op.mu.Unlock()
 			op.leave()
 		case mine:
-			op.mu.Lock()
 			op.own = nil // it is decided, whatever becomes of this write
-			op.concludeLocked(true, op.decidedButFailed(level, err))
+			if err == nil && quorate(level, op.serial) {
+				op.settledLocked(p.Ballot, p.Ballot)
+			}
+			op.concludeDecidedLocked(op.decidedButFailed(level, err))
 		default:
 			// Whether all went well or not, the next promises tell what there is.
-			op.mu.Lock()
 			pause := time.Duration(0)
 			if err != nil {
 				pause = op.pause()

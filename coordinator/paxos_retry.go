@@ -24,17 +24,22 @@ const casSettle = 2 * time.Millisecond
 
 // pause is how long to wait before the next attempt: random, so that two who disturb each other do
 // not meet again, and longer each time.
-func (op *casOp) pause() time.Duration {
+func (op *casRound) pause() time.Duration {
 	most := min(casPauseFirst<<min(op.tries, 10), casPauseMost)
 	op.tries++
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
 }
 
-// outvotedLocked follows when a quorum is out of reach. It frees mu.
-func (op *casOp) outvotedLocked() {
+// doubtLocked notes that the present proposal may have been accepted by some.
+func (op *casRound) doubtLocked() {
 	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 && op.maybeAccepted() {
-		op.own = append(op.own, op.ballot)
+		op.own = append(op.own, casProposed{op.ballot, op.outcomes})
 	}
+}
+
+// outvotedLocked follows when a quorum is out of reach. It frees mu.
+func (op *casRound) outvotedLocked() {
+	op.doubtLocked()
 	var refusal *NotReplica
 	var failures []NodeFailure
 	contended, moved := false, false
@@ -58,16 +63,16 @@ func (op *casOp) outvotedLocked() {
 		op.plans++
 		op.c.counts.replans.Add(1)
 		op.againLocked(replanPause << (op.plans - 1))
-	case len(failures) > 0 && len(op.own) == 0:
-		op.concludeLocked(false, &WriteFailure{Consistency: op.req.Serial, Received: op.received(),
+	case len(failures) > 0:
+		op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, Received: op.received(),
 			BlockFor: op.voters.required(), Failures: failures, Type: WriteCAS})
 	default:
-		op.concludeLocked(false, op.timedOut())
+		op.concludeLocked(nil, op.timedOut())
 	}
 }
 
 // maybeAccepted says whether any voter has accepted the proposal, or may have.
-func (op *casOp) maybeAccepted() bool {
+func (op *casRound) maybeAccepted() bool {
 	for i := range op.votes {
 		switch v := &op.votes[i]; {
 		case v.state == voteYes, v.state == voteOpen:
@@ -80,7 +85,7 @@ func (op *casOp) maybeAccepted() bool {
 }
 
 // retryLocked tries again after a failure of work between the votes. It frees mu.
-func (op *casOp) retryLocked(err error) {
+func (op *casRound) retryLocked(err error) {
 	var refusal *NotReplica
 	if errors.As(err, &refusal) {
 		op.c.counts.replans.Add(1)
@@ -88,55 +93,43 @@ func (op *casOp) retryLocked(err error) {
 	op.againLocked(op.pause())
 }
 
-// againLocked makes another attempt after a pause, if there is time. It frees mu.
-func (op *casOp) againLocked(pause time.Duration) {
+// againLocked makes another attempt after a pause, for those who have the time. It frees mu.
+func (op *casRound) againLocked(pause time.Duration) {
 	op.disarmLocked()
-	if op.done == nil {
+	op.phase = casIdle
+	op.attempt++
+	if op.expireLocked(op.c.clock.Monotonic() + pause); op.over {
 		op.mu.Unlock()
 		return
 	}
-	if op.c.clock.Monotonic()+pause >= op.deadline {
-		op.concludeLocked(false, op.timedOut())
-		return
-	}
-	op.phase = casIdle
-	op.round++
 	op.mu.Unlock()
 	op.c.clock.After(pause, op.begin) // at once, too, but not on this stack
 }
 
 // onTimeout is the event that replicas were silent for too long.
-func (op *casOp) onTimeout(round int, phase casPhase) {
+func (op *casRound) onTimeout(attempt int, phase casPhase) {
 	op.mu.Lock()
-	if round != op.round || phase != op.phase || op.done == nil {
+	if attempt != op.attempt || phase != op.phase || op.over {
 		op.mu.Unlock()
 		return
 	}
-	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 {
-		op.own = append(op.own, op.ballot)
-	}
-	op.concludeLocked(false, op.timedOut())
+	op.doubtLocked()
+	op.concludeLocked(nil, op.timedOut())
 }
 
-// timedOut is the error of a change that did not come through: unknown, when some may have accepted
-// it.
-func (op *casOp) timedOut() error {
-	if len(op.own) > 0 {
-		return op.unknown()
-	}
-	op.c.counts.writeTimeouts.Add(1)
-	return &WriteTimeout{Consistency: op.req.Serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
+// timedOut is the error of a change that did not come through, and certainly was not made.
+func (op *casRound) timedOut() error {
+	return &WriteTimeout{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
 		Type: WriteCAS, Contentions: op.contentions}
 }
 
-func (op *casOp) unknown() error {
-	op.c.counts.writeTimeouts.Add(1)
-	return &CASUnknown{Consistency: op.req.Serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required()}
+func (op *casRound) unknown() error {
+	return &CASUnknown{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required()}
 }
 
 // decidedButFailed is the error of the write of what is decided: that nothing was sent may be true of this
 // write, but not of the change, which will be finished by whoever comes next.
-func (op *casOp) decidedButFailed(level ring.Consistency, err error) error {
+func (op *casRound) decidedButFailed(level ring.Consistency, err error) error {
 	if !errors.Is(err, ErrNotSent) {
 		return err
 	}
@@ -145,10 +138,7 @@ func (op *casOp) decidedButFailed(level ring.Consistency, err error) error {
 }
 
 // asWrite is the error of the read before the condition as those who change are told it.
-func (op *casOp) asWrite(err error) error {
-	if op.req.Update == nil {
-		return err
-	}
+func asWrite(err error) error {
 	var timeout *ReadTimeout
 	var failure *ReadFailure
 	switch {
@@ -159,31 +149,4 @@ func (op *casOp) asWrite(err error) error {
 			Failures: failure.Failures, Type: WriteCAS}
 	}
 	return err
-}
-
-// concludeLocked answers, and lets the next change of the partition begin. It frees mu.
-func (op *casOp) concludeLocked(applied bool, err error) {
-	if err != nil && len(op.own) > 0 {
-		var unknown *CASUnknown
-		if !errors.As(err, &unknown) {
-			err = op.unknown() // whatever went wrong, it may still be decided
-		}
-	}
-	done, page := op.done, op.page
-	op.done = nil
-	op.disarmLocked()
-	op.mu.Unlock()
-	if done == nil {
-		return
-	}
-	done(applied && err == nil, page, err)
-	op.leave()
-}
-
-// leave ends the op.
-func (op *casOp) leave() {
-	if next := op.c.casLines.leave(op.line); next != nil {
-		// Not on this stack: a long line would be a deep one.
-		op.c.clock.After(0, next.begin)
-	}
 }

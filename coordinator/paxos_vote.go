@@ -18,41 +18,48 @@ const (
 
 // vote is one acceptor's answers in a round.
 type vote struct {
-	node     ring.NodeID
-	state    voteState
-	err      error
-	failed   bool // no promise will come
-	promised bool // in this round; the rest is of that promise
-	accepted Proposal
-	commit   Proposal
-	page     []byte
+	node      ring.NodeID
+	state     voteState
+	err       error
+	failed    bool // no promise will come
+	promised  bool // in this attempt; the rest is of that promise
+	unchanged bool // nothing was promised: the acceptor knows of no ballot after the previous one
+	accepted  Proposal
+	commit    Proposal
+	page      []byte
 }
 
 // plan finds the voters. Too few of them alive is told before anything is sent.
-func (op *casOp) plan() error {
+func (op *casRound) plan() error {
 	c := op.c
 	op.topology = c.view.Topology()
-	op.voters = c.electorateOf(op.topology, op.table, op.req.Command.Key.Token, op.req.Serial)
+	op.voters = c.electorateOf(op.topology, op.table, op.cmd.Key.Token, op.serial)
+	if op.alone() {
+		return nil
+	}
 	op.votes = make([]vote, 0, len(op.voters.natural)+len(op.voters.pending))
 	alive := 0
-	for _, node := range slices.Concat(op.voters.natural, op.voters.pending) {
-		v := vote{node: node}
-		if node == c.view.Self() || c.view.Alive(node) {
-			alive++
-		} else {
-			v.state, v.err, v.failed = voteFailed, ErrNotSent, true
+	for _, nodes := range [][]ring.NodeID{op.voters.natural, op.voters.pending} {
+		for _, node := range nodes {
+			v := vote{node: node}
+			if node == c.view.Self() || c.view.Alive(node) {
+				alive++
+			} else {
+				v.state, v.err, v.failed = voteFailed, ErrNotSent, true
+			}
+			op.votes = append(op.votes, v)
 		}
-		op.votes = append(op.votes, v)
 	}
 	if op.hopeless() {
 		c.counts.unavailable.Add(1)
-		return &Unavailable{Consistency: op.req.Serial, Required: op.voters.required(), Alive: alive}
+		return &Unavailable{Consistency: op.serial, Required: op.voters.required(), Alive: alive}
 	}
 	return nil
 }
 
 // askedLocked are the voters to be asked, this node last: it answers on the spot.
-func (op *casOp) askedLocked() (asked []int) {
+func (op *casRound) askedLocked() (asked []int) {
+	asked = make([]int, 0, len(op.votes))
 	own := -1
 	for i := range op.votes {
 		switch {
@@ -70,7 +77,7 @@ func (op *casOp) askedLocked() (asked []int) {
 }
 
 // count is how many of some voters are in a state that counts.
-func (op *casOp) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
+func (op *casRound) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	for i := range op.votes {
 		if in(&op.votes[i]) && slices.Contains(voters, op.votes[i].node) {
 			n++
@@ -80,7 +87,7 @@ func (op *casOp) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 }
 
 // majority is how many of some voters decide.
-func (op *casOp) majority(voters []ring.NodeID) int {
+func (op *casRound) majority(voters []ring.NodeID) int {
 	if op.c.unsafe.PaxosQuorumOne {
 		return 1
 	}
@@ -89,7 +96,7 @@ func (op *casOp) majority(voters []ring.NodeID) int {
 
 // enough says whether those in a state that counts decide: among the replicas of now, and, while the
 // ring changes, among those before and after.
-func (op *casOp) enough(in func(*vote) bool) bool {
+func (op *casRound) enough(in func(*vote) bool) bool {
 	if op.count(op.voters.natural, in) < op.majority(op.voters.natural) {
 		return false
 	}
@@ -101,37 +108,78 @@ func (op *casOp) enough(in func(*vote) bool) bool {
 	return true
 }
 
-func (op *casOp) carried() bool { return op.enough(func(v *vote) bool { return v.state == voteYes }) }
-func (op *casOp) hopeless() bool {
+func (op *casRound) carried() bool { return op.enough(isYes) }
+func (op *casRound) hopeless() bool {
 	return !op.enough(func(v *vote) bool { return v.state == voteYes || v.state == voteOpen })
 }
 
-func (op *casOp) received() int {
-	return op.count(op.voters.natural, func(v *vote) bool { return v.state == voteYes })
-}
+func (op *casRound) received() int { return op.count(op.voters.natural, isYes) }
+
+func isYes(v *vote) bool       { return v.state == voteYes }
+func isUnchanged(v *vote) bool { return v.state == voteYes && v.unchanged }
+func isPromise(v *vote) bool   { return v.state == voteYes && !v.unchanged }
 
 // take keeps a promise.
 func (v *vote) take(p *Promise) {
-	v.promised = true
+	v.promised, v.unchanged = true, p.Unchanged
 	v.accepted, v.commit = p.Accepted.Clone(), p.Commit.Clone()
 	v.page = append([]byte{}, p.Page...)
 }
 
+// inProgress is the proposal that may have been decided, or still be, after what is known to be settled,
+// and the latest decided one, as a quorum of promises tells. A proposal that rests on a previous ballot
+// instead of promises is void when anything after that was settled, or was proposed with promises: of
+// both its majority would have had to know nothing (paxos_last.go).
+func (op *casRound) inProgress() (accepted, commit Proposal) {
+	settled := Ballot{}
+	for i := range op.votes {
+		v := &op.votes[i]
+		if v.state != voteYes {
+			continue
+		}
+		if v.commit.Ballot.After(commit.Ballot) {
+			commit = v.commit
+		}
+		for _, b := range []Ballot{v.commit.Ballot, v.accepted.Prior, v.accepted.Previous} {
+			if b.After(settled) {
+				settled = b
+			}
+		}
+	}
+	for i := range op.votes {
+		v := &op.votes[i]
+		if v.state != voteYes || !v.accepted.Ballot.After(settled) || v.accepted.restsBefore(settled) {
+			continue
+		}
+		promised, later := !v.accepted.Previous.Present(), v.accepted.Ballot.After(accepted.Ballot)
+		switch none, better := !accepted.Ballot.Present(), promised && accepted.Previous.Present(); {
+		case none, better, later && promised == !accepted.Previous.Present():
+			accepted = v.accepted
+		}
+	}
+	return accepted, commit
+}
+
+// restsBefore says whether p rests on a ballot before the one that is settled.
+func (p *Proposal) restsBefore(settled Ballot) bool {
+	return p.Previous.Present() && settled.After(p.Previous)
+}
+
 // clean says whether the acceptor holds no proposal that could still be decided.
 func (v *vote) clean() bool {
-	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot))
+	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot) || v.accepted.restsBefore(v.commit.Ballot))
 }
 
 // settled says whether no acceptor holds a proposal that could be decided behind the reader's back:
 // certainly not, or not as far as is known.
-func (op *casOp) settled() (certain, possible bool) {
+func (op *casRound) settled() (certain, possible bool) {
 	if op.reread || len(op.own) > 0 {
 		return false, false
 	}
 	certain = true
 	for i := range op.votes {
 		v := &op.votes[i]
-		if v.failed || v.promised && !v.clean() {
+		if v.failed || v.promised && (!v.clean() || v.unchanged != op.previous.Present()) {
 			return false, false
 		}
 		certain = certain && v.promised

@@ -105,7 +105,7 @@ func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration
 	w.later(timeout, func(err error) { done(d, err) })
 }
 
-func (w *wildReplica) Prepare(_ uint64, _ coordinator.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
+func (w *wildReplica) Prepare(_ uint64, _, _ coordinator.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
 	p := &coordinator.Promise{Promised: coordinator.Ballot{Micros: 1}, Page: append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)}
 	if p.Refused = rand.IntN(10) == 0; p.Refused {
 		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil

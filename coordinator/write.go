@@ -83,7 +83,7 @@ type writeOp struct {
 	deadline  time.Duration
 	size      int64
 	done      func(error) // nil once called
-	decided   *Proposal   // of a commit
+	decided   *decision   // of a commit
 	topology  *ring.Topology
 	self      ring.NodeID
 	parts     []writePart
@@ -157,7 +157,7 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.waiting = 1
 	replica, epoch := t.op.c.replicas.Replica(t.node), t.op.topology.Epoch()
 	if t.op.decided != nil {
-		replica.Commit(epoch, t.op.decided, timeout, t.onDone)
+		t.op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
 		return
 	}
 	replica.Apply(epoch, mutations, timeout, t.onDone)
@@ -216,7 +216,7 @@ func (op *writeOp) send() {
 	case self != nil && op.applied:
 		self.onDone(nil)
 	case self != nil && op.decided != nil:
-		c.replicas.Replica(self.node).Commit(epoch, op.decided, timeout, self.onDone)
+		op.decided.commit(c.replicas.Replica(self.node), self.node, epoch, timeout, self.onDone)
 	case self != nil:
 		trace(op.trace, op.self, "Applying mutation")
 		c.replicas.Replica(self.node).Apply(epoch, self.mutations, timeout, self.onDone)
@@ -228,7 +228,7 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 	traceNode(op.trace, op.self, "Sending mutation to", t.node)
 	replica := op.c.replicas.Replica(t.node)
 	if op.decided != nil {
-		replica.Commit(epoch, op.decided, timeout, t.onDone)
+		op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
 		return shared
 	}
 	remote, ok := replica.(Remote)

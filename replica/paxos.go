@@ -17,8 +17,12 @@ import (
 // gives the greater promise, the latest accepted proposal and the latest commit.
 //
 //	in_progress_ballot                        the latest ballot promised
-//	proposal_ballot, proposal                 the latest accepted; deleted by its commit
+//	proposal_ballot, proposal                 the latest accepted; deleted by a commit that comes whole
 //	most_recent_commit_at, most_recent_commit the latest decided, for those that lack it
+//
+// A commit of what was accepted here leaves the update where it is, and is written without it. When a later
+// proposal takes its place, the update is gone: whoever made that one has seen to it that a quorum has the
+// change.
 //
 // Nothing in it expires: one row remains for each such partition.
 
@@ -34,7 +38,9 @@ type acceptors struct {
 	promised, accepted, proposal, at, decision schema.ColumnID
 	// forgetful, of tests, is what acceptors promised and accepted instead of storing it; nil: they do.
 	forgetful map[string]acceptorState
-	shards    [64]acceptorShard
+	// noPrevious, of tests, takes proposals without promises whatever happened since.
+	noPrevious bool
+	shards     [64]acceptorShard
 }
 
 // acceptorShard is the partitions whose state is being changed, with who waits for each.
@@ -55,6 +61,7 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
+	l.paxos.noPrevious = u.NoPaxosPrevious
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}
@@ -64,6 +71,7 @@ func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 type acceptorState struct {
 	promised         coordinator.Ballot
 	accepted, commit coordinator.Proposal
+	commitCell       int64 // the time of the update of commit
 }
 
 // latest is the latest ballot known in whatever way.
@@ -159,6 +167,12 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 	if f, ok := l.paxos.forgetful[lineOf(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
 	}
+	if s.commitCell != s.commit.Ballot.Micros {
+		s.commit.Update = nil // of an earlier one
+	}
+	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
+		s.commit = s.accepted
+	}
 	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
 		s.accepted = coordinator.Proposal{} // it was decided, or something later was
 	}
@@ -180,6 +194,7 @@ func (a *acceptors) note(s *acceptorState, c *row.Cell) (err error) {
 	case a.proposal:
 		err = decodeUpdate(c.Value, &s.accepted)
 	case a.decision:
+		s.commitCell = c.Timestamp
 		err = decodeUpdate(c.Value, &s.commit)
 	}
 	return err
@@ -198,15 +213,15 @@ func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionK
 }
 
 // Prepare implements coordinator.Acceptor.
-func (l *Local) Prepare(epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
+func (l *Local) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
 	line := lineOf(cmd.Table, cmd.Key)
-	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, cmd, done) }) {
+	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
 	}
 }
 
 // promise is Prepare when it is its turn.
-func (l *Local) promise(line string, epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
+func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
 	answer := func(p *coordinator.Promise, err error) {
 		l.paxos.leave(line)
 		done(p, err)
@@ -219,13 +234,16 @@ func (l *Local) promise(line string, epoch uint64, b coordinator.Ballot, cmd *ro
 	}
 	p := &coordinator.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit}
 	p.Refused = !b.After(p.Promised)
+	if previous.Present() && !p.Promised.After(previous) && !p.Refused {
+		p = &coordinator.Promise{Unchanged: true}
+	}
 	if err == nil && !p.Refused {
 		// After the state, so that it has all that the state calls decided.
 		if p.Page, err = l.engine.Read(nil, cmd); err != nil {
 			err = fromStorage(err)
 		}
 	}
-	if err != nil || p.Refused {
+	if err != nil || p.Refused || p.Unchanged {
 		l.gate.RUnlock()
 		if err != nil {
 			p = nil
@@ -252,6 +270,16 @@ func (l *Local) promise(line string, epoch uint64, b coordinator.Ballot, cmd *ro
 	l.gate.RUnlock()
 }
 
+// mayAccept says whether a proposal can be accepted: nothing later was promised, and, when it rests on a
+// previous ballot instead of promises, nothing after that was promised or accepted.
+func (a *acceptors) mayAccept(s *acceptorState, p *coordinator.Proposal) bool {
+	latest := s.latest()
+	if p.Previous.Present() && !a.noPrevious {
+		return !latest.After(p.Previous) || p.Ballot == s.accepted.Ballot
+	}
+	return p.Ballot.After(latest) || p.Ballot == latest
+}
+
 // Accept implements coordinator.Acceptor.
 func (l *Local) Accept(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(coordinator.Ballot, error)) {
 	line := lineOf(p.Table, p.Key)
@@ -272,9 +300,9 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 	if err == nil {
 		s, err = l.state(table, p.Key)
 	}
-	if latest := s.latest(); err != nil || !p.Ballot.After(latest) && p.Ballot != latest {
+	if err != nil || !l.paxos.mayAccept(&s, p) {
 		l.gate.RUnlock()
-		answer(latest, err)
+		answer(s.latest(), err)
 		return
 	}
 	if l.paxos.forgetful != nil {
@@ -291,38 +319,6 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 			err = fromStorage(err)
 		}
 		answer(coordinator.Ballot{}, err)
-	})
-	l.gate.RUnlock()
-}
-
-// Commit implements coordinator.Acceptor. It needs no turn: it only adds, and who reads the state
-// before it is as if it came later.
-func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(error)) {
-	var changes []*row.Mutation
-	if len(p.Update) > 0 { // it is gone when the table was truncated since
-		update, err := decodeMutation(p.Update)
-		if err != nil {
-			done(err)
-			return
-		}
-		changes = append(changes, update)
-	}
-	l.gate.RLock()
-	table, err := l.admitPaxos(epoch, p.Table, p.Key)
-	if err != nil {
-		l.gate.RUnlock()
-		done(err)
-		return
-	}
-	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p),
-		endCell(l.paxos.accepted, p.Ballot), endCell(l.paxos.proposal, p.Ballot))
-	r.Sort()
-	l.engine.Apply(append(changes, l.paxos.mutation(table, p.Key, r)), true, func(err error) {
-		if err != nil {
-			err = fromStorage(err)
-		}
-		done(err)
 	})
 	l.gate.RUnlock()
 }

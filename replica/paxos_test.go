@@ -60,7 +60,7 @@ func prepare(t *testing.T, l *Local, table *schema.Table, b coordinator.Ballot) 
 	t.Helper()
 	var got *coordinator.Promise
 	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
-	l.Prepare(5, b, cmd, time.Second, func(p *coordinator.Promise, err error) {
+	l.Prepare(5, b, coordinator.Ballot{}, cmd, time.Second, func(p *coordinator.Promise, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 			refusals++
 		}
 	}
-	l.Prepare(4, p.Ballot, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(_ *coordinator.Promise, err error) { note(err) })
+	l.Prepare(4, p.Ballot, coordinator.Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(_ *coordinator.Promise, err error) { note(err) })
 	l.Accept(4, p, time.Second, func(_ coordinator.Ballot, err error) { note(err) })
 	l.Commit(4, p, time.Second, note)
 	if refusals != 3 {
@@ -202,7 +202,7 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 			})
 		}
 		got, err := l.state(table, row.NewPartitionKey([]byte("k")))
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		if err != nil || fmt.Sprint(got.promised, got.accepted, got.commit) != fmt.Sprint(want.promised, want.accepted, want.commit) {
 			t.Fatalf("round %d: merged %+v, want %+v: %v", round, got, want, err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestPaxosMessages(t *testing.T) {
 	remote, e, l, table := pair(t, 1, 1)
 	e.page = []byte{0, 0}
 	p := proposalOf(table, ballot(10, 1), ballot(9, 2), "k")
-	p.Prior = ballot(8, 3)
+	p.Prior, p.Previous = ballot(8, 3), ballot(7, 1)
 	epoch, got, err := decodeProposal(appendProposal(nil, 7, p))
 	if err != nil || epoch != 7 || fmt.Sprint(*got) != fmt.Sprint(*p) {
 		t.Errorf("%+v, again %+v: %v", p, got, err)
@@ -246,7 +246,7 @@ func TestPaxosMessages(t *testing.T) {
 		t.Errorf("%+v, again %+v: %v", promise, again, err)
 	}
 	answered := false
-	remote.Prepare(5, ballot(10, 1), &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(p *coordinator.Promise, err error) {
+	remote.Prepare(5, ballot(10, 1), coordinator.Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(p *coordinator.Promise, err error) {
 		answered = err == nil && string(p.Page) == string(e.page)
 	})
 	if !answered {

@@ -16,13 +16,13 @@ import (
 
 // Requests of Paxos:
 //
-//	VerbPaxosPrepare   epoch, ballot, row.AppendReadCommand   reply: promise
-//	VerbPaxosAccept    epoch, proposal                        reply: the ballot promised instead, or empty
-//	VerbPaxosCommit    epoch, proposal                        reply: empty
+//	VerbPaxosPrepare   epoch, ballot, previous, row.AppendReadCommand   reply: promise
+//	VerbPaxosAccept    epoch, proposal                                  reply: the ballot promised instead, or empty
+//	VerbPaxosCommit    epoch, accepted, proposal                        reply: empty, or 1 when it was not accepted
 //
-//	ballot   := time (µs) node        promise := refused ballot state state page
-//	proposal := table key ballot origin update
-//	state    := ballot origin prior update   of what was accepted, and of what was decided
+//	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state page
+//	proposal := table key state
+//	state    := ballot origin prior previous update   of what was accepted, and of what was decided
 
 func appendBallot(dst []byte, b coordinator.Ballot) []byte {
 	return wire.AppendUvarint(wire.AppendVarint(dst, b.Micros), uint64(b.Node))
@@ -39,11 +39,13 @@ func appendSized(dst, b []byte) []byte {
 func consumeSized(c *wire.Cursor) []byte { return c.Take(c.Count(1)) }
 
 func appendState(dst []byte, p *coordinator.Proposal) []byte {
-	return appendSized(appendBallot(appendBallot(appendBallot(dst, p.Ballot), p.Origin), p.Prior), p.Update)
+	dst = appendBallot(appendBallot(dst, p.Ballot), p.Origin)
+	return appendSized(appendBallot(appendBallot(dst, p.Prior), p.Previous), p.Update)
 }
 
 func consumeState(c *wire.Cursor) coordinator.Proposal {
-	return coordinator.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Update: consumeSized(c)}
+	return coordinator.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Previous: consumeBallot(c),
+		Update: consumeSized(c)}
 }
 
 func appendProposal(dst []byte, epoch uint64, p *coordinator.Proposal) []byte {
@@ -55,37 +57,46 @@ func appendProposal(dst []byte, epoch uint64, p *coordinator.Proposal) []byte {
 
 func decodeProposal(payload []byte) (epoch uint64, p *coordinator.Proposal, err error) {
 	c := wire.NewCursor(payload)
+	return consumeProposal(&c)
+}
+
+func consumeProposal(c *wire.Cursor) (epoch uint64, p *coordinator.Proposal, err error) {
 	epoch = c.Uvarint()
 	table := schema.StorageID(c.Uvarint())
-	key := row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeSized(&c)}
+	key := row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeSized(c)}
 	if key.Bytes == nil {
 		key.Bytes = []byte{}
 	}
-	state := consumeState(&c)
+	state := consumeState(c)
 	state.Table, state.Key = table, key
 	return epoch, &state, c.Finish()
 }
 
 func appendPromise(dst []byte, p *coordinator.Promise) []byte {
-	refused := byte(0)
-	if p.Refused {
-		refused = 1
+	verdict := byte(0)
+	switch {
+	case p.Refused:
+		verdict = 1
+	case p.Unchanged:
+		verdict = 2
 	}
-	dst = appendBallot(append(dst, refused), p.Promised)
+	dst = appendBallot(append(dst, verdict), p.Promised)
 	dst = appendState(appendState(dst, &p.Accepted), &p.Commit)
 	return appendSized(dst, p.Page)
 }
 
 func decodePromise(payload []byte) (*coordinator.Promise, error) {
 	c := wire.NewCursor(payload)
-	p := &coordinator.Promise{Refused: c.Uint8() == 1, Promised: consumeBallot(&c)}
+	verdict := c.Uint8()
+	p := &coordinator.Promise{Refused: verdict == 1, Unchanged: verdict == 2, Promised: consumeBallot(&c)}
 	p.Accepted, p.Commit = consumeState(&c), consumeState(&c)
 	p.Page = consumeSized(&c)
 	return p, c.Finish()
 }
 
 // A ballot in a cell is a time-based UUID, so that the table can be read: its time is the cell's
-// timestamp, its node part the node. An update in a cell is preceded by its origin and what was decided before.
+// timestamp, its node part the node. An update in a cell is preceded by its origin, what was decided before, and
+// the ballot it rests on.
 
 const nodeBits = 1<<62 - 1
 
@@ -105,12 +116,18 @@ func ballotOf(c *row.Cell) (coordinator.Ballot, error) {
 }
 
 func updateCell(column schema.ColumnID, p *coordinator.Proposal) row.Cell {
-	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(appendBallot(appendBallot(nil, p.Origin), p.Prior), p.Update...)}
+	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(updateHead(p), p.Update...)}
+}
+
+// updateHead is what precedes an update in a cell.
+func updateHead(p *coordinator.Proposal) []byte {
+	head := make([]byte, 0, 40+len(p.Update))
+	return appendBallot(appendBallot(appendBallot(head, p.Origin), p.Prior), p.Previous)
 }
 
 func decodeUpdate(value []byte, p *coordinator.Proposal) error {
 	c := wire.NewCursor(value)
-	p.Origin, p.Prior = consumeBallot(&c), consumeBallot(&c)
+	p.Origin, p.Prior, p.Previous = consumeBallot(&c), consumeBallot(&c), consumeBallot(&c)
 	p.Update = c.Take(c.Len())
 	return c.Finish()
 }
@@ -128,8 +145,8 @@ func decodeMutation(update []byte) (*row.Mutation, error) {
 }
 
 // Prepare implements coordinator.Acceptor.
-func (r *Remote) Prepare(epoch uint64, b coordinator.Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
-	request := row.AppendReadCommand(appendBallot(wire.AppendUvarint(nil, epoch), b), cmd)
+func (r *Remote) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
+	request := row.AppendReadCommand(appendBallot(appendBallot(wire.AppendUvarint(nil, epoch), b), previous), cmd)
 	r.transport.Request(r.node, messaging.VerbPaxosPrepare, request, timeout, func(payload []byte, err error) {
 		if err != nil {
 			done(nil, fromRemote(err))
@@ -141,7 +158,7 @@ func (r *Remote) Prepare(epoch uint64, b coordinator.Ballot, cmd *row.ReadComman
 
 // Accept implements coordinator.Acceptor.
 func (r *Remote) Accept(epoch uint64, p *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
-	r.transport.Request(r.node, messaging.VerbPaxosAccept, appendProposal(nil, epoch, p), timeout, func(payload []byte, err error) {
+	r.transport.Request(r.node, messaging.VerbPaxosAccept, appendProposal(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), epoch, p), timeout, func(payload []byte, err error) {
 		if err != nil || len(payload) == 0 {
 			done(coordinator.Ballot{}, fromRemote(err))
 			return
@@ -154,8 +171,19 @@ func (r *Remote) Accept(epoch uint64, p *coordinator.Proposal, timeout time.Dura
 
 // Commit implements coordinator.Acceptor.
 func (r *Remote) Commit(epoch uint64, p *coordinator.Proposal, timeout time.Duration, done func(error)) {
-	r.transport.Request(r.node, messaging.VerbPaxosCommit, appendProposal(nil, epoch, p), timeout,
-		func(_ []byte, err error) { done(fromRemote(err)) })
+	accepted := byte(0)
+	if p.Accepted {
+		accepted = 1
+	}
+	request := append(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), accepted)
+	r.transport.Request(r.node, messaging.VerbPaxosCommit, appendProposal(request, epoch, p), timeout,
+		func(payload []byte, err error) {
+			if err == nil && len(payload) > 0 {
+				done(coordinator.ErrNotAccepted)
+				return
+			}
+			done(fromRemote(err))
+		})
 }
 
 // servePaxos answers the other nodes' proposers. A request may have to wait for its turn, so it owns
@@ -164,13 +192,13 @@ func servePaxos(transport messaging.Transport, l *Local) {
 	transport.Handle(messaging.VerbPaxosPrepare, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(slices.Clone(payload))
 		cmd := new(row.ReadCommand)
-		epoch, b := c.Uvarint(), consumeBallot(&c)
+		epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
 		row.ConsumeReadCommand(&c, cmd)
 		if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
 			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
 			return
 		}
-		l.Prepare(epoch, b, cmd, 0, func(p *coordinator.Promise, err error) {
+		l.Prepare(epoch, b, previous, cmd, 0, func(p *coordinator.Promise, err error) {
 			if err != nil {
 				respond(nil, toRemote(err))
 				return
@@ -196,12 +224,21 @@ func servePaxos(transport messaging.Transport, l *Local) {
 		})
 	})
 	transport.Handle(messaging.VerbPaxosCommit, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		epoch, p, err := decodeProposal(payload)
+		c := wire.NewCursor(payload)
+		accepted := c.Uint8() == 1
+		epoch, p, err := consumeProposal(&c)
 		if err != nil || !p.Ballot.Present() {
 			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
 			return
 		}
-		l.Commit(epoch, p, 0, func(err error) { respond(nil, toRemote(err)) })
+		p.Accepted = accepted
+		l.Commit(epoch, p, 0, func(err error) {
+			if errors.Is(err, coordinator.ErrNotAccepted) {
+				respond([]byte{1}, nil)
+				return
+			}
+			respond(nil, toRemote(err))
+		})
 	})
 }
 

@@ -1,0 +1,69 @@
+package coordinator
+
+import (
+	"errors"
+
+	"cqld/row"
+)
+
+// Where this node is the only voter, and nobody is about to become one, no promise is needed: the acceptor
+// here holds the partition for itself from the read to the write, as it does for other nodes' requests,
+// and writes the change and its ballot once, with one sync.
+
+// alone says whether this node alone votes.
+func (op *casRound) alone() bool {
+	v := &op.voters
+	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || op.c.unsafe.NoPaxosPersist {
+		return false
+	}
+	_, ok := op.c.replicas.Replica(v.natural[0]).(SoleAcceptor)
+	return ok
+}
+
+// decideAloneLocked makes an attempt in one step. It frees mu.
+func (op *casRound) decideAloneLocked() {
+	op.phase = casCommitting
+	op.votes = op.votes[:0]
+	sole := op.c.replicas.Replica(op.voters.natural[0]).(SoleAcceptor)
+	epoch, cmd, tooMuch, proposed := op.topology.Epoch(), op.cmd, false, false
+	op.mu.Unlock()
+	sole.Decide(epoch, cmd, func(latest, prior Ballot, page []byte) (p *Proposal, m *row.Mutation) {
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		op.ballot = op.c.ballot(max(op.seen, latest.Micros), op.span())
+		if m, tooMuch = op.ask(page, op.ballot); tooMuch || m == nil {
+			return nil, nil
+		}
+		proposed = true
+		return &Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: prior, Table: cmd.Table, Key: cmd.Key}, m
+	}, func(err error) {
+		op.mu.Lock()
+		var refusal *NotReplica
+		var overloaded *Overloaded
+		if err != nil && proposed && !errors.As(err, &overloaded) {
+			op.own = append(op.own, casProposed{op.ballot, op.outcomes}) // it may be on the disk
+		}
+		switch {
+		case err == nil && tooMuch:
+			op.splitLocked()
+		case err == nil:
+			op.c.counts.casAlone.Add(1)
+			op.concludeLocked(op.outcomes, nil)
+		case errors.Is(err, ErrUnsettled):
+			op.crowded = true
+			op.againLocked(0)
+		case errors.As(err, &refusal) && op.plans < op.c.limits.PlansMax:
+			op.plans++
+			op.c.counts.replans.Add(1)
+			op.againLocked(replanPause << (op.plans - 1))
+		case errors.As(err, &overloaded):
+			op.c.counts.overloaded.Add(1)
+			op.concludeLocked(nil, overloaded)
+		case silent(err):
+			op.concludeLocked(nil, op.timedOut())
+		default:
+			op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, BlockFor: 1, Type: WriteCAS,
+				Failures: []NodeFailure{{Node: op.voters.natural[0], Reason: reasonOf(err)}}})
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package coordinator
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+)
+
+// A round of several members reads what all of them ask for at once. Each is shown a page as its own
+// command would be answered, with what the ones before it in the round change.
+
+// joinable says whether a command can be part of a greater one: a limit counts rows, and what others ask
+// for must not be among them.
+func joinable(c *row.ReadCommand) bool {
+	return c.SinglePartition() && !c.Reversed && c.Limits == (row.Limits{}) && c.Repair == nil && len(c.Slices) > 0
+}
+
+// join is a command that reads what all members' read; disjoint says that no two of them read one row.
+func join(members []*casMember) (cmd *row.ReadCommand, disjoint bool) {
+	first := members[0].req.Command
+	if len(members) == 1 {
+		return first, true
+	}
+	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key}
+	n := 0
+	for _, m := range members {
+		n += len(m.req.Command.Slices)
+	}
+	all := make([]row.Slice, 0, n)
+	for _, m := range members {
+		c := m.req.Command
+		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
+		cmd.Now = max(cmd.Now, c.Now)
+		all = append(all, c.Slices...)
+	}
+	slices.SortFunc(all, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	disjoint = true
+	cmd.Slices = all[:1]
+	for _, s := range all[1:] {
+		last := &cmd.Slices[len(cmd.Slices)-1]
+		switch {
+		case last.End != nil && bytes.Compare(s.Start, last.End) >= 0:
+			cmd.Slices = append(cmd.Slices, s)
+		case last.End != nil && (s.End == nil || bytes.Compare(s.End, last.End) > 0):
+			last.End = s.End
+			disjoint = false
+		default:
+			disjoint = false
+		}
+	}
+	return cmd, disjoint
+}
+
+// joined is the content of a round's page, on which its members' changes are laid one after the other.
+type joined struct {
+	cmd      *row.ReadCommand
+	disjoint bool
+	page     []byte // as it was read
+	empty    bool   // there is nothing, and nothing was laid on it
+	decoded  bool
+	part     *row.Partition
+}
+
+// newJoined is the content of a page; more says that it was cut off by a limit.
+func newJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *joined, more bool) {
+	j = &joined{cmd: cmd, disjoint: disjoint, page: page}
+	if len(page) == 2 {
+		j.empty = true
+		return j, page[1] != 0
+	}
+	return j, len(page) > 0 && page[len(page)-1] != 0
+}
+
+// decode takes the page apart, once.
+func (j *joined) decode() error {
+	if j.decoded {
+		return nil
+	}
+	j.decoded = true
+	j.part = &row.Partition{Key: j.cmd.Key, Header: *row.NewRow()}
+	var r row.PageReader
+	r.Reset(j.page)
+	for r.NextPartition() {
+		j.part.Header = r.Header.Clone()
+		j.part.RangeTombstones = slices.Clone(r.RangeTombstones)
+		for {
+			j.part.Rows = append(j.part.Rows, row.Row{})
+			if !r.NextRow(&j.part.Rows[len(j.part.Rows)-1]) {
+				j.part.Rows = j.part.Rows[:len(j.part.Rows)-1]
+				break
+			}
+		}
+	}
+	return r.Err()
+}
+
+// pageOf is what a member's command is answered with.
+func (j *joined) pageOf(c *row.ReadCommand) ([]byte, error) {
+	if c == j.cmd || j.empty {
+		return j.page, nil
+	}
+	if err := j.decode(); err != nil {
+		return nil, err
+	}
+	tombstones := row.CutRangeTombstones(j.part.RangeTombstones, c.Slices)
+	w := row.NewPageWriter(nil)
+	begun := false
+	begin := func() {
+		if !begun {
+			w.Partition(j.part.Key, &j.part.Header, tombstones)
+		}
+		begun = true
+	}
+	for _, s := range c.Slices {
+		at, _ := slices.BinarySearchFunc(j.part.Rows, s.Start, func(r row.Row, start []byte) int { return bytes.Compare(r.Clustering, start) })
+		for ; at < len(j.part.Rows) && s.Contains(j.part.Rows[at].Clustering); at++ {
+			begin()
+			w.Row(&j.part.Rows[at])
+		}
+	}
+	if len(tombstones) > 0 || !j.part.Header.Empty() {
+		begin()
+	}
+	if begun {
+		w.EndPartition()
+	}
+	return w.Finish(false), nil
+}
+
+// lay puts a member's change on top, for those who come after it in the round. Nothing needs to be done
+// for rows that nobody else reads, which is the common case.
+func (j *joined) lay(own *row.ReadCommand, m *row.Mutation) error {
+	if j.disjoint && onlyRowsOf(own, m) {
+		return nil
+	}
+	if err := j.decode(); err != nil {
+		return err
+	}
+	change, err := partitionOf(m, j.cmd.Slices)
+	if err != nil {
+		return err
+	}
+	j.empty = false
+	j.part = row.MergePartitions([]*row.Partition{j.part, change}, false)
+	j.part.Header.HasRangeTombstones = false // readers of a page see for themselves
+	return nil
+}
+
+// onlyRowsOf says whether m changes nothing but rows that the command reads.
+func onlyRowsOf(c *row.ReadCommand, m *row.Mutation) bool {
+	var e row.Entry
+	for entries := m.Entries(); entries.Next(&e); {
+		if e.Kind != row.KindRow || !within(c.Slices, e.Start) {
+			return false
+		}
+	}
+	return true
+}
+
+// within says whether a clustering lies in one of the slices, which are ascending and disjoint.
+func within(in []row.Slice, clustering []byte) bool {
+	i, found := slices.BinarySearchFunc(in, clustering, func(s row.Slice, c []byte) int { return bytes.Compare(s.Start, c) })
+	return found || i > 0 && in[i-1].Contains(clustering)
+}
+
+// partitionOf is a change as content, of rows in the slices.
+func partitionOf(m *row.Mutation, in []row.Slice) (*row.Partition, error) {
+	p := &row.Partition{Key: m.Key, Header: *row.NewRow()}
+	var e row.Entry
+	entries := m.Entries()
+	for entries.Next(&e) {
+		r := row.NewRow()
+		if err := row.DecodeRow(r, e.Value); err != nil {
+			return nil, err
+		}
+		switch e.Kind {
+		case row.KindHeader:
+			merged := row.NewRow()
+			row.Reconcile(merged, &p.Header, r)
+			p.Header = *merged
+		case row.KindRangeTombstone:
+			p.RangeTombstones = append(p.RangeTombstones, row.RangeTombstone{Start: e.Start, End: e.End, Deletion: r.Deletion})
+		case row.KindRow:
+			if within(in, e.Start) {
+				r.Clustering = e.Start
+				p.Rows = append(p.Rows, *r)
+			}
+		}
+	}
+	slices.SortStableFunc(p.Rows, func(a, b row.Row) int { return bytes.Compare(a.Clustering, b.Clustering) })
+	kept := p.Rows[:0]
+	for _, r := range p.Rows {
+		if n := len(kept); n > 0 && bytes.Equal(kept[n-1].Clustering, r.Clustering) {
+			merged := row.NewRow()
+			row.Reconcile(merged, &kept[n-1], &r)
+			kept[n-1] = *merged
+			continue
+		}
+		kept = append(kept, r)
+	}
+	p.Rows = kept
+	return p, entries.Err()
+}
