@@ -259,3 +259,5 @@ func show(e *odata.Entity) string {
 	}
 	return out
 }
+
+func crashConfig() vfs.CrashCloneCfg { return vfs.CrashCloneCfg{} }
