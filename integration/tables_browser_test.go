@@ -1,0 +1,176 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"cqld/integration/process"
+	"cqld/table"
+	"cqld/table/client"
+)
+
+// seen is what a page got to see of one request; Hidden when the browser let it see nothing.
+type seen struct {
+	Status                     int
+	Body, Etag, Partition, Row string
+	Hidden                     string
+}
+
+// browserReport is what the page of drivers/tables-browser found.
+type browserReport struct {
+	Origin                                      string
+	Pages                                       []seen
+	Entity, Unsigned, Insert, Remove, Forbidden seen
+}
+
+// TestTablesInABrowser has Chromium read a table with a SAS from a page of another origin, which the service's CORS rules
+// allow, and from a third one, which they do not.
+func TestTablesInABrowser(t *testing.T) {
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chromium := filepath.Join(root, ".tools/chromium")
+	if !exists(chromium) {
+		missing(t, "Chromium", fmt.Sprintf(installHint, "chromium"))
+	}
+	page := filepath.Join(root, "integration/drivers/tables-browser/page.html")
+	ring := sharedRing(t)
+	a := askTables(t, ring)
+	a.create("Browsed")
+	for p := range 5 {
+		var changes []client.Change
+		for r := range 70 {
+			changes = append(changes, client.Change{Method: "POST", Body: fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r%03d","n":%d}`, p, r, p*70+r)})
+		}
+		a.must(p, client.Transaction("Browsed", changes), 202)
+	}
+	friend, stranger := servePage(t, page), servePage(t, page)
+	properties := func(rules string) {
+		t.Helper()
+		a.must(0, client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties", ContentType: "application/xml",
+			Body: []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")}, 202)
+	}
+	properties("<CorsRule><AllowedOrigins>" + friend.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
+		"<ExposedHeaders>x-ms-*,etag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>")
+	defer properties("")
+	endpoint := ring.Servers[1].Tables + "/" + table.DevelopmentAccount + "/Browsed"
+	fragment := "#" + url.Values{"table": {endpoint}, "sas": {readSAS(t, "Browsed")}}.Encode()
+
+	r := friend.visit(t, chromium, fragment)
+	total, last := 0, -1
+	for _, p := range r.Pages {
+		var body struct{ Value []struct{ N int } }
+		if p.Status != 200 || json.Unmarshal([]byte(p.Body), &body) != nil {
+			t.Fatalf("a page: %+v", p)
+		}
+		for _, e := range body.Value {
+			if e.N != last+1 {
+				t.Fatalf("entity %d behind %d", e.N, last)
+			}
+			total, last = total+1, e.N
+		}
+	}
+	if total != 350 || len(r.Pages) != 4 {
+		t.Errorf("%d entities on %d pages, want 350 on 4", total, len(r.Pages))
+	}
+	if r.Entity.Status != 200 || !strings.Contains(r.Entity.Body, `"n":0`) || !strings.HasPrefix(r.Entity.Etag, "W/") {
+		t.Errorf("an entity: %+v", r.Entity)
+	}
+	if r.Unsigned.Status == 200 || r.Insert.Hidden == "" || r.Forbidden.Hidden == "" {
+		t.Errorf("without a signature %+v, by a method %+v and with a header %+v that no rule allows", r.Unsigned, r.Insert, r.Forbidden)
+	}
+	// The rules let the page ask, the SAS does not let it delete, and the page may see that.
+	if r.Remove.Status != 403 || !strings.Contains(r.Remove.Body, "AuthorizationPermissionMismatch") {
+		t.Errorf("a delete with a SAS for reading: %+v", r.Remove)
+	}
+
+	s := stranger.visit(t, chromium, fragment)
+	for _, x := range append(s.Pages, s.Entity, s.Unsigned, s.Insert, s.Remove, s.Forbidden) {
+		if x.Hidden == "" || x.Status != 0 || x.Body != "" {
+			t.Errorf("a page of another origin sees %+v", x)
+		}
+	}
+	a.must(2, get("Browsed", "p0", "r000"), 200)
+	a.must(2, get("Browsed", "x", "y"), 404)
+}
+
+// readSAS is a signature of the SDK's for reading a table.
+func readSAS(t *testing.T, name string) string {
+	t.Helper()
+	key, err := aztables.NewSharedKeyCredential(table.DevelopmentAccount, table.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sas, err := aztables.SASSignatureValues{TableName: name, Protocol: aztables.SASProtocolHTTPSandHTTP, Permissions: "r", ExpiryTime: time.Now().UTC().Add(time.Hour)}.Sign(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sas
+}
+
+// site is an origin with the page, which reports to it.
+type site struct {
+	url     string
+	reports chan browserReport
+}
+
+func servePage(t *testing.T, page string) *site {
+	s := &site{reports: make(chan browserReport, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, page) })
+	mux.HandleFunc("POST /result", func(w http.ResponseWriter, r *http.Request) {
+		var report browserReport
+		if err := json.NewDecoder(r.Body).Decode(&report); err == nil {
+			s.reports <- report
+		}
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// visit opens the page in a browser of its own and waits for its report.
+func (s *site) visit(t *testing.T, chromium, fragment string) browserReport {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	args := []string{"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--remote-debugging-port=0", "--user-data-dir=" + t.TempDir()}
+	if os.Geteuid() == 0 {
+		args = append(args, "--no-sandbox") // which it refuses to set up for root
+	}
+	cmd := exec.CommandContext(ctx, chromium, append(args, s.url+"/"+fragment)...)
+	var complaints strings.Builder
+	cmd.Stderr, cmd.WaitDelay = &complaints, 5*time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var report browserReport
+	select {
+	case report = <-s.reports:
+		cancel()
+		cmd.Wait()
+	case <-ctx.Done():
+		cmd.Wait()
+		t.Fatalf("the page did not report:\n%s", complaints.String())
+	}
+	if report.Origin != s.url {
+		t.Fatalf("the page reports from %s, not %s", report.Origin, s.url)
+	}
+	return report
+}
