@@ -53,6 +53,8 @@ type testNode struct {
 type faults struct {
 	cas  func(req *coordinator.CASRequest, done func(bool, []byte, error)) // nil: nothing special
 	read func(req *coordinator.ReadRequest) error
+	mu   sync.Mutex
+	hold func(release func()) // of a read, before it begins; called with mu held
 	// reads and listed count requests for rows, and for partition keys.
 	reads, listed atomic.Int64
 }
@@ -170,6 +172,12 @@ func (b *between) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 			done(nil, err)
 			return
 		}
+	}
+	if b.faults.hold != nil {
+		b.faults.mu.Lock()
+		b.faults.hold(func() { b.coord.Read(req, done) })
+		b.faults.mu.Unlock()
+		return
 	}
 	b.coord.Read(req, done)
 }
