@@ -3,6 +3,8 @@ package entity
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 
 	"cqld/coordinator"
 	"cqld/ring"
@@ -102,9 +104,9 @@ func (t *transaction) after(err error) (next *transaction, sure bool) {
 }
 
 // outcome finds out what became of a change whose answer was lost. A serial read finishes, or makes void,
-// whatever is in progress on the partition; then a row with one of the change's timestamps says that it was
-// made, and a row with nothing newer than them that it was not. It may also have been made and overwritten:
-// nobody can tell.
+// whatever is in progress on the partition. Then anything with one of the change's timestamps, which nobody
+// else has, says that it was made; and when nothing is newer than them, it was not. It may also have been
+// made and overwritten: nobody can tell.
 func (t *transaction) outcome() (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false
@@ -117,35 +119,50 @@ func (t *transaction) outcome() (next *transaction, sure bool) {
 	if err != nil {
 		return nil, false
 	}
-	newest := int64(row.NoTimestamp)
+	newest, made := int64(row.NoTimestamp), int64(row.NoTimestamp)
 	t.reader.Reset(page)
-	var x row.Row
-	for t.reader.NextPartition() {
-		newest = max(newest, t.reader.Header.Deletion.Timestamp)
-		for t.reader.NextRow(&x) {
-			newest = max(newest, x.Liveness.Timestamp, x.Deletion.Timestamp)
-			for i := range x.Cells {
-				newest = max(newest, x.Cells[i].Timestamp)
-			}
+	for stamp := range t.timestampsOf() {
+		newest = max(newest, stamp)
+		if slices.Contains(t.stamps, stamp) {
+			made = stamp
 		}
 	}
-	if t.reader.Err() != nil {
+	switch {
+	case t.reader.Err() != nil:
 		return nil, false
-	}
-	oldest := t.stamps[0]
-	for _, stamp := range t.stamps {
-		oldest = min(oldest, stamp)
-		if stamp == newest {
-			for i := range t.changes {
-				t.changes[i].timestamp = stamp
-			}
-			return nil, true
+	case made != row.NoTimestamp:
+		for i := range t.changes {
+			t.changes[i].timestamp = made
 		}
-	}
-	if newest < oldest {
+		return nil, true
+	case newest < slices.Min(t.stamps):
 		return newTransaction(t.s), true
 	}
 	return nil, false
+}
+
+// timestampsOf are the write timestamps of all that is in the page, deletions included.
+func (t *transaction) timestampsOf() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		var x row.Row
+		for t.reader.NextPartition() {
+			all := []int64{t.reader.Header.Deletion.Timestamp}
+			for _, d := range t.reader.RangeTombstones {
+				all = append(all, d.Deletion.Timestamp)
+			}
+			for t.reader.NextRow(&x) {
+				all = append(all, x.Liveness.Timestamp, x.Deletion.Timestamp)
+				for i := range x.Cells {
+					all = append(all, x.Cells[i].Timestamp)
+				}
+			}
+			for _, stamp := range all {
+				if !yield(stamp) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // DeletePartition implements Service.

@@ -202,10 +202,14 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 			}()
 		})
 	}
+	lose := n.faults.cas
 	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
 	if !errors.Is(err, error(lost)) {
 		t.Error(err)
 	}
+	// Another entity of the same change tells.
+	n.faults.cas = lose
+	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
 	overloaded := &coordinator.Overloaded{What: "a test"}
 	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
 	if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {

@@ -48,7 +48,7 @@ func (s *Store) catalog(account string) *catalog {
 	if s.catalogs.of == nil {
 		s.catalogs.of = map[string]*catalog{}
 	}
-	s.catalogs.of[account] = c
+	s.catalogs.of[k.Name] = c // account may be part of a request
 	return c
 }
 

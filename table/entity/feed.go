@@ -59,6 +59,9 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 		}
 		if key, ok := s.partitions.one(); ok {
 			f.pop()
+			if len(key) > keyBytesMax {
+				continue // there is none
+			}
 			if rows, from := f.of(s, key); len(rows) > 0 {
 				return key, rows, from, true, nil
 			}

@@ -31,6 +31,9 @@ const (
 	boxesMax = 256
 	// readsMax is how many partitions are read at once: at 1 ms for a quorum, 64,000 partitions a second.
 	readsMax = 64
+	// readingBytes is how much the partitions that are read at once may have together, by the mean of those
+	// before: two pages of entities.
+	readingBytes = 8 << 20
 	// readsFirst is how many are read at once before it is known how large they are.
 	readsFirst = 4
 	// partitionRows is how many rows a partition is asked for before it is known how large they are.

@@ -136,6 +136,7 @@ type run struct {
 
 	taken      int // partitions of which all was read
 	takenCount int // entities that came of them
+	takenBytes int // of their pages
 }
 
 // ask notes which properties the filter looks at.
@@ -158,7 +159,7 @@ func (r *run) ask(x odata.Expr) {
 
 // run fills the page.
 func (r *run) run() error {
-	r.width = readsFirst
+	r.width = min(readsFirst, r.left)
 	for {
 		if err := r.fill(); err != nil {
 			return r.cut(err)
@@ -239,6 +240,9 @@ func (r *run) adapt() {
 	if r.takenCount > 0 && r.left != math.MaxInt {
 		wanted = (r.left + each) / each // one more: it tells whether there is a next page
 	}
+	if bytes := r.takenBytes / max(1, r.taken); bytes > 0 {
+		wanted = min(wanted, readingBytes/bytes)
+	}
 	r.width = max(1, min(wanted, 2*r.width, readsMax))
 }
 
@@ -289,6 +293,7 @@ func (r *run) take(x *reading) (full bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		r.takenBytes += len(page)
 		last, more, full, err := r.rows(x, page)
 		if full || err != nil {
 			return full, err
