@@ -147,7 +147,10 @@ func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(erro
 			done(errors.Join(<-first, err))
 		}
 	}
-	l.forgetPaxos(table, end)
+	l.forgetPaxos(table, func(err error) {
+		l.changed(paxosTable)
+		end(err)
+	})
 	err := l.engine.Truncate(table)
 	if err != nil {
 		err = fromStorage(err)

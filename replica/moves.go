@@ -475,6 +475,7 @@ func (m *Moves) Cleanup() error {
 			if err := m.o.Engine.DropRange(id, gap); err != nil {
 				return fmt.Errorf("replica: clean table %d: %w", id, err)
 			}
+			m.o.Local.changed(id)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator"
@@ -40,6 +41,8 @@ type acceptors struct {
 	forgetful map[string]acceptorState
 	// noPrevious, of tests, takes proposals without promises whatever happened since.
 	noPrevious bool
+	// generation is counted when rows are written past the turns.
+	generation atomic.Uint64
 	shards     [64]acceptorShard
 }
 
@@ -47,6 +50,9 @@ type acceptors struct {
 type acceptorShard struct {
 	sync.Mutex
 	busy map[string][]func()
+	// states are known ones (paxos_cache.go).
+	states     map[string]acceptorState
+	stateBytes int
 }
 
 func newAcceptors() *acceptors {
@@ -72,6 +78,7 @@ type acceptorState struct {
 	promised         coordinator.Ballot
 	accepted, commit coordinator.Proposal
 	commitCell       int64 // the time of the update of commit
+	elsewhere        bool  // the update of commit is on disk only
 }
 
 // latest is the latest ballot known in whatever way.
@@ -229,7 +236,11 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	l.gate.RLock()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
+	var generation uint64
 	if err == nil {
+		s, generation, err = l.known(line, table, cmd.Key, !previous.Present())
+	}
+	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = l.state(table, cmd.Key)
 	}
 	p := &coordinator.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit}
@@ -245,6 +256,9 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	}
 	if err != nil || p.Refused || p.Unchanged {
 		l.gate.RUnlock()
+		if err == nil {
+			l.paxos.remember(line, s, generation)
+		}
 		if err != nil {
 			p = nil
 		}
@@ -262,9 +276,12 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
 	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
+			l.paxos.doubt(line)
 			answer(nil, fromStorage(err))
 			return
 		}
+		s.promised = b
+		l.paxos.remember(line, s, generation)
 		answer(p, nil)
 	})
 	l.gate.RUnlock()
@@ -297,8 +314,9 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 	l.gate.RLock()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
+	var generation uint64
 	if err == nil {
-		s, err = l.state(table, p.Key)
+		s, generation, err = l.known(line, table, p.Key, false)
 	}
 	if err != nil || !l.paxos.mayAccept(&s, p) {
 		l.gate.RUnlock()
@@ -317,6 +335,10 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, p.Key, r)}, true, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
+			l.paxos.doubt(line)
+		} else {
+			s.promised, s.accepted = p.Ballot, *p
+			l.paxos.remember(line, s, generation)
 		}
 		answer(coordinator.Ballot{}, err)
 	})

@@ -8,58 +8,76 @@ import (
 	"cqld/schema"
 )
 
-// Commit implements coordinator.Acceptor. It needs no turn: it only adds, and who reads the state
-// before it is as if it came later.
+// Commit implements coordinator.Acceptor.
 func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(error)) {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
-	table, err := l.admitPaxos(epoch, p.Table, p.Key)
-	if err != nil {
+	line := lineOf(p.Table, p.Key)
+	if !l.paxos.enter(line, func() { l.commit(line, epoch, p, done) }) {
+		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// commit is Commit when it is its turn. The state is not known to say that something is decided before a
+// reader finds it.
+func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done func(error)) {
+	answer := func(err error) {
+		l.paxos.leave(line)
 		done(err)
+	}
+	l.gate.RLock()
+	table, err := l.admitPaxos(epoch, p.Table, p.Key)
+	var s acceptorState
+	var generation uint64
+	if err == nil {
+		s, generation, err = l.known(line, table, p.Key, false)
+	}
+	var changes []*row.Mutation
+	if err == nil {
+		changes, err = l.committing(&s, table, p)
+	}
+	if err != nil {
+		l.gate.RUnlock()
+		answer(err)
 		return
 	}
-	r := row.NewRow()
-	update := p.Update
-	if p.Accepted {
-		if update, err = l.accepted(table, p); err != nil {
-			done(err)
+	l.engine.Apply(changes, true, func(err error) {
+		if err != nil {
+			l.paxos.doubt(line)
+			answer(fromStorage(err))
 			return
 		}
-		r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p))
+		if p.Ballot.After(s.commit.Ballot) {
+			s.commit, s.elsewhere = *p, true
+			s.commit.Update, s.commit.Accepted = nil, false
+		}
+		l.paxos.remember(line, s, generation)
+		answer(nil)
+	})
+	l.gate.RUnlock()
+}
+
+// committing is what a commit changes at an acceptor in a state: the rows, and its own.
+func (l *Local) committing(s *acceptorState, table *schema.Table, p *coordinator.Proposal) (changes []*row.Mutation, err error) {
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p))
+	update := p.Update
+	if p.Accepted {
+		if s.accepted.Ballot != p.Ballot || s.accepted.Origin != p.Origin || len(s.accepted.Update) == 0 {
+			return nil, coordinator.ErrNotAccepted
+		}
+		update = s.accepted.Update
 	} else {
-		r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p),
-			endCell(l.paxos.accepted, p.Ballot), endCell(l.paxos.proposal, p.Ballot))
+		r.Cells = append(r.Cells, endCell(l.paxos.accepted, p.Ballot), endCell(l.paxos.proposal, p.Ballot))
 	}
 	r.Sort()
-	changes := make([]*row.Mutation, 0, 2)
+	changes = make([]*row.Mutation, 0, 2)
 	if len(update) > 0 { // it is gone when the table was truncated since
 		m, err := decodeMutation(update)
 		if err != nil {
-			done(err)
-			return
+			return nil, err
 		}
 		changes = append(changes, m)
 	}
-	l.engine.Apply(append(changes, l.paxos.mutation(table, p.Key, r)), true, func(err error) {
-		if err != nil {
-			err = fromStorage(err)
-		}
-		done(err)
-	})
-}
-
-// accepted is the update that was accepted here under p's ballot.
-func (l *Local) accepted(table *schema.Table, p *coordinator.Proposal) ([]byte, error) {
-	s, err := l.state(table, p.Key)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.accepted.Ballot == p.Ballot && s.accepted.Origin == p.Origin && len(s.accepted.Update) > 0:
-		return s.accepted.Update, nil
-	case s.commit.Ballot == p.Ballot && len(s.commit.Update) > 0: // it comes again
-		return s.commit.Update, nil
-	}
-	return nil, coordinator.ErrNotAccepted
+	return append(changes, l.paxos.mutation(table, p.Key, r)), nil
 }
 
 // Decide implements coordinator.SoleAcceptor.
@@ -81,8 +99,9 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	l.gate.RLock()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
+	var generation uint64
 	if err == nil {
-		s, err = l.state(table, cmd.Key)
+		s, generation, err = l.known(line, table, cmd.Key, false)
 	}
 	if err == nil && len(s.accepted.Update) > 0 {
 		err = coordinator.ErrUnsettled
@@ -109,9 +128,13 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	r.Sort()
 	l.engine.Apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
-			err = fromStorage(err)
+			l.paxos.doubt(line)
+			answer(fromStorage(err))
+			return
 		}
-		answer(err)
+		s.commit, s.elsewhere = *p, false
+		l.paxos.remember(line, s, generation)
+		answer(nil)
 	})
 	l.gate.RUnlock()
 }

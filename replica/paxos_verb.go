@@ -224,7 +224,7 @@ func servePaxos(transport messaging.Transport, l *Local) {
 		})
 	})
 	transport.Handle(messaging.VerbPaxosCommit, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(payload)
+		c := wire.NewCursor(slices.Clone(payload))
 		accepted := c.Uint8() == 1
 		epoch, p, err := consumeProposal(&c)
 		if err != nil || !p.Ballot.Present() {

@@ -358,7 +358,11 @@ func (q *pull) write(reply *streamReply) error {
 	}
 	file := q.file
 	q.file = nil
-	if err := file.Commit(); err != nil {
+	err := file.Commit()
+	if o.Local != nil {
+		o.Local.changed(q.Table)
+	}
+	if err != nil {
 		return err
 	}
 	return q.store(reply.next == nil)

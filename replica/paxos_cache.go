@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"cqld/coordinator"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// An acceptor keeps the states of the partitions it was asked about last in memory: its row is written
+// three times in a round, and the more often it was written since the last flush, the longer reading it
+// takes. What is in memory is what is on disk: a state is kept when its write is durable, by who holds the
+// partition's turn. Whoever writes such rows past the turns (streams, truncations) makes all of it void.
+
+const (
+	// shardStates bounds the memory of a shard: 2,000 settled states, or one with a large proposal; 32 MiB for
+	// all 64.
+	shardStates = 512 << 10
+	// stateBytes is what a state takes without its proposal, about.
+	stateBytes = 256
+)
+
+// known is the state of a partition; whole says that it must have the update of what was decided.
+func (l *Local) known(line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
+	generation = l.paxos.generation.Load()
+	if s, ok := l.paxos.recall(line); ok && !(whole && s.elsewhere) {
+		return s, generation, nil
+	}
+	s, err = l.state(table, key)
+	return s, generation, err
+}
+
+func (a *acceptors) recall(line string) (acceptorState, bool) {
+	shard := a.shard(line)
+	shard.Lock()
+	defer shard.Unlock()
+	s, ok := shard.states[line]
+	return s, ok
+}
+
+// remember keeps a state that was derived from one of a generation. The partition's turn is held.
+func (a *acceptors) remember(line string, s acceptorState, generation uint64) {
+	if a.forgetful != nil {
+		return
+	}
+	if !s.accepted.Ballot.After(s.commit.Ballot) {
+		s.accepted = coordinator.Proposal{}
+	}
+	if len(s.commit.Update) > 0 {
+		s.commit.Update, s.elsewhere = nil, true
+	}
+	shard := a.shard(line)
+	shard.Lock()
+	defer shard.Unlock()
+	if a.generation.Load() != generation {
+		return // it is void, and so is what was there
+	}
+	if old, ok := shard.states[line]; ok {
+		shard.stateBytes -= stateBytes + len(old.accepted.Update)
+	}
+	size := stateBytes + len(s.accepted.Update)
+	if shard.states == nil || shard.stateBytes+size > shardStates {
+		shard.states, shard.stateBytes = map[string]acceptorState{}, 0
+	}
+	shard.states[line] = s
+	shard.stateBytes += size
+}
+
+// doubt forgets a state: a write of it failed, and may have happened or not.
+func (a *acceptors) doubt(line string) {
+	shard := a.shard(line)
+	shard.Lock()
+	defer shard.Unlock()
+	if old, ok := shard.states[line]; ok {
+		shard.stateBytes -= stateBytes + len(old.accepted.Update)
+		delete(shard.states, line)
+	}
+}
+
+// forgetStates makes void what is in memory: rows were written past the turns. It comes after the write.
+func (a *acceptors) forgetStates() {
+	a.generation.Add(1)
+	for i := range a.shards {
+		shard := &a.shards[i]
+		shard.Lock()
+		shard.states, shard.stateBytes = nil, 0
+		shard.Unlock()
+	}
+}
+
+// changed says that rows of a table were written by other ways than requests.
+func (l *Local) changed(table schema.StorageID) {
+	if table == paxosTable {
+		l.paxos.forgetStates()
+	}
+}
