@@ -108,7 +108,7 @@ func Open(opts Options) (*Cluster, error) {
 	}
 	c.meta.Store(base)
 	var err error
-	if c.log, err = openRaftLog(opts.Dir, opts.FS, pebbleLogger{opts.Logger, opts.Fatal}); err != nil {
+	if c.log, err = openRaftLog(opts.Dir, opts.FS, pebbleLogger{log: opts.Logger, fatal: opts.Fatal}); err != nil {
 		return nil, err
 	}
 	if err := c.loadIdentity(); err != nil {
@@ -155,7 +155,12 @@ func (c *Cluster) saveIdentity() error {
 	if err != nil {
 		return err
 	}
-	if err := c.log.db.Set(keyIdentity, b, pebble.Sync); err != nil {
+	batch := c.log.db.NewBatch()
+	defer batch.Close()
+	if err := batch.Set(keyIdentity, b, nil); err != nil {
+		return fmt.Errorf("cluster: save identity: %w", err)
+	}
+	if err := c.log.commit(batch); err != nil {
 		return fmt.Errorf("cluster: save identity: %w", err)
 	}
 	return nil
@@ -220,8 +225,12 @@ func (c *Cluster) process() error {
 	if c.driver == nil {
 		return nil
 	}
+	if f := c.log.failed.Load(); f != nil {
+		return *f // Fatal was told; what Raft wants said now may not be on disk
+	}
 	err := c.driver.process()
 	if err != nil {
+		c.log.failed.CompareAndSwap(nil, &err)
 		c.opts.Fatal(err)
 	}
 	return err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"cqld/internal/invariant"
 )
@@ -25,12 +26,15 @@ func (l raftLogger) Panicf(f string, v ...any)   { invariant.Fail("raft: " + fmt
 
 // pebbleLogger gives the log store's messages to slog; a fatal one stops the node.
 type pebbleLogger struct {
-	log   *slog.Logger
-	fatal func(error)
+	log    *slog.Logger
+	fatal  func(error)
+	failed *atomic.Pointer[error] // raftLog's
 }
 
 func (l pebbleLogger) Infof(f string, v ...any)  { l.log.Debug(fmt.Sprintf(f, v...)) }
 func (l pebbleLogger) Errorf(f string, v ...any) { l.log.Error(fmt.Sprintf(f, v...)) }
 func (l pebbleLogger) Fatalf(f string, v ...any) {
-	l.fatal(fmt.Errorf("cluster: metadata log: "+f, v...))
+	err := fmt.Errorf("cluster: metadata log: "+f, v...)
+	l.failed.CompareAndSwap(nil, &err)
+	l.fatal(err)
 }

@@ -104,6 +104,26 @@ func (c *Cluster) StartStreamed(operation uint64, done func(error)) {
 	c.start(&command{Streamed: &streamedCommand{operation, c.Self()}}, done)
 }
 
+// StartMove is Move for callers that do not wait: tokens are those to be had, and the topology that they were
+// chosen for is that of now.
+func (c *Cluster) StartMove(tokens []ring.Token, done func(error)) {
+	c.start(&command{Begin: &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens, Epoch: c.Metadata().Topology.Epoch()}}, done)
+}
+
+// StartRemoveNode is RemoveNode for callers that do not wait.
+func (c *Cluster) StartRemoveNode(id ring.NodeID, force bool, done func(error)) {
+	if c.Alive(id) {
+		done(&Refused{Reason: fmt.Sprintf("node %d is alive", id)})
+		return
+	}
+	c.start(&command{Begin: &beginCommand{Kind: ring.Remove, Node: id, Force: force}}, done)
+}
+
+// StartAbort is Abort for callers that do not wait.
+func (c *Cluster) StartAbort(operation uint64, done func(error)) {
+	c.start(&command{Abort: &abortCommand{operation}}, done)
+}
+
 // StartCompared says that this node has compared all that it gains since the operation was known.
 func (c *Cluster) StartCompared(operation uint64, done func(error)) {
 	c.start(&command{Compared: &comparedCommand{operation, c.Self()}}, done)

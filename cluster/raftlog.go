@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,6 +21,9 @@ import (
 type raftLog struct {
 	db     *pebble.DB
 	memory *raft.MemoryStorage
+	// failed is why nothing that was saved can be relied on any more. Pebble reports a failed log to its
+	// logger, and then goes on as if all were well.
+	failed *atomic.Pointer[error]
 }
 
 var (
@@ -31,14 +35,15 @@ var (
 func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
 
 // openRaftLog opens or makes the log in dir.
-func openRaftLog(dir string, fs vfs.FS, logger pebble.Logger) (*raftLog, error) {
+func openRaftLog(dir string, fs vfs.FS, logger pebbleLogger) (*raftLog, error) {
+	logger.failed = new(atomic.Pointer[error])
 	opts := &pebble.Options{FS: fs, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64}
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
 	}
-	l := &raftLog{db: db, memory: raft.NewMemoryStorage()}
+	l := &raftLog{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
 	if err := l.load(); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("cluster: load metadata log: %w", err)
@@ -140,10 +145,19 @@ func (l *raftLog) save(rd *raft.Ready) error {
 	if b.Empty() {
 		return nil
 	}
-	if err := b.Commit(pebble.Sync); err != nil {
+	if err := l.commit(b); err != nil {
 		return err
 	}
 	return l.remember(rd)
+}
+
+// commit makes a batch durable, or says that it may not be.
+func (l *raftLog) commit(b *pebble.Batch) error {
+	err := b.Commit(pebble.Sync)
+	if f := l.failed.Load(); err == nil && f != nil {
+		err = *f
+	}
+	return err
 }
 
 func (l *raftLog) remember(rd *raft.Ready) error {
@@ -179,7 +193,7 @@ func (l *raftLog) compact(index uint64, conf *pb.ConfState, state []byte, keep u
 	if err := l.stageSnapshot(b, snap, index); err != nil {
 		return err
 	}
-	if err := b.Commit(pebble.Sync); err != nil {
+	if err := l.commit(b); err != nil {
 		return err
 	}
 	if first, err := l.memory.FirstIndex(); err == nil && index > keep && index-keep >= first {

@@ -290,7 +290,7 @@ func recode(t *testing.T, m *Metadata) *Metadata {
 // committed.
 func TestASnapshotReplacesTheLog(t *testing.T) {
 	fs := vfs.NewMem()
-	logger := pebbleLogger{slog.New(slog.DiscardHandler), func(err error) { t.Error(err) }}
+	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
 	l, err := openRaftLog("raft", fs, logger)
 	if err != nil {
 		t.Fatal(err)

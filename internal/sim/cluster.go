@@ -39,6 +39,9 @@ func NewCluster(o Options) *Cluster {
 		counted: map[string]int{},
 	}
 	k.after, k.story = c.stopFatal, o.Story
+	if o.at("early-timeout") {
+		c.net.early = NewStream(o.Seed, "early")
+	}
 	skew := NewStream(o.Seed, "skew")
 	for i := range o.Nodes {
 		n := newNode(c, ring.NodeID(i+1))
@@ -79,7 +82,7 @@ func (c *Cluster) allAlive() bool {
 // seeds are the machines that a node asks for admission. The first of all founds the cluster.
 func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	for _, n := range c.nodes {
-		if n != self && n.member && !n.gone {
+		if n != self && n.member && !n.gone && !n.dead {
 			addrs = append(addrs, n.addr)
 		}
 	}
@@ -170,8 +173,8 @@ func (r *Result) add(o Result) {
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
 func Run(o Options) Result {
-	if o.has("append") || o.has("bank") || o.has("isolation") {
-		o.PageBytes = 0 // a condition reads one page, a change is seen whole in one page, and these need the partition
+	if o = o.withPoints(); o.wantsPartitions() {
+		o.PageBytes = 0
 	}
 	c := NewCluster(o)
 	if len(c.failures) > 0 {
@@ -225,6 +228,7 @@ func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.calm()
+	c.net.early = nil
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}
@@ -244,7 +248,7 @@ func (c *Cluster) heal() {
 // present are the nodes that count when the cluster is healed.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
-		if !n.gone {
+		if !n.gone && !n.dead {
 			nodes = append(nodes, n)
 		}
 	}
@@ -263,11 +267,15 @@ func (c *Cluster) missing() (nodes []*Node) {
 
 // settle waits until no hint is left.
 func (c *Cluster) settle() {
-	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return len(c.missing()) == 0 })
+	c.operate()
+	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.missing()) == 0 && c.removed() })
 	for _, n := range c.missing() {
-		c.fail("node %d does not serve a minute after all was healed", n.id)
+		c.fail("node %d does not serve two minutes after all was healed", n.id)
 	}
-	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.metadata().Topology.Operations()) == 0 })
+	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
+	if !c.removed() {
+		c.fail("two minutes after all was healed, a dead node is still a member")
+	}
 	for _, o := range c.metadata().Topology.Operations() {
 		c.fail("two minutes after all was healed, %+v still goes on", *o)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -21,10 +22,20 @@ type diskFaults struct {
 	syncs, writes atomic.Bool // of the log
 	reads         atomic.Bool // of tables
 	full          atomic.Bool
+	raft          atomic.Int32  // what is wrong with the Raft log's
 	slow          time.Duration // until a write is known to be done
 }
 
-func (f *diskFaults) any() bool { return f.syncs.Load() || f.writes.Load() || f.reads.Load() }
+// What may be wrong with the Raft log's disk.
+const (
+	raftSyncs int32 = iota + 1
+	raftWrites
+	raftNoSpace
+)
+
+func (f *diskFaults) any() bool {
+	return f.syncs.Load() || f.writes.Load() || f.reads.Load() || f.raft.Load() != 0
+}
 
 // mend is a new disk with the old data.
 func (f *diskFaults) mend() {
@@ -32,7 +43,47 @@ func (f *diskFaults) mend() {
 	f.writes.Store(false)
 	f.reads.Store(false)
 	f.full.Store(false)
+	f.raft.Store(0)
 	f.slow = 0
+}
+
+// decideRaft is decide for the Raft log.
+func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
+	log := strings.HasSuffix(name, ".log")
+	switch what := f.raft.Load(); {
+	case what == raftSyncs && op == faultfs.OpSync && log, what == raftWrites && op == faultfs.OpWrite && log:
+		return errDisk
+	case what == raftNoSpace && log && (op == faultfs.OpWrite || op == faultfs.OpCreate):
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// lyingFS is a disk that says that it has synced, and has not.
+type lyingFS struct{ vfs.FS }
+
+type lyingFile struct{ vfs.File }
+
+func (f lyingFile) Sync() error                { return nil }
+func (f lyingFile) SyncData() error            { return nil }
+func (f lyingFile) SyncTo(int64) (bool, error) { return true, nil }
+func (f lyingFS) lie(name string, file vfs.File, err error) (vfs.File, error) {
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return file, err
+	}
+	return lyingFile{file}, nil
+}
+
+// Create implements vfs.FS.
+func (f lyingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, category)
+	return f.lie(name, file, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f lyingFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.ReuseForWrite(oldname, newname, category)
+	return f.lie(newname, file, err)
 }
 
 // decide implements what faultfs asks.

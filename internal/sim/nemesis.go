@@ -12,6 +12,12 @@ type faultKind struct {
 	strike func(c *Cluster, r *Stream)
 }
 
+// late says that a kind came later: seeds draw it from a stream of its own, so that those without it stay
+// what they were.
+func (k faultKind) late() bool {
+	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
+}
+
 // faultKinds is the list that seeds draw from.
 func faultKinds() []faultKind {
 	return []faultKind{
@@ -30,6 +36,9 @@ func faultKinds() []faultKind {
 		{"bit-flip", (*Cluster).bitFlip}, {"wiped-disk", (*Cluster).wipedDisk},
 		// members
 		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
+		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
+		// the disk of the Raft log
+		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},
 	}
 }
 

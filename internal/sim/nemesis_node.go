@@ -95,6 +95,22 @@ func (c *Cluster) writeError(r *Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
 }
 
+// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and have told nobody of what it
+// could not sync.
+func (c *Cluster) raftFsyncError(r *Stream) { c.raftFault(r, raftSyncs) }
+
+// raftWriteError makes writing the Raft log fail.
+func (c *Cluster) raftWriteError(r *Stream) { c.raftFault(r, raftWrites) }
+
+// raftFull leaves the Raft log no space: the node stops, and comes back when there is some.
+func (c *Cluster) raftFull(r *Stream) { c.raftFault(r, raftNoSpace) }
+
+func (c *Cluster) raftFault(r *Stream, what int32) {
+	n := c.any(r)
+	n.faults.raft.Store(what)
+	c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.raft.Store(0) })
+}
+
 // readError makes reading tables fail, and lets there be some to read.
 func (c *Cluster) readError(r *Stream) {
 	n := c.any(r)
@@ -153,7 +169,7 @@ func (n *Node) compact() {
 // mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
 // left must overlap with those that were.
 func (c *Cluster) mayLose(n *Node) bool {
-	return !c.losing && c.options.Factor >= 4 && n.member && !n.gone && !n.leaving
+	return !c.losing && c.options.Factor >= 4 && n.member && !n.gone && !n.dead && !n.leaving
 }
 
 // bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right

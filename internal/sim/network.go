@@ -13,6 +13,7 @@ import (
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
+	early  *Stream               // draws timeouts that come early; nil: none do
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults

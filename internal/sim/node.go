@@ -14,19 +14,21 @@ import (
 
 // Node is one machine: its disk and its clock outlive the processes on it.
 type Node struct {
-	cluster *Cluster
-	id      ring.NodeID // of the machine; what the ring calls it is life.Self
-	addr    netip.AddrPort
-	replace string // the address whose node this one replaces, when it joins
-	member  bool   // it has joined before
-	disk    *vfs.MemFS
-	faults  diskFaults
-	wall    wallClock
-	life    *life // nil while no process runs
-	lives   int
-	damaged bool // tables on the disk are corrupt
-	leaving bool // it was asked to leave
-	gone    bool // it has left the ring
+	cluster  *Cluster
+	id       ring.NodeID // of the machine; what the ring calls it is life.Self
+	addr     netip.AddrPort
+	replace  string // the address whose node this one replaces, when it joins
+	member   bool   // it has joined before
+	disk     *vfs.MemFS
+	faults   diskFaults
+	wall     wallClock
+	life     *life // nil while no process runs
+	lives    int
+	damaged  bool // tables on the disk are corrupt
+	leaving  bool // it was asked to leave
+	retiring bool // it has heard that it is no member any more
+	gone     bool // it has left the ring
+	dead     bool // it is off for good
 }
 
 // Where things are on a machine's disk, and in the world.
@@ -58,7 +60,7 @@ func (n *Node) setAddr(a netip.AddrPort) {
 // start runs a process on what the disk holds. One whose disk fails is tried again later.
 func (n *Node) start() {
 	c := n.cluster
-	if n.life != nil || n.gone {
+	if n.life != nil || n.gone || n.dead {
 		return
 	}
 	n.lives++
@@ -97,6 +99,7 @@ func (n *Node) crash(powerCut bool) {
 	n.disk = n.disk.CrashClone(cfg)
 	n.life = nil
 	l.disk.Fail(nil)
+	l.raftDisk.Fail(nil)
 	l.transport.close()
 	// It still writes to the disk that was; nobody looks there.
 	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {

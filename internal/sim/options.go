@@ -30,6 +30,7 @@ type Options struct {
 	PageBytes        int
 	SpeculativeRetry string
 	Limits           coordinator.Limits
+	Points           []string // names of points: rare ways that are taken all the time
 
 	Story io.Writer // gets what happened, in words; may be nil
 
@@ -38,6 +39,10 @@ type Options struct {
 	Unsafe coordinator.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
+	// LyingDisks say that they have synced what they have not.
+	LyingDisks bool
+	// TiesByArrival makes replicas keep, of two writes with one stamp, the one that came first.
+	TiesByArrival bool
 	// NoCompare ends operations of the ring without a comparison of what was gained.
 	NoCompare bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
@@ -48,27 +53,29 @@ type Options struct {
 // of faults of all there are: what is always there hides what is rare.
 func DefaultOptions(seed uint64) Options {
 	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 6 * time.Second}
-	r := NewStream(seed, "options")
+	r, late := NewStream(seed, "options"), NewStream(seed, "late options")
 	if r.Chance(150) {
 		o.Nodes, o.Factor = 3, 3
 	} else if r.Chance(150) {
 		o.Nodes, o.Factor = 5, 3+r.Intn(2)
 	}
 	for _, kind := range workloadKinds() {
-		if !kind.asked && r.Chance(350) {
+		if kind.asked {
+			continue
+		}
+		if !kind.late && r.Chance(350) || kind.late && late.Chance(200) {
 			o.Workloads = append(o.Workloads, kind.name)
 		}
 	}
 	if len(o.Workloads) == 0 {
-		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked })
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late })
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
-		if r.Chance(400) {
+		if !kind.late() && r.Chance(400) || kind.late() && late.Chance(150) {
 			o.FaultKinds = append(o.FaultKinds, kind.name)
 		}
 	}
-	o.oneChange(r)
 	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
 	o.SpeculativeRetry = policies[r.Intn(len(policies))]
 	if r.Chance(300) {
@@ -93,26 +100,19 @@ func DefaultOptions(seed uint64) Options {
 	if r.Chance(200) {
 		o.Limits.RangesInFlight = 1
 	}
+	for _, p := range points() {
+		if late.Chance(150) {
+			o.Points = append(o.Points, p.name)
+		}
+	}
 	return o
-}
-
-// oneChange leaves one kind of change of the ring: nodes that come and go, or nodes that are replaced. A
-// node that dies for good while another joins needs an operator, who aborts the one or the other.
-func (o *Options) oneChange(r *Stream) {
-	coming, losing := []string{"join", "leave"}, []string{"bit-flip", "wiped-disk"}
-	if r.Chance(500) {
-		coming, losing = losing, coming
-	}
-	if slices.ContainsFunc(coming, func(k string) bool { return slices.Contains(o.FaultKinds, k) }) {
-		o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(k string) bool { return slices.Contains(losing, k) })
-	}
 }
 
 // String is all of it, for the report of a failure.
 func (o Options) String() string {
-	return fmt.Sprintf("%d nodes, %d replicas, %d clients, %d keys, %v of faults; workloads %s; faults %s; pages of %d bytes, "+
+	return fmt.Sprintf("%d nodes, %d replicas, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
 		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
 }
 
 // has says whether a workload runs.

@@ -69,6 +69,8 @@ func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, cont
 		p.inside, p.last = key, last
 	case reader.More() && key != nil && p.only == nil:
 		p.inside, p.after = nil, key // its header, and nothing behind
+	case reader.More() && key != nil:
+		p.done = true // likewise, and no other partition is wanted
 	case p.inside != nil && p.only == nil && !reader.More():
 		p.inside, p.after = nil, p.inside
 	case !reader.More():

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"cqld/cluster"
@@ -22,6 +23,7 @@ type life struct {
 	node      *Node
 	hlc       *env.HLC
 	disk      *faultfs.FS
+	raftDisk  *faultfs.FS
 	engine    *storage.Engine
 	transport *Transport
 	cluster   *cluster.Cluster
@@ -100,12 +102,16 @@ func (l *life) serves() bool {
 func (l *life) open() error {
 	n, c := l.node, l.node.cluster
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
-	l.disk = faultfs.Wrap(n.disk)
+	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
+	if c.options.LyingDisks {
+		l.disk = faultfs.Wrap(lyingFS{n.disk})
+	}
 	l.disk.Fail(n.faults.decide)
+	l.raftDisk.Fail(n.faults.decideRaft)
 	var err error
 	l.engine, err = storage.Open(storage.Options{
 		Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
-		MemTableBytes: 1 << 20, CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
+		MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
 		Ordered: l.ordered,
 		OnFatal: l.fail, FreeSpace: n.faults.space,
 	})
@@ -143,7 +149,7 @@ func (l *life) openCluster() (err error) {
 		return err
 	}
 	l.cluster, err = cluster.Open(cluster.Options{
-		Name: "sim", Dir: raftDir, FS: n.disk, Network: l.transport, Clock: clock{l},
+		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: clock{l},
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{
@@ -219,7 +225,7 @@ func (l *life) changed(old, now *cluster.Metadata) {
 			})
 		}
 	}
-	if l.node.leaving && old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil {
+	if old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil {
 		l.node.retire()
 	}
 	if l.moves != nil && (old.Topology != now.Topology || len(old.Unclean) != len(now.Unclean)) {
@@ -284,6 +290,9 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 // Apply implements replica.Engine.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
 	n := e.life.node
+	if n.cluster.options.TiesByArrival {
+		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
+	}
 	e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
 			done(err)

@@ -43,6 +43,22 @@ func TestSafeguards(t *testing.T) {
 			"a write meets its level among the replicas before and after", "set", "join leave isolate one-way bad-links",
 			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1 }, "is missing",
 		},
+		{
+			"reads ask the sides before and after, and repair both", "register", "join leave isolate one-way bad-links",
+			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1 }, "linearizable",
+		},
+		{
+			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",
+			func(o *Options) { o.NoCompare, o.Nodes, o.Factor, o.Keys = true, 4, 1, 200 }, "linearizable",
+		},
+		{
+			"ties of equal stamps are broken alike everywhere", "ties", "isolate one-way bad-links",
+			func(o *Options) { o.TiesByArrival = true }, "is read, but|converged",
+		},
+		{
+			"a disk does what it says", "register", "power-all power-one",
+			func(o *Options) { o.LyingDisks = true }, "linearizable|acknowledged",
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() {

@@ -44,6 +44,13 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 			i++
 		}
 	}
+	for i := 0; i < len(o.Points); {
+		less := o
+		less.Points = slices.Delete(slices.Clone(o.Points), i, i+1)
+		if !try(less) {
+			i++
+		}
+	}
 	for smaller := true; smaller; {
 		less := o
 		less.Clients = (o.Clients + 1) / 2
@@ -80,6 +87,7 @@ func (o Options) Command() string {
 	}
 	add(!slices.Equal(o.Workloads, d.Workloads), "-workloads=%s", strings.Join(o.Workloads, ","))
 	add(!slices.Equal(o.FaultKinds, d.FaultKinds), "-kinds=%s", strings.Join(o.FaultKinds, ","))
+	add(!slices.Equal(o.Points, d.Points), "-points=%s", strings.Join(o.Points, ","))
 	if o.OnlyFaults != nil {
 		flags = append(flags, "-faults="+strings.Trim(strings.ReplaceAll(fmt.Sprint(o.OnlyFaults), " ", ","), "[]")+"")
 	}

@@ -22,6 +22,7 @@ var (
 
 	workloadNames = flag.String("workloads", "", "instead of those that the seed draws")
 	kindNames     = flag.String("kinds", "", "of faults, instead of those that the seed draws")
+	pointNames    = flag.String("points", "drawn", "where rare ways are taken, instead of what the seed draws")
 	faultNumbers  = flag.String("faults", "all", "the faults of the plan that happen")
 	clientCount   = flag.Int("clients", 0, "instead of what the seed draws")
 	turnCount     = flag.Int("turns", 0, "of each client, at most")
@@ -36,6 +37,9 @@ func optionsOf(t *testing.T, seed uint64) Options {
 	}
 	if *kindNames != "" {
 		o.FaultKinds = strings.Split(*kindNames, ",")
+	}
+	if *pointNames != "drawn" {
+		o.Points = strings.FieldsFunc(*pointNames, func(r rune) bool { return r == ',' })
 	}
 	if *faultNumbers != "all" {
 		o.OnlyFaults = []int{}

@@ -127,7 +127,7 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
 		return
 	}
-	t.net.kernel.After(timeout, "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
 	from := t.self
 	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
 		h := t.net.nodes[l.to].life.transport.handlers[verb]

@@ -30,6 +30,8 @@ type workloadKind struct {
 	make   func(*Cluster) workload
 	// asked says that it runs only when it is asked for, not drawn: it needs options of its own.
 	asked bool
+	// late says that it came later: seeds draw it from a stream of its own, as late faults.
+	late bool
 }
 
 // workloadKinds is the list. A new workload is a new line here; the order is part of what a seed
@@ -48,6 +50,8 @@ func workloadKinds() []workloadKind {
 		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
 		{name: "paging", tables: tables(textTable("pagings")), make: func(c *Cluster) workload { return newPagings(c) }},
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
+		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
+		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
 	}
 }
 
@@ -138,7 +142,11 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 	var failure error
 	do(n.life, func(err error) { ended, failure = true, err })
 	if !ended {
-		c.kernel.RunUntil(c.kernel.Now()+10*time.Second, func() bool { return ended })
+		patience := 10 * time.Second
+		if c.options.at("one-row-pages") {
+			patience = time.Minute // for as many pages as there are rows
+		}
+		c.kernel.RunUntil(c.kernel.Now()+patience, func() bool { return ended })
 	}
 	switch {
 	case !ended:

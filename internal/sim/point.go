@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// point is a place where the code has a rare way, and what makes it take that. Seeds draw which are on.
+type point struct {
+	name string
+	set  func(o *Options)
+}
+
+// points is the list that seeds draw from.
+func points() []point {
+	return []point{
+		{"drop-hint", func(o *Options) { o.Limits.HintBytesPerNode = 1 }}, // there is no room for any
+		{"early-timeout", func(*Options) {}},
+		{"one-row-pages", func(o *Options) {
+			if !o.wantsPartitions() {
+				o.PageBytes, o.Limits.ResultBytes = 1, 1
+			}
+		}},
+		{"tiny-memtable", func(*Options) {}},
+	}
+}
+
+// wantsPartitions says whether a workload needs to see a partition in one page: a condition reads one page, a
+// change is seen whole in one page.
+func (o Options) wantsPartitions() bool {
+	return o.has("append") || o.has("bank") || o.has("isolation")
+}
+
+// at says whether a point is on.
+func (o Options) at(name string) bool { return slices.Contains(o.Points, name) }
+
+// withPoints are the options with what the points set.
+func (o Options) withPoints() Options {
+	for _, p := range points() {
+		if o.at(p.name) {
+			p.set(&o)
+		}
+	}
+	return o
+}
+
+// memTableBytes is the size of a memtable: a tiny one is written out within a run.
+func (o Options) memTableBytes() int64 {
+	if o.at("tiny-memtable") {
+		return 16 << 10
+	}
+	return 1 << 20
+}
+
+// earlyTimeout is the timeout of a request between nodes, which may be over before any answer comes.
+func (t *Transport) earlyTimeout(timeout time.Duration) time.Duration {
+	if t.net.early != nil && t.net.early.Chance(100) {
+		return t.net.early.Between(0, timeout)
+	}
+	return timeout
+}
