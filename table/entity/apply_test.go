@@ -263,6 +263,9 @@ func TestDeletePartition(t *testing.T) {
 
 // A change allocates what leaves it and what replicas may hold on to, and nothing for each property.
 func TestAllocationsOfAChange(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget on purpose")
+	}
 	s, _ := newHollow(t, 0)
 	o := tenProperties("new")
 	o.Kind = entity.Insert

@@ -1,0 +1,5 @@
+//go:build race
+
+package entity_test
+
+const raceEnabled = true
