@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -148,14 +149,17 @@ func (w *partitionWalk) alive(k row.PartitionKey) (live, nothing bool, err error
 	}
 	r := w.e.readers.Get().(*reader)
 	r.begin(w.e, w.scratch[:0], &cmd)
+	r.pageBytes = math.MaxInt // the bound of tombstones is enough
 	err = r.run()
 	if r.iter != nil {
 		err = errors.Join(err, r.iter.Close())
 		r.iter = nil
 	}
 	w.tombstones += r.tombstones
-	live, nothing = r.full, r.w.Len() == 0
-	w.scratch = r.w.Finish(false)
+	live, nothing = r.live > 0, r.w.Len() == 0
+	if w.scratch = r.w.Finish(false); cap(w.scratch) > indexStepBytes {
+		w.scratch = nil
+	}
 	r.end()
 	w.e.readers.Put(r)
 	var tooMany *TooManyTombstones

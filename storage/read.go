@@ -66,6 +66,7 @@ type reader struct {
 	info       TableInfo
 	gcBefore   int64
 	pageStart  int
+	pageBytes  int    // where the page ends
 	live       uint32 // rows counted against Limits.Rows
 	tombstones int
 	full       bool // a limit ended the page
@@ -92,7 +93,7 @@ type reader struct {
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.e, r.cmd = e, cmd
 	r.w = row.NewPageWriter(dst)
-	r.pageStart = len(dst)
+	r.pageStart, r.pageBytes = len(dst), e.opts.PageBytes
 	r.info = e.opts.Table(cmd.Table)
 	r.live, r.tombstones, r.full = 0, 0, false
 	r.nothing.Reset()
@@ -298,7 +299,7 @@ func (r *reader) readPartition() error {
 	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
 		r.count()
 	}
-	if r.w.Len()-r.pageStart >= r.e.opts.PageBytes {
+	if r.w.Len()-r.pageStart >= r.pageBytes {
 		r.full = true
 	}
 	return nil
@@ -435,7 +436,7 @@ func (r *reader) wrote(live bool) (done bool) {
 		r.liveRows++
 		r.count()
 	}
-	if r.w.Len()-r.pageStart >= r.e.opts.PageBytes {
+	if r.w.Len()-r.pageStart >= r.pageBytes {
 		r.full = true
 	}
 	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
