@@ -118,8 +118,10 @@ func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
 		cursor := wire.NewCursor(c.Value)
 		origin := time.UnixMicro(cursor.Varint()).Sub(time.Unix(1_000_000, 0)).Microseconds()
 		cursor.Uvarint()
-		cursor.Varint()
-		cursor.Uvarint()
+		for range 2 { // the prior, and the previous one
+			cursor.Varint()
+			cursor.Uvarint()
+		}
 		return fmt.Sprintf("#%d of %d", cursor.Len(), origin)
 	}
 	short := map[string]string{"in_progress_ballot": "promised", "proposal_ballot": "accepted", "most_recent_commit_at": "decided"}[name]
