@@ -30,11 +30,7 @@ type carrier struct {
 	pairs   sync.Pool // *pair
 	ctx     context.Context
 	cancel  context.CancelFunc
-
-	mu struct {
-		sync.Mutex
-		conns map[net.Conn]struct{}
-	}
+	conns   sync.Map // net.Conn → *atomic.Bool: it has asked for something
 }
 
 // pair is what a request and its answer are kept in.
@@ -46,7 +42,6 @@ type pair struct {
 func newCarrier(d *Door) *carrier {
 	c := &carrier{door: d}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.mu.conns = map[net.Conn]struct{}{}
 	c.pairs.New = func() any { return new(pair) }
 	l := &d.limits
 	c.server = &fasthttp.Server{
@@ -82,13 +77,10 @@ func (d *Door) Serve(l net.Listener) error {
 func (d *Door) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.closing.Store(true)
+	c.closeConns(false)
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
-	c.mu.Lock()
-	for conn := range c.mu.conns {
-		conn.Close()
-	}
-	c.mu.Unlock()
+	c.closeConns(true)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -105,22 +97,34 @@ func (d *Door) Close() error {
 	return nil
 }
 
-// observe keeps the connections there are, for Drain.
+// observe keeps the connections there are, and whether they have asked for anything, for Drain: those that
+// have not are none that the library closes.
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateNew:
-		c.mu.Lock()
-		c.mu.conns[conn] = struct{}{}
-		c.mu.Unlock()
+		c.conns.Store(conn, new(atomic.Bool))
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
-		c.mu.Lock()
-		delete(c.mu.conns, conn)
-		c.mu.Unlock()
+		c.conns.Delete(conn)
 	}
+}
+
+// closeConns closes all connections, or those that have asked for nothing.
+func (c *carrier) closeConns(all bool) {
+	c.conns.Range(func(conn, asked any) bool {
+		if all || !asked.(*atomic.Bool).Load() {
+			conn.(net.Conn).Close()
+		}
+		return true
+	})
 }
 
 // handle takes a request apart, has it answered, and puts the answer together.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
+	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
+		if asked, ok := c.conns.Load(ctx.Conn()); ok {
+			asked.(*atomic.Bool).Store(true)
+		}
+	}
 	p := c.pairs.Get().(*pair)
 	p.resp.reset()
 	readRequest(ctx, &p.req)
@@ -176,7 +180,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 	}
 	limit := c.door.limits.BodyBytesMax
 	if size > limit {
-		return 0, odata.Of(odata.RequestBodyTooLarge)
+		return 0, tooLarge(stream)
 	}
 	if size <= smallBodyBytes && size >= 0 {
 		r.body = make([]byte, size)
@@ -187,13 +191,25 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 		size = limit // chunked: it says when it ends
 	}
 	if held = int64(size); c.large.Add(held) > c.door.limits.BodyBytesTotal {
+		linger(stream)
 		return held, odata.Of(odata.ServerBusy)
 	}
 	r.body, err = io.ReadAll(io.LimitReader(stream, int64(size)+1))
 	if err == nil && len(r.body) > limit {
-		return held, odata.Of(odata.RequestBodyTooLarge)
+		return held, tooLarge(stream)
 	}
 	return held, unreadable(err)
+}
+
+func tooLarge(stream io.Reader) error {
+	linger(stream)
+	return odata.Of(odata.RequestBodyTooLarge)
+}
+
+// linger reads on for a while, so that a client that is still sending gets its answer: a connection that is
+// closed with something unread is reset.
+func linger(stream io.Reader) {
+	_, _ = io.CopyN(io.Discard, stream, lingerBytes) // the connection is closed in any case
 }
 
 func unreadable(err error) error {

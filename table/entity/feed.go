@@ -113,6 +113,7 @@ func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
 // fetch asks which partitions there are.
 func (f *feed) fetch() error {
 	s := &f.list[0]
+	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
 	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
 		Consistency: ring.Quorum, Timeout: f.r.s.o.Timeouts.Read, Now: f.r.now}
 	if !s.partitions.Endless {

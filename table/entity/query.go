@@ -235,15 +235,20 @@ func (r *run) limit(single bool) uint32 {
 
 // adapt chooses how many partitions to read at once, by what came of those that were read.
 func (r *run) adapt() {
-	each := max(1, r.takenCount/max(1, r.taken))
-	wanted := readsMax
-	if r.takenCount > 0 && r.left != math.MaxInt {
-		wanted = (r.left + each) / each // one more: it tells whether there is a next page
-	}
+	wanted := min(r.partitionsLeft(), readsMax)
 	if bytes := r.takenBytes / max(1, r.taken); bytes > 0 {
 		wanted = min(wanted, readingBytes/bytes)
 	}
-	r.width = max(1, min(wanted, 2*r.width, readsMax))
+	r.width = max(1, min(wanted, 2*r.width))
+}
+
+// partitionsLeft is how many partitions the page still takes, by the mean of those before, and one: it tells
+// whether there is a next page.
+func (r *run) partitionsLeft() int {
+	if r.takenCount == 0 || r.left > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return r.left*r.taken/r.takenCount + 1
 }
 
 // pop removes the first reading.

@@ -1,0 +1,177 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/table/entity"
+)
+
+func largeEntity(bytes int) string {
+	var b strings.Builder
+	b.WriteString(`{"PartitionKey":"p","RowKey":"large"`)
+	for i := 0; b.Len() < bytes; i++ {
+		fmt.Fprintf(&b, `,"p%d":"%s"`, i, strings.Repeat("x", 30<<10))
+	}
+	return b.String() + "}"
+}
+
+func TestLargeBodies(t *testing.T) {
+	b := newBench(t, nil)
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	post := "POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n"
+	if resp, body := b.send(post + largeEntity(400<<10)); resp.StatusCode != 204 {
+		t.Fatalf("an entity of 400 KiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 || !strings.Contains(body, "EntityTooLarge") {
+		t.Errorf("an entity of 3 MiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := b.send(post + strings.Repeat(" ", 5<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
+		t.Errorf("a body of 5 MiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
+		t.Errorf("after what was refused: %d", resp.StatusCode)
+	}
+	if held := b.door.carrier.large.Load(); held != 0 {
+		t.Errorf("%d bytes of large bodies are still counted", held)
+	}
+}
+
+func TestLargeBodiesTogetherAreBounded(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 100 << 10 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\n\n" + largeEntity(200<<10))
+	if resp.StatusCode != 503 || !strings.Contains(body, "ServerBusy") || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("the next request: %d", resp.StatusCode)
+	}
+	if held := b.door.carrier.large.Load(); held != 0 {
+		t.Errorf("%d bytes are still counted", held)
+	}
+}
+
+func TestChunkedBodies(t *testing.T) {
+	b := newBench(t, nil)
+	for _, size := range []int{10, 100 << 10} {
+		name := fmt.Sprintf("races%d", size)
+		body := `{"TableName":"` + name + `"}` + strings.Repeat(" ", size)
+		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
+			b.date() + "\r\nAuthorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json") + "\r\n\r\n"
+		resp, answer := b.raw([]byte(fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", head, len(body), body)), "POST")
+		if resp.StatusCode != 201 {
+			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, answer)
+		}
+		if resp, _ := b.send("GET /devstoreaccount1/Tables('" + name + "')"); resp.StatusCode != 200 {
+			t.Errorf("the request after %d bytes: %d", size, resp.StatusCode)
+		}
+	}
+}
+
+func TestWhatIsNoRequestIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", headerBytesMax) + "\r\n\r\n", 431},
+		"no HTTP":                  {"hello\r\n\r\n", 400},
+		"two lengths":              {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400},
+	} {
+		b := newBench(t, nil)
+		resp, body := b.raw([]byte(c.request), "GET")
+		if resp.StatusCode != c.status || !resp.Close {
+			t.Errorf("%s: %d, closed %v: %s", name, resp.StatusCode, resp.Close, body)
+		}
+	}
+}
+
+// slow is memory that answers when it is let go.
+type slow struct {
+	*memory
+	entered, leave chan struct{}
+}
+
+func (s slow) Apply(ctx context.Context, account, table string, ops []entity.Operation) ([]int64, error) {
+	s.entered <- struct{}{}
+	<-s.leave
+	return s.memory.Apply(ctx, account, table, ops)
+}
+
+func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
+	s := slow{newMemory(), make(chan struct{}), make(chan struct{})}
+	b := newBench(t, func(o *Options) { o.Service = s })
+	b.memory = s.memory
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	idle, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	answered := make(chan int, 1)
+	go func() {
+		resp, _ := b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n{}")
+		answered <- resp.StatusCode
+	}()
+	<-s.entered
+	drained := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		drained <- b.door.Drain(ctx)
+	}()
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with a request under way: %v", err)
+	case <-time.After(150 * time.Millisecond):
+	}
+	close(s.leave)
+	if status := <-answered; status != 204 {
+		t.Errorf("the request under way: %d", status)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	if _, err := net.Dial("tcp", b.address); err == nil {
+		t.Error("a drained door listens")
+	}
+	idle.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := idle.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("an idle connection of a drained door: %v", err)
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.ConnectionsMax = 2 })
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for i := range 3 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(&bytes.Buffer{}, resp.Body)
+		if (resp.StatusCode == 503) != (i == 2) {
+			t.Errorf("connection %d of 2: %d", i+1, resp.StatusCode)
+		}
+	}
+}
