@@ -2,6 +2,8 @@ package entity
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,5 +118,64 @@ func TestStartingWith(t *testing.T) {
 				t.Errorf("%q begins with %q: %v", s, p, got)
 			}
 		}
+	}
+}
+
+// What a filter matches lies in what is read for it, and where it is not looked at again, all that lies there
+// matches.
+func TestPlansAreTheirFilters(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	keys := []string{"", "a", "a\x00", "aa", "ab", "b", "c", "é", "\uffff"}
+	var filter func(depth int) odata.Expr
+	filter = func(depth int) odata.Expr {
+		if depth == 0 || rnd.IntN(4) == 0 {
+			c := &odata.Comparison{Property: "PartitionKey", Op: odata.Op(1 + rnd.IntN(8)),
+				Value: odata.Value{Type: odata.String, Bytes: []byte(keys[rnd.IntN(len(keys))])}}
+			switch rnd.IntN(8) {
+			case 0:
+				c.Property, c.Value = "n", odata.Value{Type: odata.Int32, Int: int64(rnd.IntN(2))}
+			case 1:
+				return &odata.Constant{True: rnd.IntN(2) == 0}
+			case 2, 3, 4:
+				c.Property = "RowKey"
+			}
+			return c
+		}
+		switch rnd.IntN(5) {
+		case 0:
+			return &odata.Not{X: filter(depth - 1)}
+		case 1, 2:
+			return &odata.And{Left: filter(depth - 1), Right: filter(depth - 1)}
+		}
+		return &odata.Or{Left: filter(depth - 1), Right: filter(depth - 1)}
+	}
+	exact := 0
+	for range 5000 {
+		x := filter(rnd.IntN(9))
+		where := boxesOf(x, false)
+		list := stretches(where.list)
+		for i := 1; i < len(list); i++ {
+			if before := list[i-1].partitions; before.Endless || before.To > list[i].partitions.From {
+				t.Fatalf("%s: %v", odata.AppendFilter(nil, x), list)
+			}
+		}
+		if where.exact {
+			exact++
+		}
+		for _, pk := range keys {
+			for _, rk := range keys {
+				e := odata.Entity{PartitionKey: pk, RowKey: rk, Properties: []odata.Property{{Name: "n", Value: odata.Value{Type: odata.Int32, Int: 1}}}}
+				read := false
+				for _, s := range list {
+					read = read || s.partitions.contains(pk) && slices.ContainsFunc(s.rows, func(i interval) bool { return i.contains(rk) })
+				}
+				if matches := odata.Matches(x, &e); matches && !read || where.exact && read != matches {
+					t.Fatalf("%s: %q/%q matches: %v, is read: %v, exact: %v", odata.AppendFilter(nil, x), pk, rk, matches, read, where.exact)
+				}
+			}
+		}
+	}
+	if exact < 500 {
+		t.Errorf("only %d of 5,000 were exact", exact)
 	}
 }
