@@ -4,7 +4,7 @@
 //	testdata/cql   statements with the answers recorded from Cassandra, played by TestTranscripts
 //	transcript     plays and renders them, over
 //	cqlclient      a raw client of the native protocol that hides nothing
-//	drivers        one small suite per driver, each in its own language, run by TestDrivers
+//	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs
 //	process        starts, kills, pauses and stops the servers
 //	netns          cuts them off from each other, in a network namespace
 //	bench          the load program behind "make bench"

@@ -6,9 +6,13 @@
 // machine drifts over time; the report shows every round and the best one. It says nothing about a server far away: the
 // network is the loopback interface, and client and servers share the processors.
 //
+// "bench tables" does the same over HTTP: inserts, upserts, point queries, transactions of a hundred and pages of a thousand
+// entities, for one durable node, a ring of four at quorum 3, and Azurite, as tables grow.
+//
 //	bench                     a cqld and a Cassandra node, started fresh, with durable writes, by turns
 //	bench -oracle 0           cqld alone
 //	bench -cqld 4 -oracle 4   rings of four at replication factor 4 and QUORUM
+//	bench tables              one node, a ring of four and Azurite, over HTTP
 //
 //	round 1: cqld insert@64 · oracle insert@64 · cqld insert@256 · …
 //	round 2: …

@@ -32,14 +32,26 @@ type config struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c, err := parse(os.Args[1:])
-	if err == nil {
-		err = c.run(ctx)
-	}
-	if err != nil {
+	if err := measureDoor(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// measureDoor measures what the first argument names: the Tables door, or else CQL.
+func measureDoor(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "tables" {
+		c, err := parseTables(args[1:])
+		if err != nil {
+			return err
+		}
+		return c.run(ctx)
+	}
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx)
 }
 
 func parse(args []string) (*config, error) {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+)
+
+// httpConn is a connection of HTTP/1.1 that has one request under way. It reads only what the load needs: the status, and
+// where the answer ends. net/http would cost several times the CPU, which the servers then would not have.
+type httpConn struct {
+	sock net.Conn
+	in   *bufio.Reader
+	body []byte // of the last answer; used again
+}
+
+func dialHTTP(address string) (*httpConn, error) {
+	sock, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &httpConn{sock: sock, in: bufio.NewReaderSize(sock, 256<<10)}, nil
+}
+
+// do sends a request as it is and reads the answer. The body is valid until the next call.
+func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
+	if _, err := c.sock.Write(request); err != nil {
+		return 0, nil, err
+	}
+	line, err := c.line()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(line) < 12 {
+		return 0, nil, fmt.Errorf("bench: status line %q", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, nil, err
+	}
+	length, chunked := 0, false
+	for {
+		line, err := c.line()
+		if err != nil {
+			return 0, nil, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch {
+		case bytes.EqualFold(name, []byte("Content-Length")):
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, nil, err
+			}
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+			chunked = bytes.EqualFold(value, []byte("chunked"))
+		}
+	}
+	c.body = c.body[:0]
+	if !chunked {
+		return status, c.body, c.take(length)
+	}
+	err = c.chunks()
+	return status, c.body, err
+}
+
+func (c *httpConn) chunks() error {
+	for {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		size, _, _ := bytes.Cut(line, []byte(";"))
+		n, err := strconv.ParseUint(string(size), 16, 31)
+		if err != nil {
+			return err
+		}
+		if err := c.take(int(n)); err != nil {
+			return err
+		}
+		if _, err := c.line(); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// line is the next line without its end.
+func (c *httpConn) line() ([]byte, error) {
+	b, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b, "\r\n"), nil
+}
+
+const answerMax = 64 << 20
+
+// take appends the next n bytes to the body.
+func (c *httpConn) take(n int) error {
+	if n < 0 || len(c.body)+n > answerMax {
+		return errors.New("bench: an answer of more than 64 MiB")
+	}
+	from := len(c.body)
+	c.body = append(c.body, make([]byte, n)...)
+	_, err := io.ReadFull(c.in, c.body[from:])
+	return err
+}
+
+func (c *httpConn) close() { c.sock.Close() }

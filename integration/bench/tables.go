@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/integration/process"
+	"cqld/table"
+	"cqld/table/client"
+)
+
+// tablesConfig says what the Tables load measures: every workload at every number in flight on a table with the least
+// rows, and at one number with the other numbers of rows.
+type tablesConfig struct {
+	servers   []string // cqld1, cqld4, azurite
+	workloads []string
+	spreads   []string // one, many
+	inFlight  []int
+	grown     int // in flight, with more rows
+	rows      []int
+	ops       int64
+	limit     time.Duration
+	rounds    int
+	sync      string
+	json      bool
+}
+
+func parseTables(args []string) (*tablesConfig, error) {
+	c := &tablesConfig{}
+	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
+	servers := f.String("servers", "cqld1,cqld4,azurite", "what to start: one durable node, a ring of four at quorum 3, Azurite")
+	workloads := f.String("workloads", "insert,upsert,point,batch,page", "what to measure")
+	spreads := f.String("partitions", "one,many", "entities in one partition, in a hundred")
+	inFlight := f.String("in-flight", "1,16,64", "requests in flight, with the least rows")
+	f.IntVar(&c.grown, "grown-in-flight", 16, "requests in flight, with more rows")
+	rows := f.String("rows", "1000,10000,40000", "rows present")
+	f.Int64Var(&c.ops, "ops", 4000, "operations of one measurement, at most")
+	f.DurationVar(&c.limit, "limit", 1500*time.Millisecond, "time of one measurement, at most")
+	f.IntVar(&c.rounds, "rounds", 2, "how many times all is measured, on fresh tables")
+	f.StringVar(&c.sync, "sync", "batch", "commitlog_sync of cqld: batch or periodic")
+	f.BoolVar(&c.json, "json", false, "print one JSON object for each measurement")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	c.servers, c.workloads, c.spreads = strings.Split(*servers, ","), strings.Split(*workloads, ","), strings.Split(*spreads, ",")
+	var err1, err2 error
+	c.inFlight, err1 = numbers(*inFlight)
+	c.rows, err2 = numbers(*rows)
+	if err1 != nil || err2 != nil || c.grown < 1 || c.rounds < 1 {
+		return nil, fmt.Errorf("bench: -in-flight %q, -rows %q, -grown-in-flight %d, -rounds %d", *inFlight, *rows, c.grown, c.rounds)
+	}
+	slices.Sort(c.rows)
+	if c.rows[0] < pageSize {
+		return nil, fmt.Errorf("bench: -rows: a page needs %d", pageSize)
+	}
+	return c, nil
+}
+
+func numbers(list string) ([]int, error) {
+	var out []int
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 1_000_000 {
+			return nil, fmt.Errorf("bench: %q is no number", s)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func (c *tablesConfig) run(ctx context.Context) error {
+	dir, err := temporary()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var targets []*target
+	defer func() {
+		for _, t := range targets {
+			t.ring.Stop()
+		}
+	}()
+	for _, name := range c.servers {
+		t, err := c.start(ctx, dir, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		targets = append(targets, t)
+	}
+	out := &tablesReport{json: c.json}
+	out.begin()
+	for round := range c.rounds {
+		for _, spread := range c.spreads {
+			if err := c.measureSpread(ctx, targets, round, spread, out); err != nil {
+				return err
+			}
+		}
+	}
+	out.end()
+	return nil
+}
+
+// start starts a server; its addresses are those of its Tables port.
+func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
+	t := &target{name: name, owned: true}
+	var err error
+	if name == "azurite" {
+		if t.ring, err = process.NewAzurite(dir); err != nil {
+			return nil, err
+		}
+		err = t.ring.Servers[0].Start()
+	} else {
+		nodes, ok := strings.CutPrefix(name, "cqld")
+		n, bad := strconv.Atoi(nodes)
+		if !ok || bad != nil || n < 1 {
+			return nil, fmt.Errorf("bench: -servers: there are cqld1, cqld4 and azurite")
+		}
+		var binary string
+		if binary, err = process.Build(ctx, dir); err != nil {
+			return nil, err
+		}
+		if t.ring, err = process.NewRing(binary, filepath.Join(dir, name), process.Options{Nodes: n, Sync: c.sync}); err != nil {
+			return nil, err
+		}
+		err = t.ring.Start(time.Minute)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range t.ring.Servers {
+		if err := s.WaitTables(time.Minute); err != nil {
+			t.ring.Stop()
+			return nil, err
+		}
+		t.addresses = append(t.addresses, strings.TrimPrefix(s.Tables, "http://"))
+	}
+	return t, nil
+}
+
+// measureSpread fills a fresh table of each server step by step, and measures in between, the servers by turns.
+func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string, out *tablesReport) error {
+	tables := map[*target]*spreadTable{}
+	for _, t := range targets {
+		s := &spreadTable{name: fmt.Sprintf("Bench%s%d", spread, round), many: spread == "many"}
+		if err := t.table(ctx, "POST", "/Tables", `{"TableName":"`+s.name+`"}`); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		defer t.table(context.WithoutCancel(ctx), "DELETE", "/Tables('"+s.name+"')", "")
+		tables[t] = s
+	}
+	for i, rows := range c.rows {
+		for _, t := range targets {
+			if err := t.fill(tables[t], rows); err != nil {
+				return fmt.Errorf("%s: load: %w", t.name, err)
+			}
+		}
+		inFlight := []int{c.grown}
+		if i == 0 {
+			inFlight = c.inFlight
+		}
+		for _, name := range c.workloads {
+			for _, n := range inFlight {
+				for _, t := range targets {
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					m, err := c.measure(ctx, t, tables[t], name, n)
+					if err != nil {
+						return fmt.Errorf("%s %s@%d: %w", t.name, name, n, err)
+					}
+					m.Partitions, m.Rows, m.Round = spread, rows, round+1
+					out.add(m)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// table makes or deletes a table.
+func (t *target) table(ctx context.Context, method, path, body string) error {
+	c, err := client.New("http://"+t.addresses[0], table.DevelopmentAccount, table.DevelopmentKey, 1)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := c.Do(ctx, client.Request{Method: method, Path: path, Body: []byte(body)})
+	if err != nil {
+		return err
+	}
+	return r.Err(201, 204)
+}
+
+// fill brings a table to so many rows. In many partitions each transaction is of one, so single inserts do it there.
+func (t *target) fill(s *spreadTable, rows int) error {
+	missing := int64(rows) - s.rows.Load()
+	if missing <= 0 {
+		return nil
+	}
+	run := &tablesRun{addresses: t.addresses, inFlight: 16, ops: missing, limit: 5 * time.Minute}
+	name := "insert"
+	if !s.many {
+		name, run.ops, run.inFlight = "batch", (missing+batchSize-1)/batchSize, 4
+	}
+	var err error
+	if run.op, err = tablesWork(name, s); err != nil {
+		return err
+	}
+	o, err := run.do()
+	if err == nil && o.Ops < run.ops && o.Elapsed > run.limit {
+		err = fmt.Errorf("bench: %d of %d operations in %v", o.Ops, run.ops, o.Elapsed)
+	}
+	return err
+}
+
+// measure takes one measurement. Transactions go to a table of their own, so that they do not make the other grow.
+func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, name string, inFlight int) (*tablesMeasurement, error) {
+	on := s
+	if name == "batch" {
+		on = &spreadTable{name: s.name + "Batch", many: s.many}
+		if err := t.table(ctx, "POST", "/Tables", `{"TableName":"`+on.name+`"}`); err != nil {
+			return nil, err
+		}
+		defer t.table(context.WithoutCancel(ctx), "DELETE", "/Tables('"+on.name+"')", "")
+	}
+	op, err := tablesWork(name, on)
+	if err != nil {
+		return nil, err
+	}
+	// The first operations of a kind are slower: plans, columns and the compiled code of Azurite are made then.
+	if _, err := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: 200, limit: c.limit / 3}).do(); err != nil {
+		return nil, err
+	}
+	before, err1 := t.cpu()
+	o, err2 := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: c.ops, limit: c.limit}).do()
+	after, err3 := t.cpu()
+	for _, e := range []error{err1, err2, err3} {
+		if e != nil {
+			return nil, e
+		}
+	}
+	return newTablesMeasurement(t.name, name, inFlight, op.entities, o, after-before), nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// tablesMeasurement is one line of the report of the Tables load.
+type tablesMeasurement struct {
+	Server     string  `json:"server"`
+	Workload   string  `json:"workload"`
+	Partitions string  `json:"partitions"`
+	Rows       int     `json:"rows"`
+	InFlight   int     `json:"in_flight"`
+	Round      int     `json:"round"`
+	Ops        int64   `json:"ops"`
+	Refused    int64   `json:"refused"`
+	PerSecond  float64 `json:"entities_per_second"`
+	P50        int64   `json:"p50_us"`
+	P99        int64   `json:"p99_us"`
+	CPU        float64 `json:"server_cpu_us_per_op"`
+}
+
+func newTablesMeasurement(server, workload string, inFlight, entities int, o *outcome, cpu time.Duration) *tablesMeasurement {
+	return &tablesMeasurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, Refused: o.Errors, PerSecond: float64(o.Ops) * float64(entities) / o.Elapsed.Seconds(),
+		P50: o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), CPU: float64(cpu.Microseconds()) / float64(max(o.Ops, 1))}
+}
+
+// point is what a measurement is of, whoever was measured.
+type point struct {
+	workload, partitions string
+	rows, inFlight       int
+}
+
+func (m *tablesMeasurement) point() point { return point{m.Workload, m.Partitions, m.Rows, m.InFlight} }
+
+type tablesReport struct {
+	json   bool
+	points []point // in the order of the first round
+	best   map[point]map[string]*tablesMeasurement
+}
+
+func (r *tablesReport) begin() {
+	r.best = map[point]map[string]*tablesMeasurement{}
+	if !r.json {
+		fmt.Printf("%-8s %-7s %-5s %6s %6s %5s %12s %9s %9s %12s %8s\n", "server", "work", "parts", "rows", "flight", "round", "entities/s", "p50 µs", "p99 µs", "server µs/op", "refused")
+	}
+}
+
+func (r *tablesReport) add(m *tablesMeasurement) {
+	if r.json {
+		json.NewEncoder(os.Stdout).Encode(m)
+	} else {
+		fmt.Printf("%-8s %-7s %-5s %6d %6d %5d %12.0f %9d %9d %12.1f %8d\n", m.Server, m.Workload, m.Partitions, m.Rows, m.InFlight, m.Round, m.PerSecond, m.P50, m.P99, m.CPU, m.Refused)
+	}
+	p := m.point()
+	if r.best[p] == nil {
+		r.best[p] = map[string]*tablesMeasurement{}
+		r.points = append(r.points, p)
+	}
+	if b := r.best[p][m.Server]; m.Ops > 0 && (b == nil || m.CPU < b.CPU) {
+		r.best[p][m.Server] = m
+	}
+}
+
+// end prints of each point the rounds that cost the servers the least, and by what cqld does more in a second of CPU time
+// than Azurite.
+func (r *tablesReport) end() {
+	if r.json {
+		return
+	}
+	fmt.Printf("\nbest rounds by the servers' CPU time: µs of CPU for each operation, and how many times Azurite's throughput per CPU second\n")
+	for _, p := range r.points {
+		fmt.Printf("%-7s %-5s %6d rows @%-3d", p.workload, p.partitions, p.rows, p.inFlight)
+		azurite := r.best[p]["azurite"]
+		if azurite != nil {
+			fmt.Printf("  azurite %9.1f", azurite.CPU)
+		}
+		for _, server := range slices.Sorted(maps.Keys(r.best[p])) {
+			if server != "azurite" {
+				r.compare(r.best[p][server], azurite)
+			}
+		}
+		fmt.Println()
+	}
+}
+
+func (r *tablesReport) compare(m, azurite *tablesMeasurement) {
+	fmt.Printf("  %s %9.1f", m.Server, m.CPU)
+	if azurite != nil && m.CPU > 0 {
+		fmt.Printf(" = %5.1f×", azurite.CPU/m.CPU)
+	}
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/table"
+	"cqld/table/client"
+)
+
+// The data of a Tables load: entities of about 1 KB, in one partition or in many.
+const (
+	manyPartitions = 100
+	payloadSize    = 900
+	batchSize      = 100
+	pageSize       = 1000
+	accept         = "application/json;odata=nometadata"
+)
+
+// spreadTable is one table under load: its partitions, and how many rows it has.
+type spreadTable struct {
+	name string
+	many bool
+	rows atomic.Int64
+}
+
+// keys are those of the n-th row. Rows of many partitions go through them in turn.
+func (s *spreadTable) keys(n int64) (pk, rk string) {
+	if s.many {
+		return fmt.Sprintf("p%03d", n%manyPartitions), fmt.Sprintf("r%08d", n/manyPartitions)
+	}
+	return "p", fmt.Sprintf("r%08d", n)
+}
+
+// tablesOp is one request: its bytes, how many entities it is about, and the status of the answer.
+type tablesOp struct {
+	entities int
+	status   int
+	build    func(c *tablesConn, r *rand.Rand)
+	check    func(body []byte) error
+}
+
+// tablesConn is one connection and the buffers of its request.
+type tablesConn struct {
+	*httpConn
+	key       []byte // of the development account, which all servers have
+	host      string
+	request   []byte
+	body      []byte
+	date      string
+	dateUntil time.Time
+}
+
+// ask makes the request's bytes of c.body.
+func (c *tablesConn) ask(method, path, query, contentType, more string) {
+	if now := time.Now(); now.After(c.dateUntil) {
+		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
+	}
+	target := "/" + table.DevelopmentAccount + path
+	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, table.DevelopmentAccount, target, query))
+	b := append(c.request[:0], method...)
+	b = append(append(b, ' '), target...)
+	if query != "" {
+		b = append(append(b, '?'), query...)
+	}
+	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.host...)
+	b = append(append(b, "\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\nAccept: "+accept+"\r\nx-ms-date: "...), c.date...)
+	b = append(append(b, "\r\nAuthorization: SharedKey "+table.DevelopmentAccount+":"...), signature...)
+	b = append(append(b, "\r\n"...), more...)
+	if contentType != "" {
+		b = append(append(append(b, "Content-Type: "...), contentType...), "\r\n"...)
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(c.body))
+	}
+	c.request = append(append(b, "\r\n"...), c.body...)
+}
+
+var payload = strings.Repeat("x", payloadSize)
+
+func appendEntity(b []byte, pk, rk string, n int64) []byte {
+	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`, pk, rk, n, n%2 == 0, payload)
+}
+
+// tablesWork are the operations by name, on a table that holds rows already.
+func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
+	loaded := s.rows.Load()
+	switch name {
+	case "insert":
+		return &tablesOp{entities: 1, status: 204, build: func(c *tablesConn, _ *rand.Rand) {
+			n := s.rows.Add(1) - 1
+			pk, rk := s.keys(n)
+			c.body = appendEntity(c.body[:0], pk, rk, n)
+			c.ask("POST", "/"+s.name, "", "application/json", "Prefer: return-no-content\r\n")
+		}}, nil
+	case "upsert":
+		return &tablesOp{entities: 1, status: 204, build: func(c *tablesConn, r *rand.Rand) {
+			n := r.Int64N(loaded)
+			pk, rk := s.keys(n)
+			c.body = appendEntity(c.body[:0], pk, rk, n)
+			c.ask("PUT", client.EntityPath(s.name, pk, rk), "", "application/json", "")
+		}}, nil
+	case "point":
+		return &tablesOp{entities: 1, status: 200, build: func(c *tablesConn, r *rand.Rand) {
+			pk, rk := s.keys(r.Int64N(loaded))
+			c.body = c.body[:0]
+			c.ask("GET", client.EntityPath(s.name, pk, rk), "", "", "")
+		}}, nil
+	case "batch":
+		return &tablesOp{entities: batchSize, status: 202, build: func(c *tablesConn, _ *rand.Rand) { c.batch(s) }, check: func(body []byte) error {
+			if n := bytes.Count(body, []byte("HTTP/1.1 204 ")); n != batchSize {
+				return fmt.Errorf("bench: %d of %d inserts were done: %.300s", n, batchSize, body)
+			}
+			return nil
+		}}, nil
+	case "page":
+		return &tablesOp{entities: pageSize, status: 200, build: func(c *tablesConn, r *rand.Rand) {
+			c.body = c.body[:0]
+			c.ask("GET", "/"+s.name+"()", "$top=1000&$filter="+s.range1000(r, loaded), "", "")
+		}, check: func(body []byte) error {
+			if n := bytes.Count(body, []byte(`"Payload":`)); n != pageSize {
+				return fmt.Errorf("bench: a page of %d entities instead of %d", n, pageSize)
+			}
+			return nil
+		}}, nil
+	}
+	return nil, fmt.Errorf("bench: no workload %q; there are insert, upsert, point, batch, page", name)
+}
+
+// batch is a transaction of inserts behind the rows that the table has: in many partitions, of one of them. Azurite wants
+// boundaries to begin as those of the SDKs do.
+func (c *tablesConn) batch(s *spreadTable) {
+	from := s.rows.Add(batchSize) - batchSize
+	c.body = append(c.body[:0], "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n"...)
+	var entity []byte
+	for i := range int64(batchSize) {
+		pk, rk := "p", fmt.Sprintf("r%08d", from+i)
+		if s.many {
+			pk, rk = fmt.Sprintf("p%03d", from/batchSize%manyPartitions), "b"+rk
+		}
+		entity = appendEntity(entity[:0], pk, rk, from+i)
+		c.body = fmt.Appendf(c.body, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://%s/%s/%s HTTP/1.1\r\nAccept: %s\r\nPrefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n",
+			c.host, table.DevelopmentAccount, s.name, accept, len(entity), entity)
+	}
+	c.body = append(c.body, "--changeset_c--\r\n--batch_b--\r\n"...)
+	c.ask("POST", "/$batch", "", "multipart/mixed; boundary=batch_b", "")
+}
+
+// range1000 asks for a thousand entities from somewhere on, in one partition or over ten and more.
+func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
+	if s.many {
+		// From a partition on, so many behind it that they have a thousand.
+		each := loaded / manyPartitions
+		last := manyPartitions - (pageSize+each-1)/each
+		return fmt.Sprintf("PartitionKey%%20ge%%20'p%03d'", r.Int64N(last+1))
+	}
+	return fmt.Sprintf("PartitionKey%%20eq%%20'p'%%20and%%20RowKey%%20ge%%20'r%08d'", r.Int64N(loaded-pageSize+1))
+}
+
+// tablesRun is a closed loop: so many connections, a request under way on each.
+type tablesRun struct {
+	addresses []string
+	op        *tablesOp
+	inFlight  int
+	ops       int64
+	limit     time.Duration
+
+	issued atomic.Int64
+}
+
+func (r *tablesRun) do() (*outcome, error) {
+	total := &outcome{Latency: newHistogram()}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs := make([]error, r.inFlight)
+	began := time.Now()
+	for i := range r.inFlight {
+		wg.Go(func() {
+			o, err := r.connection(r.addresses[i%len(r.addresses)], uint64(i), began)
+			errs[i] = err
+			mu.Lock()
+			defer mu.Unlock()
+			total.Ops += o.Ops
+			total.Errors += o.Errors
+			total.Latency.Merge(o.Latency)
+		})
+	}
+	wg.Wait()
+	total.Elapsed = time.Since(began)
+	return total, firstOf(errs)
+}
+
+// firstOf is the first error there is: what fails one connection fails most of them.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*outcome, error) {
+	o := &outcome{Latency: newHistogram()}
+	key, err := base64.StdEncoding.DecodeString(table.DevelopmentKey)
+	if err != nil {
+		return o, err
+	}
+	conn, err := dialHTTP(address)
+	if err != nil {
+		return o, err
+	}
+	defer conn.close()
+	c := &tablesConn{httpConn: conn, key: key, host: address}
+	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
+	for r.issued.Add(1) <= r.ops && time.Since(began) < r.limit {
+		r.op.build(c, rng)
+		sent := time.Now()
+		status, body, err := c.do(c.request)
+		if err != nil {
+			return o, fmt.Errorf("bench: %s: %w", address, err)
+		}
+		if status == 500 || status == 503 {
+			o.Errors++ // a server under load may say that it could not; what it did is counted
+			continue
+		}
+		if status != r.op.status {
+			return o, fmt.Errorf("bench: %.200s: status %d: %.300s", c.request, status, body)
+		}
+		if r.op.check != nil {
+			if err := r.op.check(body); err != nil {
+				return o, err
+			}
+		}
+		o.Ops++
+		o.Latency.RecordValue(time.Since(sent).Microseconds())
+	}
+	return o, nil
+}
