@@ -338,7 +338,7 @@ func (d *decoder) finish() (keys Keys, err error) {
 	kept := 0
 	for i := range d.properties {
 		p := &d.properties[i]
-		r := raw(p.Value)
+		r := (*raw)(&p.Value)
 		if r.kind() == null {
 			continue
 		}
@@ -347,10 +347,12 @@ func (d *decoder) finish() (keys Keys, err error) {
 		}
 		name := texts.Len()
 		texts.Write(d.nameOf(p))
-		p = &d.properties[kept] // p itself, or a null before it
 		p.Name = texts.String()[name:]
-		if p.Value, err = r.convert(d.limits); err != nil {
+		if err := r.convert(d.limits); err != nil {
 			return 0, err
+		}
+		if kept < i { // behind a null
+			d.properties[kept] = *p
 		}
 		kept++
 	}

@@ -7,47 +7,52 @@ import (
 	"strings"
 )
 
-// convert makes a value of what stood in the JSON: the annotated type, or else the one that the form tells:
+// convert makes of what stood in the JSON the value that it is, in its place: of the annotated type, or else the one that the form tells:
 // a string is a String, an integer an Int32, or a Double when it is too large for that, any other number a
 // Double. (That is how the service's OData library reads numbers; an Int64 must be annotated.)
-func (r *raw) convert(l *Limits) (v Value, err error) {
-	v.Type = r.Type
-	if v.Type == 0 {
-		v.Type = r.inferred()
+func (r *raw) convert(l *Limits) error {
+	if r.Type == 0 {
+		r.Type = r.inferred()
 	}
-	var ok bool
-	switch v.Type {
+	var (
+		b  []byte
+		n  int64
+		f  float64
+		ok bool
+	)
+	switch r.Type {
 	case String:
-		v.Bytes, ok = r.Bytes, r.kind() == text
-		if ok && 2*len(v.Bytes) > l.ValueBytes && 2*utf16LenBytes(v.Bytes) > l.ValueBytes {
-			return v, beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
+		b, ok = r.Bytes, r.kind() == text
+		if ok && 2*len(b) > l.ValueBytes && 2*utf16LenBytes(b) > l.ValueBytes {
+			return beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
 		}
 	case Binary:
-		if v.Bytes, ok = r.binary(); ok && len(v.Bytes) > l.ValueBytes {
-			return v, beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
+		if b, ok = r.binary(); ok && len(b) > l.ValueBytes {
+			return beyond(PropertyValueTooLarge, l.ValueBytes, valueBytes)
 		}
 	case Boolean:
-		v.Int, ok = r.boolean()
+		n, ok = r.boolean()
 	case DateTime:
-		v.Int, ok = ParseDateTime(r.Bytes)
-		if ok = ok && r.kind() == text; ok && v.Int < MinDateTime {
-			return v, newError(OutOfRangeInput)
+		n, ok = ParseDateTime(r.Bytes)
+		if ok = ok && r.kind() == text; ok && n < MinDateTime {
+			return newError(OutOfRangeInput)
 		}
 	case Double:
-		v.Float, ok = r.double()
+		f, ok = r.double()
 	case GUID:
 		if r.kind() == text {
-			v.Bytes, ok = parseGUID(r.Bytes, r.Bytes)
+			b, ok = parseGUID(r.Bytes, r.Bytes)
 		}
 	case Int32:
-		v.Int, ok = r.int(32)
+		n, ok = r.int(32)
 	case Int64:
-		v.Int, ok = r.int(64)
+		n, ok = r.int(64)
 	}
 	if !ok {
-		return v, errBody()
+		return errBody()
 	}
-	return v, nil
+	r.Bytes, r.Int, r.Float = b, n, f
+	return nil
 }
 
 func (r *raw) inferred() Type {
