@@ -187,3 +187,14 @@ func TestRequests(t *testing.T) {
 		})
 	})
 }
+
+// newBenchWithoutListener is a door that only its methods reach.
+func newBenchWithoutListener(t testing.TB) *bench {
+	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
+	var err error
+	b.door, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{DevelopmentAccount, DevelopmentKey}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
