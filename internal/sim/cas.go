@@ -15,8 +15,9 @@ import (
 )
 
 // casRegisters is the workload: clients change a few registers with conditions, from the value they saw
-// last to a unique new one, and read them at SERIAL. Stamps are the ballots of the nodes' own clocks,
-// which are not one.
+// last to a unique new one, and read them at SERIAL. Two registers are rows of one partition. Now and then a
+// client asks for several things at once, so that they wait for each other at their coordinator and go on
+// together. Stamps are the ballots of the nodes' own clocks, which are not one.
 type casRegisters struct {
 	clients
 	table   *schema.Table
@@ -52,13 +53,44 @@ func newCASRegisters(c *Cluster) *casRegisters {
 
 func (w *casRegisters) start() {
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
-		key := w.rand.Intn(min(w.c.options.Keys, 3)) // few, so that they meet
+		key := w.rand.Intn(w.keys()) // few, so that they meet
+		if w.rand.Chance(250) {
+			w.burst(l, client, key, end)
+			return
+		}
 		in := casInput{}
 		if w.rand.Chance(650) {
 			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.tick()}
 		}
 		w.run(l, client, key, in, func(error) bool { return end() })
 	})
+}
+
+func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
+
+// burst asks for several things of a partition at once: changes that follow each other, rivals, reads.
+func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
+	left := 2 + w.rand.Intn(5)
+	expect := w.seen[casClient{client, key}]
+	waited, over := true, false
+	for range left {
+		in, at := casInput{}, key
+		switch {
+		case w.rand.Chance(600):
+			in = casInput{expect: expect, value: w.c.tick()}
+			if w.rand.Chance(700) {
+				expect = in.value
+			}
+		case w.rand.Chance(300):
+			at = min(key^1, w.keys()-1) // the other row
+		}
+		w.run(l, client, at, in, func(error) bool {
+			if left--; left == 0 && !over {
+				over, waited = true, end()
+			}
+			return waited
+		})
+	}
 }
 
 func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
@@ -73,7 +105,7 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 		}
 	}
 	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: row.NewPartitionKey([]byte("cas" + strconv.Itoa(key))), Slices: []row.Slice{row.ExactRow([]byte("r"))},
+		Table: w.table.StorageID, Key: row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2))), Slices: []row.Slice{row.ExactRow(casRow(key))},
 		Now: clock{l}.Now().Unix(),
 	}
 	if in.value == 0 {
@@ -88,17 +120,20 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 			if err != nil || found != in.expect {
 				return nil, false, err
 			}
-			return w.change(cmd.Key, in.value, timestamp), true, nil
+			return w.change(cmd.Key, casRow(key), in.value, timestamp), true, nil
 		},
 	}, done)
 	return op
 }
 
-func (w *casRegisters) change(key row.PartitionKey, value, timestamp int64) *row.Mutation {
+// casRow is the row that a register is.
+func casRow(key int) []byte { return []byte{'r', byte('0' + key%2)} }
+
+func (w *casRegisters) change(key row.PartitionKey, clustering []byte, value, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
 	r := row.NewRow()
-	r.Clustering = []byte("r")
+	r.Clustering = clustering
 	r.Liveness.Timestamp = timestamp
 	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: timestamp, Value: strconv.AppendInt(nil, value, 10)})
 	m.AddRow(r)
@@ -129,7 +164,7 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 
 // readBack reads every register at SERIAL, from every node.
 func (w *casRegisters) readBack() {
-	for key := range min(w.c.options.Keys, 3) {
+	for key := range w.keys() {
 		for _, n := range w.c.present() {
 			w.c.must(n, fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
 				w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
@@ -144,7 +179,7 @@ func (w *casRegisters) readBack() {
 // check asks porcupine whether one register that does one thing at a time could have given the answers
 // that the clients got.
 func (w *casRegisters) check() {
-	for key := range min(w.c.options.Keys, 3) {
+	for key := range w.keys() {
 		var ops []porcupine.Operation
 		seen := w.firstSeen(key)
 		for _, o := range w.history {
@@ -166,7 +201,8 @@ func (w *casRegisters) check() {
 	}
 }
 
-// firstSeen is when the first answer that shows each value had returned.
+// firstSeen is when the first answer that shows each value had returned: the value itself, or another that
+// was only to follow it.
 func (w *casRegisters) firstSeen(key int) map[int64]int64 {
 	seen := map[int64]int64{}
 	for _, o := range w.history {
@@ -179,6 +215,15 @@ func (w *casRegisters) firstSeen(key int) map[int64]int64 {
 		}
 		if at := seen[value]; at == 0 || o.returned < at {
 			seen[value] = o.returned
+		}
+	}
+	for i := len(w.history) - 1; i >= 0; i-- { // who follows comes later
+		o := w.history[i]
+		if o.key != key || o.returned != 0 || o.input.value == 0 || seen[o.input.value] == 0 {
+			continue
+		}
+		if at := seen[o.input.expect]; at == 0 || seen[o.input.value] < at {
+			seen[o.input.expect] = seen[o.input.value]
 		}
 	}
 	return seen

@@ -28,6 +28,7 @@ type Cluster struct {
 	order     int64
 	lastStamp int64
 	workloads []workload
+	machines  int // that there ever were
 }
 
 // NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
@@ -43,8 +44,8 @@ func NewCluster(o Options) *Cluster {
 		c.net.early = NewStream(o.Seed, "early")
 	}
 	skew := NewStream(o.Seed, "skew")
-	for i := range o.Nodes {
-		n := newNode(c, ring.NodeID(i+1))
+	for range o.Nodes {
+		n := newNode(c)
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		n.start()
@@ -113,8 +114,12 @@ func (c *Cluster) makeSchema() {
 			continue
 		}
 		for _, t := range kind.tables {
-			t.Options.SpeculativeRetry = c.options.SpeculativeRetry
-			c.change(t)
+			made := *t
+			made.Options.SpeculativeRetry = c.options.SpeculativeRetry
+			if c.options.Stretch > 1 && made.Options.GCGraceSeconds == graveGrace {
+				made.Options.GCGraceSeconds = int32(c.stretched(graveGrace*time.Second) / time.Second)
+			}
+			c.change(&made)
 		}
 	}
 }
@@ -144,7 +149,7 @@ type Result struct {
 }
 
 // stats are what coordinators did, as far as it shows that rare ways were taken.
-type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost uint64 }
+type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
 func (s *stats) add(o coordinator.Stats) {
 	s.ReadRepairs += o.ReadRepairs
@@ -154,6 +159,8 @@ func (s *stats) add(o coordinator.Stats) {
 	s.HintsStored += o.HintsStored
 	s.HintsReplayed += o.HintsReplayed
 	s.HintsLost += o.HintsLost
+	s.CASShared += o.CASShared
+	s.CASUnprepared += o.CASUnprepared
 }
 
 // add sums up several runs.
@@ -169,6 +176,8 @@ func (r *Result) add(o Result) {
 	r.Stats.HintsStored += o.Stats.HintsStored
 	r.Stats.HintsReplayed += o.Stats.HintsReplayed
 	r.Stats.HintsLost += o.Stats.HintsLost
+	r.Stats.CASShared += o.Stats.CASShared
+	r.Stats.CASUnprepared += o.Stats.CASUnprepared
 }
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
@@ -185,7 +194,7 @@ func Run(o Options) Result {
 	}
 	c.began = c.kernel.Now()
 	c.torment()
-	c.kernel.RunUntil(c.began+o.Faults, func() bool { return false })
+	c.kernel.RunUntil(c.began+c.stretched(o.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
