@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ func TestTablesRacingInserts(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceInserts")
 	const rounds, racers = 25, 12
+	doubt := int64(0)
 	for round := range rounds {
 		var wg sync.WaitGroup
 		statuses := make([]int, racers)
@@ -34,14 +36,19 @@ func TestTablesRacingInserts(t *testing.T) {
 		wg.Wait()
 		winner := -1
 		for i, s := range statuses {
-			if s == 204 && winner < 0 {
+			if s == 500 {
+				doubt++
+			} else if s == 204 && winner < 0 {
 				winner = i
 			} else if s != 409 {
 				t.Fatalf("round %d: %v", round, statuses)
 			}
 		}
 		if winner < 0 {
-			t.Fatalf("round %d: nobody inserted it: %v", round, statuses)
+			if !slices.Contains(statuses, 500) {
+				t.Fatalf("round %d: nobody inserted it: %v", round, statuses)
+			}
+			continue // the one that did was not told so
 		}
 		for node := range a.nodes {
 			r := a.must(node, get("raceInserts", fmt.Sprint("p", round%3), fmt.Sprint("r", round)), 200)
@@ -50,6 +57,7 @@ func TestTablesRacingInserts(t *testing.T) {
 			}
 		}
 	}
+	fewInDoubt(t, doubt, rounds*racers)
 }
 
 // TestTablesRacingUpdates counts by reading and updating with If-Match: no increment that was acknowledged is lost, and
@@ -58,12 +66,12 @@ func TestTablesRacingUpdates(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceUpdates")
 	a.must(0, insert("raceUpdates", `{"PartitionKey":"p","RowKey":"counter","n":0}`), 204)
-	var done, refused atomic.Int64
+	var done, refused, doubt atomic.Int64
 	var wg sync.WaitGroup
 	const each = 15
 	for i := range 8 {
 		wg.Go(func() {
-			for mine := 0; mine < each; {
+			for mine := 0; mine < each && t.Context().Err() == nil; {
 				r, err := a.nodes[i%4].Do(t.Context(), get("raceUpdates", "p", "counter"))
 				if err != nil || r.Status != 200 {
 					t.Errorf("get: %v %v", r, err)
@@ -84,6 +92,8 @@ func TestTablesRacingUpdates(t *testing.T) {
 					done.Add(1)
 				case u.Status == 412:
 					refused.Add(1)
+				case timedOut(u):
+					doubt.Add(1)
 				default:
 					t.Errorf("update: %v", u.Err(204, 412))
 					return
@@ -92,11 +102,24 @@ func TestTablesRacingUpdates(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	r := a.must(3, get("raceUpdates", "p", "counter"), 200)
-	if want := fmt.Sprintf(`"n":%d}`, done.Load()); !strings.Contains(string(r.Body), want) {
-		t.Errorf("%d updates were acknowledged, %d refused; the counter is %s", done.Load(), refused.Load(), r.Body)
+	var e struct{ N int64 }
+	if r := a.must(3, get("raceUpdates", "p", "counter"), 200); json.Unmarshal(r.Body, &e) != nil || e.N < done.Load() || e.N > done.Load()+doubt.Load() {
+		t.Errorf("%d updates were acknowledged, %d refused, %d in doubt; the counter is %s", done.Load(), refused.Load(), doubt.Load(), r.Body)
 	}
-	t.Logf("%d updates, %d refused", done.Load(), refused.Load())
+	fewInDoubt(t, doubt.Load(), done.Load())
+	t.Logf("%d updates, %d refused, %d in doubt", done.Load(), refused.Load(), doubt.Load())
+}
+
+// timedOut says that the service does not know what became of a change: the answer of last resort, when others overtook it.
+func timedOut(r *client.Response) bool { return r.Status == 500 && r.Code() == "OperationTimedOut" }
+
+// fewInDoubt allows some changes to end so, as they may on a machine that is busy with something else: half as many as were
+// acknowledged, for what was overwritten by others cannot be told from what was never made.
+func fewInDoubt(t *testing.T, doubt, done int64) {
+	t.Helper()
+	if 2*doubt > done {
+		t.Errorf("%d changes ended in doubt, %d were acknowledged", doubt, done)
+	}
 }
 
 // TestTablesRacingBatches has writers replace the same rows by transactions, and readers look: all rows are of one
@@ -117,17 +140,24 @@ func TestTablesRacingBatches(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	var writes, reads atomic.Int64
+	var writes, reads, doubt atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			for n := 1; ctx.Err() == nil && n <= 200; n++ {
 				r, err := a.nodes[i].Do(t.Context(), batch(i*1000+n))
-				if err != nil || r.Status != 202 || len(r.Statuses()) != rows || r.Statuses()[0] != 204 {
-					t.Errorf("transaction: %v %+v", err, r)
+				switch {
+				case err != nil:
+					t.Error(err)
 					return
+				case timedOut(r):
+					doubt.Add(1)
+				case r.Status != 202 || len(r.Statuses()) != rows || r.Statuses()[0] != 204:
+					t.Errorf("transaction: %v", r.Err())
+					return
+				default:
+					writes.Add(1)
 				}
-				writes.Add(1)
 			}
 		})
 		wg.Go(func() {
@@ -156,5 +186,6 @@ func TestTablesRacingBatches(t *testing.T) {
 	if reads.Load() < 10 || writes.Load() < 20 {
 		t.Errorf("%d transactions, %d looks at them", writes.Load(), reads.Load())
 	}
-	t.Logf("%d transactions, %d looks at them", writes.Load(), reads.Load())
+	fewInDoubt(t, doubt.Load(), writes.Load())
+	t.Logf("%d transactions, %d in doubt, %d looks at them", writes.Load(), doubt.Load(), reads.Load())
 }
