@@ -159,9 +159,9 @@ func show(resp *http.Response, body string) string {
 	return resp.Status + "\n" + strings.Join(lines, "\n") + "\n\n" + body
 }
 
-// TestRequests runs the recorded interactions and those around them: testdata/*.txt.
+// TestRequests runs the recorded interactions and those around them: testdata/requests/*.txt.
 func TestRequests(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/requests", func(t *testing.T, path string) {
 		b := newBench(t, nil)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			b.t = t

@@ -44,7 +44,7 @@ func TestErrorsBelowLookLikeTheServices(t *testing.T) {
 		} {
 			resp, body := b.send(request)
 			if c.status < 500 && strings.HasPrefix(request, "POST") {
-				continue // told within the batch: testdata/batch.txt
+				continue // told within the batch: testdata/requests/batch.txt
 			}
 			if resp.StatusCode != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) {
 				t.Errorf("%v: %d, %s", c.err, resp.StatusCode, body)

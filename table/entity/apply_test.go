@@ -275,7 +275,7 @@ func TestAllocationsOfAChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n > 5 {
+	if n > 6 {
 		t.Errorf("%.0f allocations", n)
 	}
 }

@@ -281,7 +281,10 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 		return nil, false, nil
 	}
 	t.stamps = append(t.stamps, timestamp)
-	return &t.mutation, true, nil
+	// The coordinator keeps what it is given.
+	m := &row.Mutation{Table: t.mutation.Table, Key: t.mutation.Key}
+	m.Append(&t.mutation)
+	return m, true, nil
 }
 
 // read finds the rows of the changes in the page.
