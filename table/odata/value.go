@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// convert makes of what stood in the JSON the value that it is, in its place: of the annotated type, or else the one that the form tells:
-// a string is a String, an integer an Int32, or a Double when it is too large for that, any other number a
-// Double. (That is how the service's OData library reads numbers; an Int64 must be annotated.)
+// convert makes of what stood in the JSON the value that it is, in its place: of the annotated type, or else
+// of the one that the form tells: a string is a String, an integer an Int32, or a Double when it is too large
+// for that, any other number a Double. (That is how the service's OData library reads numbers; an Int64 must be annotated.)
 func (r *raw) convert(l *Limits) error {
 	if r.Type == 0 {
 		r.Type = r.inferred()
