@@ -133,14 +133,7 @@ func (n *testNode) Topology() *ring.Topology { return n.ring.top }
 func (n *testNode) Alive(ring.NodeID) bool   { return true }
 
 // Replica implements coordinator.Replicas.
-func (n *testNode) Replica(id ring.NodeID) coordinator.Replica {
-	if slowReplicas != nil {
-		return slowReplicas(n.ring.nodes[id-1].local)
-	}
-	return n.ring.nodes[id-1].local
-}
-
-var slowReplicas func(*replica.Local) coordinator.Replica
+func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.nodes[id-1].local }
 
 // ProposeSchema implements entity.Changer.
 func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
