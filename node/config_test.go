@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cqld/table"
 )
 
 func TestFileSetsOptionsByTheirUsualNames(t *testing.T) {
@@ -64,6 +66,58 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		if err := o.parse("c.yaml", []byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.file, err, c.want)
 		}
+	}
+}
+
+func TestTablesOptions(t *testing.T) {
+	o := DefaultOptions()
+	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || o.tablesAccounts()[0].Name != "devstoreaccount1" {
+		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.tablesAccounts())
+	}
+	err := o.parse("c.yaml", []byte(`
+tables_port: 0
+tables_accounts:
+  - { name: races, key: "cmFjZXMgcmFjZXMgcmFjZXMh" }
+  - name: training
+    key: dHJhaW5pbmcgdHJhaW5pbmch
+tables_partition_target: 2000
+tables_account_target: 20000
+tables_max_properties: 500
+tables_max_entity_size: 2MiB
+tables_max_batch_operations: 200
+tables_max_connections: 10
+`))
+	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.tablesAccounts()) != 2 || o.TablesMaxEntityBytes != 2<<20 ||
+		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 || o.TablesMaxConnections != 10 {
+		t.Errorf("%v, %+v", err, o)
+	}
+	for file, want := range map[string]string{
+		"tables_accounts: races":                                               "expected a list of {name, key}",
+		"tables_accounts: [ { name: races } ]":                                 "expected {name, key}",
+		"tables_accounts: [ { name: Races, key: eHh4eA== } ]":                  "other characters than lower case letters and digits",
+		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "not base64 of at least 16 bytes",
+		"tables_accounts: [ { name: system, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "system keyspace",
+		"tables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh }, { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "there twice",
+		"tables_port: 9042":           "is native_transport_port",
+		"tables_port: many":           "not a port",
+		"tables_partition_target: -1": "must not be negative",
+		"rpc_address: 192.0.2.7":      "known to everyone",
+		"rpc_address: 192.0.2.7\ntables_accounts: [ { name: abc, key: Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw== } ]": "known to everyone",
+	} {
+		o := DefaultOptions()
+		err := o.parse("c.yaml", []byte(file))
+		if err == nil {
+			err = o.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+	o = DefaultOptions()
+	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
+	o.TablesAccounts = []table.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
+	if err := o.Validate(); err == nil || strings.Contains(err.Error(), "known to everyone") {
+		t.Errorf("an account with a key of its own: %v", err)
 	}
 }
 
