@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -159,7 +160,8 @@ func flipBit(t *testing.T, mem *vfs.MemFS, flip int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
+	slices.Sort(names)
+	for _, name := range slices.Backward(names) { // the newest
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}

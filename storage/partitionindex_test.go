@@ -508,3 +508,54 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 		t.Fatalf("%q, %v", page.Keys, err)
 	}
 }
+
+// TestIndexInQuarantine corrupts a file with entries: they go with it, and the index is built again when what
+// was lost is back.
+func TestIndexInQuarantine(t *testing.T) {
+	mem := vfs.NewMem()
+	o := orderedOptions(newTestClock(), mem, GCDisabled)
+	o.Inline = true
+	o.Table = func(id schema.StorageID) TableInfo { return TableInfo{Exists: id == testTable, GC: GCDisabled} }
+	e := openTest(t, o)
+	var ms []*row.Mutation
+	for i := range 300 {
+		m := putRow(fmt.Sprint("key", i), i, 1, fmt.Sprint("value", i))
+		mustApply(t, e, m)
+		ms = append(ms, m)
+		if i == 0 { // the mark, which is the node's own, is in another file
+			if err := e.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(e.Flush(), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	flipBit(t, mem, flips/3)
+	e = openTest(t, o)
+	defer e.Close()
+	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
+	if _, err := e.Read(nil, all); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("read of a corrupt file: %v", err)
+	}
+	lost, err := e.Quarantine()
+	if err != nil || len(lost) == 0 {
+		t.Fatalf("lost %v, %v", lost, err)
+	}
+	list := func() (PartitionsPage, error) {
+		return e.Partitions(&PartitionsRead{Table: testTable, Limit: 1000, Now: 5})
+	}
+	if _, err := list(); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("a listing of what was lost: %v", err)
+	}
+	if e.index.state(testTable) != indexPartial || len(entriesOf(t, e)) > 1 { // the other file's
+		t.Fatalf("state %d, %d entries", e.index.state(testTable), len(entriesOf(t, e)))
+	}
+	mustApply(t, e, ms[:200]...)
+	if err := e.Lift(testTable, ring.FullRange(), lost[0].Since); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := list(); err != nil || len(page.Keys) != 200 {
+		t.Fatalf("%d keys, %v", len(page.Keys), err)
+	}
+}

@@ -77,6 +77,7 @@ type partitionWalk struct {
 	bytes      int                // of the keys in the page
 	tombstones int
 	scratch    []byte
+	reader     *reader // of the partitions; its iterator is opened once, after that of the entries
 }
 
 func (w *partitionWalk) run() error {
@@ -91,6 +92,8 @@ func (w *partitionWalk) run() error {
 	if err != nil {
 		return err
 	}
+	w.reader = w.e.readers.Get().(*reader)
+	defer w.e.readers.Put(w.reader)
 	first, next := iter.First, iter.Next
 	if w.q.Reversed {
 		first, next = iter.Last, iter.Prev
@@ -100,6 +103,10 @@ func (w *partitionWalk) run() error {
 		err = w.look(iter.Key()[indexFixed:])
 	}
 	w.page.More = valid
+	if w.reader.iter != nil {
+		err = errors.Join(err, w.reader.iter.Close())
+		w.reader.iter = nil
+	}
 	return errors.Join(err, iter.Error(), iter.Close())
 }
 
@@ -147,21 +154,16 @@ func (w *partitionWalk) alive(k row.PartitionKey) (live, nothing bool, err error
 	cmd := row.ReadCommand{
 		Table: w.q.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1}, Now: w.q.Now,
 	}
-	r := w.e.readers.Get().(*reader)
+	r := w.reader
 	r.begin(w.e, w.scratch[:0], &cmd)
 	r.pageBytes = math.MaxInt // the bound of tombstones is enough
 	err = r.run()
-	if r.iter != nil {
-		err = errors.Join(err, r.iter.Close())
-		r.iter = nil
-	}
 	w.tombstones += r.tombstones
 	live, nothing = r.live > 0, r.w.Len() == 0
 	if w.scratch = r.w.Finish(false); cap(w.scratch) > indexStepBytes {
 		w.scratch = nil
 	}
 	r.end()
-	w.e.readers.Put(r)
 	var tooMany *TooManyTombstones
 	if errors.As(err, &tooMany) {
 		return true, false, nil

@@ -98,13 +98,13 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	defer e.index.building.Unlock()
 	entries, void := e.entriesIn(info)
 	lost := e.lostIn(info)
-	if len(lost) == 0 && !entries {
+	if len(lost) == 0 && !bytes.Equal(entries, info.Start) {
 		return nil, errors.New("it holds what is the node's own; replace the node")
 	}
 	if err := e.voidIndexes(void); err != nil {
 		return nil, err
 	}
-	lower, upper := info.Start, append(bytes.Clone(info.End), 0)
+	lower, upper := entries, append(bytes.Clone(info.End), 0)
 	if len(lost) > 0 {
 		e.lost.mu.Lock()
 		defer e.lost.mu.Unlock()
@@ -112,7 +112,7 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 			return nil, err
 		}
 		first, last := lost[0], lost[len(lost)-1]
-		if !entries {
+		if entries == nil {
 			lower, _, _ = tokenBounds(nil, nil, first.Table, first.Tokens)
 		}
 		_, upper, _ = tokenBounds(nil, nil, last.Table, last.Tokens)
@@ -120,20 +120,24 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	return lost, e.excise(lower, upper, void)
 }
 
-// entriesIn says whether a file begins with entries of the partition index, and of which tables.
-func (e *Engine) entriesIn(info *CorruptionInfo) (entries bool, of []schema.StorageID) {
-	first := append(appendTable(nil, 0), indexPrefix)
-	if !bytes.HasPrefix(info.Start, first) {
-		return false, nil
+// entriesIn is where entries of the partition index begin in a file, nil when it has none, and of which tables
+// they are.
+func (e *Engine) entriesIn(info *CorruptionInfo) (first []byte, of []schema.StorageID) {
+	first = append(appendTable(nil, 0), indexPrefix)
+	if tableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
+		return nil, nil
+	}
+	if bytes.Compare(info.Start, first) > 0 {
+		first = info.Start
 	}
 	for id := range e.index.all() {
 		prefix := appendIndexTable(nil, id)
-		if bytes.Compare(prefix, info.End) <= 0 && bytes.Compare(prefixEnd(prefix), info.Start) > 0 {
+		if bytes.Compare(prefix, info.End) <= 0 && bytes.Compare(prefixEnd(prefix), first) > 0 {
 			of = append(of, id)
 		}
 	}
 	slices.Sort(of)
-	return true, of
+	return first, of
 }
 
 // voidIndexes makes the indexes of tables incomplete.

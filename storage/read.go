@@ -205,6 +205,10 @@ func (r *reader) toNextPartition() bool {
 }
 
 func (r *reader) open() (err error) {
+	if r.iter != nil { // the one of the partition before
+		r.iter.SetBounds(r.lower, r.upper)
+		return nil
+	}
 	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper}
 	r.iter, err = r.e.db.NewIter(&r.opts)
 	return err
