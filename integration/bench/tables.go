@@ -35,7 +35,7 @@ type tablesConfig struct {
 func parseTables(args []string) (*tablesConfig, error) {
 	c := &tablesConfig{}
 	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
-	servers := f.String("servers", "cqld1,cqld4,azurite", "what to start: one durable node, a ring of four at quorum 3, Azurite")
+	servers := f.String("servers", "cqld1,cqld4,cqld4via1,azurite", "what to start: one durable node; a ring of four at quorum 3, asked at all its nodes; the same, asked at one, as a program with one connection string does; Azurite")
 	workloads := f.String("workloads", "insert,upsert,point,batch,page", "what to measure")
 	spreads := f.String("partitions", "one,many", "entities in one partition, in a hundred")
 	inFlight := f.String("in-flight", "1,16,64", "requests in flight, with the least rows")
@@ -88,9 +88,11 @@ func (c *tablesConfig) run(ctx context.Context) error {
 		}
 	}()
 	for _, name := range c.servers {
-		t, err := c.start(ctx, dir, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		t := via1(targets, name)
+		if t == nil {
+			if t, err = c.start(ctx, dir, name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		targets = append(targets, t)
 	}
@@ -107,6 +109,17 @@ func (c *tablesConfig) run(ctx context.Context) error {
 	return nil
 }
 
+// via1 is a ring that is there already, asked at its first node; nil when name asks for no such thing.
+func via1(targets []*target, name string) *target {
+	ring, ok := strings.CutSuffix(name, "via1")
+	for _, t := range targets {
+		if ok && t.name == ring {
+			return &target{name: name, ring: t.ring, addresses: t.addresses[:1]}
+		}
+	}
+	return nil
+}
+
 // start starts a server; its addresses are those of its Tables port.
 func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
 	t := &target{name: name, owned: true}
@@ -120,7 +133,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 		nodes, ok := strings.CutPrefix(name, "cqld")
 		n, bad := strconv.Atoi(nodes)
 		if !ok || bad != nil || n < 1 {
-			return nil, fmt.Errorf("bench: -servers: there are cqld1, cqld4 and azurite")
+			return nil, fmt.Errorf("bench: -servers: there are cqld1, cqld4, behind it cqld4via1, and azurite")
 		}
 		var binary string
 		if binary, err = process.Build(ctx, dir); err != nil {
@@ -148,7 +161,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string, out *tablesReport) error {
 	tables := map[*target]*spreadTable{}
 	for _, t := range targets {
-		s := &spreadTable{name: fmt.Sprintf("Bench%s%d", spread, round), many: spread == "many"}
+		s := &spreadTable{name: fmt.Sprintf("Bench%s%d%s", spread, round, t.name), many: spread == "many"}
 		if err := t.table(ctx, "POST", "/Tables", `{"TableName":"`+s.name+`"}`); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}

@@ -47,7 +47,7 @@ type tablesReport struct {
 func (r *tablesReport) begin() {
 	r.best = map[point]map[string]*tablesMeasurement{}
 	if !r.json {
-		fmt.Printf("%-8s %-7s %-5s %6s %6s %5s %12s %9s %9s %12s %8s\n", "server", "work", "parts", "rows", "flight", "round", "entities/s", "p50 µs", "p99 µs", "server µs/op", "refused")
+		fmt.Printf("%-9s %-7s %-5s %6s %6s %5s %12s %9s %9s %12s %8s\n", "server", "work", "parts", "rows", "flight", "round", "entities/s", "p50 µs", "p99 µs", "server µs/op", "refused")
 	}
 }
 
@@ -55,7 +55,7 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 	if r.json {
 		json.NewEncoder(os.Stdout).Encode(m)
 	} else {
-		fmt.Printf("%-8s %-7s %-5s %6d %6d %5d %12.0f %9d %9d %12.1f %8d\n", m.Server, m.Workload, m.Partitions, m.Rows, m.InFlight, m.Round, m.PerSecond, m.P50, m.P99, m.CPU, m.Refused)
+		fmt.Printf("%-9s %-7s %-5s %6d %6d %5d %12.0f %9d %9d %12.1f %8d\n", m.Server, m.Workload, m.Partitions, m.Rows, m.InFlight, m.Round, m.PerSecond, m.P50, m.P99, m.CPU, m.Refused)
 	}
 	p := m.point()
 	if r.best[p] == nil {
