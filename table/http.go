@@ -23,14 +23,19 @@ var ErrClosed = errors.New("table: closed")
 // headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
 // ahead to see whether the client goes away, and headers are maps.
 type carrier struct {
-	door    *Door
-	server  *fasthttp.Server
-	large   atomic.Int64 // bytes of large bodies in memory
-	closing atomic.Bool
-	pairs   sync.Pool // *pair
-	ctx     context.Context
-	cancel  context.CancelFunc
-	conns   sync.Map // net.Conn → *atomic.Bool: it has asked for something
+	door   *Door
+	server *fasthttp.Server
+	large  atomic.Int64 // bytes of large bodies in memory
+	pairs  sync.Pool    // *pair
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		closing  bool
+		listener net.Listener
+	}
+	conns sync.Map // net.Conn → *atomic.Bool: it has asked for something
 }
 
 // pair is what a request and its answer are kept in.
@@ -65,23 +70,48 @@ func (q quiet) Printf(format string, args ...any) {
 // Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
 // ErrClosed. It is called once.
 func (d *Door) Serve(l net.Listener) error {
+	if !d.carrier.opened(l) {
+		l.Close()
+		return ErrClosed
+	}
 	err := d.carrier.server.Serve(l)
-	if d.carrier.closing.Load() {
+	if d.carrier.closing() {
 		return ErrClosed
 	}
 	return err
+}
+
+// opened keeps the listener, unless the door is closing: the library knows a listener only some time after
+// it was given it.
+func (c *carrier) opened(l net.Listener) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.listener = l
+	return !c.mu.closing
+}
+
+func (c *carrier) closing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.closing
 }
 
 // Drain accepts no more connections, waits until the requests under way are answered, and closes all
 // connections. When ctx ends first, connections are closed as they are, and Drain returns its error.
 func (d *Door) Drain(ctx context.Context) error {
 	c := d.carrier
-	c.closing.Store(true)
+	c.mu.Lock()
+	c.mu.closing = true
+	l := c.mu.listener
+	c.mu.Unlock()
+	if l != nil {
+		l.Close() // the library closes it again, if it knows it by now
+	}
 	c.closeConns(false)
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return ctx.Err()

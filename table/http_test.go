@@ -150,6 +150,23 @@ func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 	}
 }
 
+func TestADoorThatWasClosedDoesNotOpen(t *testing.T) {
+	b := newBenchWithoutListener(t)
+	if err := b.door.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.door.Serve(l); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("it listens")
+	}
+}
+
 func TestConnectionsAreBounded(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.ConnectionsMax = 2 })
 	var conns []net.Conn

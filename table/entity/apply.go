@@ -109,6 +109,7 @@ func (t *transaction) after(err error) (next *transaction, sure bool) {
 // made and overwritten: nobody can tell.
 func (t *transaction) outcome() (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
+		println("NO STAMPS")
 		return nil, false
 	}
 	r := newRead(t.s)
@@ -117,6 +118,7 @@ func (t *transaction) outcome() (next *transaction, sure bool) {
 	t.s.o.Coordinator.Read(&r.req, r.onPage)
 	page, err := r.end()
 	if err != nil {
+		println("OUTCOME READ", err.Error())
 		return nil, false
 	}
 	newest, made := int64(row.NoTimestamp), int64(row.NoTimestamp)
@@ -138,6 +140,7 @@ func (t *transaction) outcome() (next *transaction, sure bool) {
 	case newest < slices.Min(t.stamps):
 		return newTransaction(t.s), true
 	}
+	println("OUTCOME UNKNOWN", newest, len(t.stamps), t.stamps[0], t.stamps[len(t.stamps)-1])
 	return nil, false
 }
 
