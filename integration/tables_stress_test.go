@@ -6,22 +6,34 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"cqld/integration/process"
+	"cqld/table"
+	"cqld/table/client"
+)
+
+// An account of the configuration. With one, nobody knows the development account.
+const (
+	racesAccount = "races"
+	racesKey     = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 )
 
 // TestBenchPartition runs the partition stress test against a node that holds partitions to 300 entities a second: with
 // more in flight the node refuses, and the curve shows that it does not go beyond.
 func TestBenchPartition(t *testing.T) {
 	const target = 300
-	ring := startRing(t, process.Options{Nodes: 1, YAML: []string{fmt.Sprint("tables_partition_target: ", target)}})
+	ring := startRing(t, process.Options{Nodes: 1, YAML: []string{fmt.Sprint("tables_partition_target: ", target),
+		"tables_accounts: [ { name: " + racesAccount + ", key: " + racesKey + " } ]"}})
+	t.Run("accounts", func(t *testing.T) { tablesAccounts(t, ring.Servers[0].Tables) })
+	t.Run("busy", func(t *testing.T) { tablesBusy(t, ring.Servers[0].Tables) })
 	binary, _ := cqld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, "bench", "partition", "--url", ring.Servers[0].Tables, "--rows", "100", "--size", "100", "--steps", "1,32", "--step-time", "2s",
+	out, err := exec.CommandContext(ctx, binary, "bench", "partition", "--url", ring.Servers[0].Tables, "--account", racesAccount, "--key", racesKey, "--rows", "100", "--size", "100", "--steps", "1,32", "--step-time", "2s",
 		"--target", fmt.Sprint(target), "--backoff", "20ms", "--backoff-min", "5ms", "--backoff-max", "200ms", "--retries", "50").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -41,4 +53,62 @@ func TestBenchPartition(t *testing.T) {
 	if inFlight != 32 || refused == 0 || failed > 0 || rate > 2*target {
 		t.Errorf("with 32 in flight %.0f entities/s, %d refused, %d failed:\n%s", rate, refused, failed, out)
 	}
+}
+
+// tablesAccounts asks in the names of the account that the configuration has and of one that it has not.
+func tablesAccounts(t *testing.T, address string) {
+	for _, c := range []struct {
+		account, key string
+		known        bool
+	}{{racesAccount, racesKey, true}, {racesAccount, table.DevelopmentKey, false}, {table.DevelopmentAccount, table.DevelopmentKey, false}} {
+		a, err := client.New(address, c.account, c.key, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		r, err := a.Do(t.Context(), client.Request{Method: "GET", Path: "/Tables"})
+		if err != nil || (r.Status == 200) != c.known {
+			t.Errorf("account %s: %v %+v", c.account, err, r)
+		}
+	}
+}
+
+// tablesBusy inserts until the node says that the partition has its target: 503 ServerBusy, and when to come again. Another
+// partition has a target of its own, and what was refused is not there.
+func tablesBusy(t *testing.T, address string) {
+	c, err := client.New(address, racesAccount, racesKey, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func(r client.Request) *client.Response {
+		t.Helper()
+		resp, err := c.Do(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	if err := ask(client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName":"Busy"}`)}).Err(201); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5000 {
+		r := ask(insert("Busy", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"r%d"}`, n)))
+		if r.Status == 204 {
+			continue
+		}
+		after, err := strconv.Atoi(r.Header.Get("Retry-After"))
+		if r.Status != 503 || r.Code() != "ServerBusy" || err != nil || after < 1 {
+			t.Fatalf("insert %d: %v, Retry-After %q", n, r.Err(204), r.Header.Get("Retry-After"))
+		}
+		if err := ask(insert("Busy", `{"PartitionKey":"q","RowKey":"r"}`)).Err(204); err != nil {
+			t.Errorf("another partition: %v", err)
+		}
+		time.Sleep(time.Duration(after) * time.Second)
+		if err := ask(get("Busy", "p", fmt.Sprint("r", n))).Err(404); err != nil {
+			t.Errorf("a refused insert: %v", err)
+		}
+		return
+	}
+	t.Error("5,000 inserts and no refusal")
 }
