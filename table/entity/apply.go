@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/ring"
@@ -50,7 +51,7 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 			return timestamps, nil
 		}
 		// From here on t is left to the garbage collector: somebody may still look at it.
-		next, sure := t.after(err)
+		next, sure := t.after(ctx, err, deadline)
 		if !sure || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
 			return nil, err
 		}
@@ -91,14 +92,14 @@ func (t *transaction) timestamps() []int64 {
 
 // after says what follows a failed attempt: sure says that its outcome is known, and then next is the
 // transaction to try with, or nil when the change was made.
-func (t *transaction) after(err error) (next *transaction, sure bool) {
+func (t *transaction) after(ctx context.Context, err error, deadline time.Duration) (next *transaction, sure bool) {
 	var timeout *coordinator.WriteTimeout
 	var unknown *coordinator.CASUnknown
 	switch {
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
 		return newTransaction(t.s), true // nothing was proposed that could be decided
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteSimple, errors.As(err, &unknown):
-		return t.outcome()
+		return t.outcome(ctx, deadline)
 	}
 	return nil, false
 }
@@ -107,19 +108,18 @@ func (t *transaction) after(err error) (next *transaction, sure bool) {
 // whatever is in progress on the partition. Then anything with one of the change's timestamps, which nobody
 // else has, says that it was made; and when nothing is newer than them, it was not. It may also have been
 // made and overwritten: nobody can tell.
-func (t *transaction) outcome() (next *transaction, sure bool) {
+func (t *transaction) outcome(ctx context.Context, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
-		println("NO STAMPS")
 		return nil, false
 	}
-	r := newRead(t.s)
-	cmd := t.asked.cmd
-	r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: t.s.o.Timeouts.Write, Contention: t.s.o.Timeouts.CAS}
-	t.s.o.Coordinator.Read(&r.req, r.onPage)
-	page, err := r.end()
-	if err != nil {
-		println("OUTCOME READ", err.Error())
-		return nil, false
+	page, err := t.readSerial()
+	for pause := pauseFirst; err != nil; pause = min(2*pause, pauseMost) {
+		if t.s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+			return nil, false
+		}
+		t.s.o.Clock.After(pause, t.waiter.Signal)
+		t.waiter.Wait()
+		page, err = t.readSerial()
 	}
 	newest, made := int64(row.NoTimestamp), int64(row.NoTimestamp)
 	t.reader.Reset(page)
@@ -140,8 +140,22 @@ func (t *transaction) outcome() (next *transaction, sure bool) {
 	case newest < slices.Min(t.stamps):
 		return newTransaction(t.s), true
 	}
-	println("OUTCOME UNKNOWN", newest, len(t.stamps), t.stamps[0], t.stamps[len(t.stamps)-1])
 	return nil, false
+}
+
+// Pauses between reads that others are ahead of: about as long as their rounds take.
+const (
+	pauseFirst = 5 * time.Millisecond
+	pauseMost  = 200 * time.Millisecond
+)
+
+// readSerial reads the rows of the change after finishing what is in progress on the partition.
+func (t *transaction) readSerial() ([]byte, error) {
+	r := newRead(t.s)
+	cmd := t.asked.cmd
+	r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: t.s.o.Timeouts.Write, Contention: t.s.o.Timeouts.CAS}
+	t.s.o.Coordinator.Read(&r.req, r.onPage)
+	return r.end()
 }
 
 // timestampsOf are the write timestamps of all that is in the page, deletions included.
