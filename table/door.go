@@ -211,7 +211,20 @@ func (c *call) locate() error {
 	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	return nil
+	if rest, again := c.repeated(); again {
+		c.path, err = odata.ParsePath(rest, c.path.Account)
+	}
+	return err
+}
+
+// repeated is the path behind an account that is named twice: in the path form, the Python SDK writes it
+// once more behind the secondary endpoint, /races-secondary/races/Registrations.
+func (c *call) repeated() (rest string, ok bool) {
+	if !c.secondary || c.hostForm {
+		return "", false
+	}
+	rest, ok = strings.CutPrefix(c.req.path, "/"+c.path.Account+"/"+c.account.name)
+	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // authorize finds out what the request may do.
@@ -275,7 +288,7 @@ func (c *call) negotiate() error {
 		accept = c.params.format
 	}
 	var ok bool
-	if c.level, ok = parseAccept(accept); !ok && !c.speaksXML() {
+	if c.level, ok = parseAccept(accept); !ok && !c.speaksXML() && c.path.Resource != odata.BatchEndpoint {
 		return odata.Of(odata.AtomFormatNotSupported)
 	}
 	return nil
@@ -298,9 +311,9 @@ func parseAccept(accept string) (odata.Metadata, bool) {
 	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") || strings.Contains(accept, "*/*")
 }
 
-// speaksXML says whether the resource is one whose documents are XML, or that has none.
+// speaksXML says whether the resource is one whose documents are XML.
 func (c *call) speaksXML() bool {
-	return c.params.comp != "" || c.path.Resource == odata.BatchEndpoint
+	return c.params.comp != "" && (c.path.Resource == odata.ServiceRoot || c.path.Resource == odata.EntitySet)
 }
 
 // finish adds the headers that all answers have.

@@ -95,9 +95,9 @@ func (b *bench) send(text string) (*http.Response, string) {
 		has[strings.ToLower(name)] = value
 	}
 	account := DevelopmentAccount
-	if host := has["host"]; host != "" {
+	if host := has["host"]; host != "" && !strings.HasPrefix(host, "127.") {
 		account, _, _ = strings.Cut(host, ".")
-	} else {
+	} else if host == "" {
 		lines = append(lines, "Host: 127.0.0.1:10002")
 	}
 	if has["authorization"] == "" && !strings.Contains(target, "sig=") && method != "OPTIONS" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode"
 
 	"cqld/coordinator"
 	"cqld/table/entity"
@@ -87,8 +88,11 @@ func (c *call) fail(err error) {
 	switch {
 	case e.Code == odata.AuthenticationFailed, e.Code == odata.InvalidAuthenticationInfo:
 		c.failFrontEnd(e)
-	case c.params.comp != "" || c.req.method == "OPTIONS":
-		r.text, r.contentType = e.Message, "application/xml"
+	case c.speaksXML() || c.req.method == "OPTIONS":
+		r.contentType = "application/xml"
+		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some have in them what the client sent
+			r.text = e.Message
+		}
 		r.add("x-ms-error-code", string(e.Code))
 		r.body = e.AppendXML(r.body, c.id, c.now)
 	default:

@@ -78,6 +78,31 @@ func TestChunkedBodies(t *testing.T) {
 	}
 }
 
+func TestABodyThatWaitsForPermission(t *testing.T) {
+	b := newBench(t, nil)
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, size := range []int{0, 100 << 10} {
+		body := fmt.Sprintf(`{"TableName":"races%d"}`, size) + strings.Repeat(" ", size)
+		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
+			"Content-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n", len(body), b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json"))
+		in := bufio.NewReader(c)
+		if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		in.ReadString('\n')
+		io.WriteString(c, body)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != 201 {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+		io.Copy(io.Discard, resp.Body)
+	}
+}
+
 func TestWhatIsNoRequestIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
