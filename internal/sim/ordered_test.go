@@ -16,6 +16,9 @@ func TestSimOrdered(t *testing.T) {
 		for _, f := range r.Failures {
 			t.Errorf("seed %d: %s\n%s", o.Seed, f, strings.Join(r.Plan, "\n"))
 		}
+		if i < 3 && run(t, o).Trace != r.Trace {
+			t.Errorf("seed %d: two runs of it differ", o.Seed)
+		}
 		tried, acked = tried+r.Operations, acked+r.Acked
 	}
 	t.Logf("%d seeds: %d operations, %d writes acknowledged", n, tried, acked)
