@@ -227,7 +227,7 @@ func TestAcknowledgedEntitiesSurviveACrash(t *testing.T) {
 	}
 	r.apply("things", op(entity.Delete, "p", "007"), op(entity.Update, "p", "008", text("now", "text")))
 	fs := n.fs.CrashClone(crashConfig())
-	n.close()
+	r.close()
 	n.fs = fs
 	n.open()
 	page, err := n.store.Query(context.Background(), account, "things", &entity.Query{})

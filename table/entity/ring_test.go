@@ -92,9 +92,24 @@ func newTestRing(t testing.TB, n int, options ...func(*entity.Options)) *testRin
 		node := &testNode{ring: r, id: ring.NodeID(i + 1), fs: vfs.NewCrashableMem()}
 		r.nodes = append(r.nodes, node)
 		node.open(options...)
-		t.Cleanup(func() { node.close() })
 	}
+	t.Cleanup(r.close)
 	return r
+}
+
+// settle is how long what a quorum did not need may still be under way when the coordinators have closed.
+const settle = 20 * time.Millisecond
+
+func (r *testRing) close() {
+	for _, n := range r.nodes {
+		n.coord.Close()
+	}
+	time.Sleep(settle)
+	for _, n := range r.nodes {
+		if err := n.engine.Close(); err != nil {
+			r.t.Error(err)
+		}
+	}
 }
 
 func (n *testNode) open(options ...func(*entity.Options)) {
@@ -113,13 +128,6 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.store = entity.New(o)
 	n.cql = query.New(query.Options{Store: n.coord, View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
-}
-
-func (n *testNode) close() {
-	n.coord.Close()
-	if err := n.engine.Close(); err != nil {
-		n.ring.t.Error(err)
-	}
 }
 
 func (n *testNode) ordered(id schema.StorageID) bool {
