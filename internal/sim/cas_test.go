@@ -15,7 +15,7 @@ func onlyCAS(seed uint64) Options {
 // TestSimCAS runs conditional changes alone, which then meet each other most.
 func TestSimCAS(t *testing.T) {
 	n := max(*seeds/15, min(*seeds, 10)) // TestSim has this workload, too
-	tried, acked := 0, 0
+	tried, acked, shared, unprepared := 0, 0, uint64(0), uint64(0)
 	for i := range n {
 		seed := *firstSeed + uint64(i)
 		r := run(t, onlyCAS(seed))
@@ -23,8 +23,13 @@ func TestSimCAS(t *testing.T) {
 			t.Errorf("seed %d: %s\n%s", seed, f, strings.Join(r.Plan, "\n"))
 		}
 		tried, acked = tried+r.Operations, acked+r.Acked
+		shared, unprepared = shared+r.Stats.CASShared, unprepared+r.Stats.CASUnprepared
 	}
-	t.Logf("%d seeds: %d operations, %d changes applied", n, tried, acked)
+	t.Logf("%d seeds: %d operations, %d changes applied; %d went in one round with others, %d proposals without promises",
+		n, tried, acked, shared, unprepared)
+	if n >= 10 && (shared < 10*uint64(n) || unprepared < 10*uint64(n)) {
+		t.Errorf("%d went with others, %d proposals had no promises: the workload tests neither", shared, unprepared)
+	}
 	if n >= 10 && acked < 10*n {
 		t.Errorf("%d changes were applied: the workload tests nothing", acked)
 	}

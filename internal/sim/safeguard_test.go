@@ -59,6 +59,14 @@ func TestSafeguards(t *testing.T) {
 			"a disk does what it says", "register", "power-all power-one",
 			func(o *Options) { o.LyingDisks = true }, "linearizable|acknowledged",
 		},
+		{
+			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
+			func(o *Options) { o.Unsafe.NoPaxosPersist, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
+		},
+		{
+			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
+			func(o *Options) { o.Unsafe.NoPaxosPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() {
