@@ -79,6 +79,7 @@ type acceptorState struct {
 	accepted, commit coordinator.Proposal
 	commitCell       int64 // the time of the update of commit
 	elsewhere        bool  // the update of commit is on disk only
+	generation       uint64
 }
 
 // latest is the latest ballot known in whatever way.

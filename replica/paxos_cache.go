@@ -22,19 +22,20 @@ const (
 // known is the state of a partition; whole says that it must have the update of what was decided.
 func (l *Local) known(line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
 	generation = l.paxos.generation.Load()
-	if s, ok := l.paxos.recall(line); ok && !(whole && s.elsewhere) {
+	if s, ok := l.paxos.recall(line, generation); ok && !(whole && s.elsewhere) {
 		return s, generation, nil
 	}
 	s, err = l.state(table, key)
 	return s, generation, err
 }
 
-func (a *acceptors) recall(line string) (acceptorState, bool) {
+// recall is the state that is in memory, unless it is of an earlier generation.
+func (a *acceptors) recall(line string, generation uint64) (acceptorState, bool) {
 	shard := a.shard(line)
 	shard.Lock()
 	defer shard.Unlock()
 	s, ok := shard.states[line]
-	return s, ok
+	return s, ok && s.generation == generation
 }
 
 // remember keeps a state that was derived from one of a generation. The partition's turn is held.
@@ -61,6 +62,7 @@ func (a *acceptors) remember(line string, s acceptorState, generation uint64) {
 	if shard.states == nil || shard.stateBytes+size > shardStates {
 		shard.states, shard.stateBytes = map[string]acceptorState{}, 0
 	}
+	s.generation = generation
 	shard.states[line] = s
 	shard.stateBytes += size
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -132,6 +133,106 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 	})
 	if p = prepare(t, l, table, ballot(40, 1)); p.Refused || p.Commit.Ballot != ballot(20, 2) || len(p.Commit.Update) > 0 {
 		t.Errorf("a truncation forgets updates and no ballots: %+v", p)
+	}
+}
+
+// TestAcceptorWithoutPromises walks one through proposals that rest on a previous ballot, and commits of
+// what was accepted.
+func TestAcceptorWithoutPromises(t *testing.T) {
+	l, engine, table := newAcceptor(t)
+	after := func(b, previous coordinator.Ballot) *coordinator.Proposal {
+		p := proposalOf(table, b, b, "k")
+		p.Previous = previous
+		return p
+	}
+	read := func(b, previous coordinator.Ballot) (got coordinator.Promise) {
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+		l.Prepare(5, b, previous, cmd, time.Second, func(p *coordinator.Promise, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = *p
+		})
+		return got
+	}
+	commit := func(b coordinator.Ballot) (failure error) {
+		p := after(b, coordinator.Ballot{})
+		p.Update, p.Accepted = nil, true
+		l.Commit(5, p, time.Second, func(err error) { failure = err })
+		return failure
+	}
+	prepare(t, l, table, ballot(10, 1))
+	accept(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "k"))
+	if err := commit(ballot(11, 1)); !errors.Is(err, coordinator.ErrNotAccepted) {
+		t.Errorf("a commit of what was not accepted: %v", err)
+	}
+	for range 2 {
+		if err := commit(ballot(10, 1)); err != nil && !errors.Is(err, coordinator.ErrNotAccepted) {
+			t.Error(err)
+		}
+	}
+	if p := read(ballot(20, 1), ballot(10, 1)); !p.Unchanged || p.Refused || len(p.Page) == 2 {
+		t.Errorf("nothing happened since, and the decided row is there: %+v", p)
+	}
+	if p := read(ballot(20, 1), ballot(9, 1)); p.Unchanged || p.Refused || p.Commit.Ballot != ballot(10, 1) || len(p.Commit.Update) == 0 {
+		t.Errorf("something was decided since: %+v", p)
+	}
+	if got := accept(t, l, after(ballot(30, 1), ballot(10, 1))); got != ballot(20, 1) {
+		t.Errorf("a promise was given since: refused for %v", got)
+	}
+	if got := accept(t, l, after(ballot(20, 1), ballot(10, 1))); got != ballot(20, 1) {
+		t.Errorf("the promise of the ballot itself shows that something else was there before: refused for %v", got)
+	}
+	for range 2 {
+		if got := accept(t, l, after(ballot(30, 1), ballot(20, 1))); got.Present() {
+			t.Errorf("refused for %v", got)
+		}
+	}
+	// What is in memory is what is on disk.
+	key, line := row.NewPartitionKey([]byte("k")), lineOf(table.StorageID, row.NewPartitionKey([]byte("k")))
+	s, ok := l.paxos.recall(line, 0)
+	stored, err := NewLocal(engine, l.view, nil).state(table, key)
+	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
+		fmt.Sprint(stored.promised, stored.accepted.Ballot, stored.accepted.Previous, stored.commit.Ballot) {
+		t.Errorf("in memory %+v, on disk %+v: %v", s, stored, err)
+	}
+	// Streams write past it.
+	engine.Apply([]*row.Mutation{l.paxos.mutation(table, key, promiseRow(l, ballot(90, 2)))}, true, func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	l.changed(paxosTable)
+	if got := accept(t, l, after(ballot(40, 1), ballot(30, 1))); got != ballot(90, 2) {
+		t.Errorf("a promise that came with the range: refused for %v", got)
+	}
+}
+
+func promiseRow(l *Local, b coordinator.Ballot) *row.Row {
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
+	return r
+}
+
+// TestMemoryOfStatesIsBounded keeps more partitions than fit.
+func TestMemoryOfStatesIsBounded(t *testing.T) {
+	a := newAcceptors()
+	for i := range 64 * shardStates / stateBytes * 2 {
+		a.remember(fmt.Sprint(i), acceptorState{}, 0)
+	}
+	large := acceptorState{accepted: coordinator.Proposal{Ballot: ballot(1, 1), Update: make([]byte, 2*shardStates)}}
+	a.remember("large", large, 0)
+	a.remember("large", large, 0)
+	for i := range a.shards {
+		s := &a.shards[i]
+		if n := s.stateBytes; n > shardStates && len(s.states) > 1 || n < 0 {
+			t.Errorf("shard %d: %d bytes of %d states", i, n, len(s.states))
+		}
+	}
+	a.forgetStates()
+	a.remember("late", acceptorState{}, 0)
+	if _, ok := a.recall("late", 1); ok {
+		t.Error("a state from before is kept")
 	}
 }
 
