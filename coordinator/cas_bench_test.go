@@ -1,0 +1,165 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// benchNode is a coordinator and replica with storage on disk; messages are function calls in goroutines
+// of their own, with the payloads that would travel.
+type benchNode struct {
+	id       ring.NodeID
+	nodes    []*benchNode
+	schema   *schema.Schema
+	topology *ring.Topology
+	engine   *storage.Engine
+	handlers map[messaging.Verb]messaging.Handler
+	coord    *coordinator.Coordinator
+}
+
+func (n *benchNode) Self() ring.NodeID        { return n.id }
+func (n *benchNode) Schema() *schema.Schema   { return n.schema }
+func (n *benchNode) Topology() *ring.Topology { return n.topology }
+func (n *benchNode) Alive(ring.NodeID) bool   { return true }
+
+func (n *benchNode) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
+func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte)     {}
+func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	payload = slices.Clone(payload)
+	go n.nodes[to-1].handlers[v](n.id, payload, func(answer []byte, err error) {
+		answer = slices.Clone(answer)
+		go reply(answer, err)
+	})
+}
+
+func newBenchRing(b *testing.B, n int) []*benchNode {
+	s, _ := testSchema(b, clusterOptions{replication: ring.Replication{Class: ring.Simple, Factor: n}})
+	nodes := make([]*benchNode, n)
+	var members []*ring.Node
+	for i := range nodes {
+		id := ring.NodeID(i + 1)
+		engine, err := storage.Open(storage.Options{Dir: b.TempDir(), FS: vfs.Default, Clock: realClock{time.Now()}, Sync: storage.SyncBatch})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, handlers: map[messaging.Verb]messaging.Handler{}}
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+	}
+	for _, n := range nodes {
+		n.topology = ring.NewTopology(1, members)
+		local := replica.NewLocal(n.engine, n, nil)
+		replica.Serve(n, local)
+		n.coord = coordinator.New(coordinator.Options{
+			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: n.engine,
+		})
+	}
+	return nodes
+}
+
+// insert asks for rows that are not there to be inserted together.
+func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(error)) {
+	table := n.schema.Table("ks", "t")
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: key, Now: 1}
+	for i := range rows {
+		cmd.Slices = append(cmd.Slices, row.ExactRow(fmt.Appendf(nil, "%09d", first+i)))
+	}
+	n.coord.CAS(&coordinator.CASRequest{
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: 10 * time.Second, Timeout: 10 * time.Second,
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			if len(page) > 2 {
+				return nil, false, nil
+			}
+			m := new(row.Mutation)
+			m.Reset(table.StorageID, key)
+			r := row.NewRow()
+			for i := range rows {
+				r.Reset()
+				r.Clustering = cmd.Slices[i].Start
+				r.Liveness.Timestamp = timestamp
+				r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: timestamp, Value: benchText})
+				m.AddRow(r)
+			}
+			return m, true, nil
+		},
+	}, func(applied bool, _ []byte, err error) {
+		if err == nil && !applied {
+			err = fmt.Errorf("row %d was there", first)
+		}
+		done(err)
+	})
+}
+
+// benchText is not changed by anyone.
+var benchText = slices.Repeat([]byte("0123456789"), 15)
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkCAS makes conditional inserts through one coordinator, with fsync: into one partition, or
+// each into one of its own. An op is one insert; B and allocations are of all nodes.
+func BenchmarkCAS(b *testing.B) {
+	for _, c := range []struct {
+		nodes, flight, rows int
+		apart               bool
+	}{
+		{nodes: 1, flight: 1, rows: 1}, {nodes: 1, flight: 64, rows: 1}, {nodes: 1, flight: 64, rows: 1, apart: true}, {nodes: 1, flight: 16, rows: 100},
+		{nodes: 4, flight: 1, rows: 1}, {nodes: 4, flight: 16, rows: 1}, {nodes: 4, flight: 64, rows: 1}, {nodes: 4, flight: 16, rows: 100},
+	} {
+		where := "one partition"
+		if c.apart {
+			where = "own partitions"
+		}
+		b.Run(fmt.Sprintf("nodes=%d/%s/flight=%d/rows=%d", c.nodes, where, c.flight, c.rows), func(b *testing.B) {
+			n := newBenchRing(b, c.nodes)[0]
+			b.ReportAllocs()
+			b.ResetTimer()
+			before := cpuTime()
+			var next atomic.Int64
+			var wait sync.WaitGroup
+			for range c.flight {
+				wait.Go(func() {
+					ended := make(chan error, 1)
+					for i := int(next.Add(1)); i <= b.N; i = int(next.Add(1)) {
+						key := "k"
+						if c.apart {
+							key = fmt.Sprint(i)
+						}
+						n.insert(row.NewPartitionKey([]byte(key)), i*c.rows, c.rows, func(err error) { ended <- err })
+						if err := <-ended; err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wait.Wait()
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "µs-CPU/op")
+			b.ReportMetric(float64(n.coord.Stats().CASRounds)/float64(b.N), "rounds/op")
+		})
+	}
+}
