@@ -65,9 +65,6 @@ func (c *call) stats() error {
 	return nil
 }
 
-// dateFormat is that of HTTP (RFC 9110 §5.6.7).
-const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
-
 // document answers with XML.
 func (c *call) document(status int, body []byte) {
 	c.resp.status, c.resp.contentType, c.resp.body = status, "application/xml", body

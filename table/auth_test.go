@@ -4,6 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"net/http"
+	"testing"
+	"time"
 )
 
 // hmacOf signs as clients do, with code of its own.
@@ -15,4 +18,23 @@ func hmacOf(a *account, s string) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(s))
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// Reading by hand says what the library says, for every second of two days of each month and for what is
+// almost a date.
+func TestDatesAreReadAsTheLibraryReadsThem(t *testing.T) {
+	check := func(s string) {
+		want, err := http.ParseTime(s)
+		if got, ok := parseDate(s); ok != (err == nil) || ok && !got.Equal(want) {
+			t.Errorf("%q: %v, %v; want %v, %v", s, got, ok, want, err)
+		}
+	}
+	for at := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2030; at = at.Add(7*time.Hour + 1861*time.Second) {
+		check(at.Format(http.TimeFormat))
+	}
+	for _, s := range []string{"", "Wed, 26 May 2021 15:48:07 GMX", "Wed, 26 may 2021 15:48:07 GMT", "Wed, 26 anF 2021 15:48:07 GMT", "Wed, 00 May 2021 15:48:07 GMT",
+		"Wed, 26 May 2021 24:48:07 GMT", "Wed, 26 May 2021 15:60:07 GMT", "Wed, 26 May 2021 15:48:60 GMT", "Wed, 26 May 2021 15:4x:07 GMT", "Wed, 31 Feb 2021 15:48:07 GMT",
+		"Wednesday, 26-May-21 15:48:07 GMT", "Wed May 26 15:48:07 2021", "Wed, 26 May 2021 15:48:07 GMT "} {
+		check(s)
+	}
 }

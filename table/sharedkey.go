@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"hash"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -84,8 +83,8 @@ func (a *account) authorizeKey(req *request, comp string, now time.Time) error {
 	if date == "" {
 		date = req.header.date
 	}
-	at, err := http.ParseTime(date)
-	if err != nil || now.Sub(at).Abs() > dateSkew {
+	at, ok := parseDate(date)
+	if !ok || now.Sub(at).Abs() > dateSkew {
 		return odata.Of(odata.AuthenticationFailed)
 	}
 	if !a.verify(signature, func(dst []byte) []byte { return a.appendStringToSign(dst, req, lite, date, comp) }) {

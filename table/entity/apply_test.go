@@ -153,6 +153,12 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 	n := r.nodes[0]
 	r.apply("things", op(entity.Insert, "p", "n", number("v", 0)))
 	rnd := rand.New(rand.NewPCG(1, 1))
+	n.faults.read = func(req *coordinator.ReadRequest) error {
+		if req.Consistency.IsSerial() && rnd.IntN(2) == 0 { // others are ahead of the read that looks, too
+			return &coordinator.ReadTimeout{}
+		}
+		return nil
+	}
 	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
 		switch rnd.IntN(4) {
 		case 0: // it was made, and nobody knows
