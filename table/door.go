@@ -196,6 +196,9 @@ func (c *call) serve() error {
 // locate finds out which account and resource the URL names: /account/table, or /table where the host's
 // first label is an account.
 func (c *call) locate() error {
+	if c.req.host == "" { // URLs in answers are made from it
+		return odata.Of(odata.HostInformationNotPresent)
+	}
 	label, _, dotted := strings.Cut(c.req.host, ".")
 	host := ""
 	if dotted {

@@ -97,7 +97,7 @@ func (b *bench) send(text string) (*http.Response, string) {
 	account := DevelopmentAccount
 	if host := has["host"]; host != "" && !strings.HasPrefix(host, "127.") {
 		account, _, _ = strings.Cut(host, ".")
-	} else if host == "" {
+	} else if _, named := has["host"]; !named {
 		lines = append(lines, "Host: 127.0.0.1:10002")
 	}
 	if has["authorization"] == "" && !strings.Contains(target, "sig=") && method != "OPTIONS" {
