@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -56,7 +56,7 @@ type repairStory struct {
 	scenario
 	peers     []*replica.Repairs
 	repaireds []*replica.Repaired
-	last      *coordinator.Repair
+	last      *repair.Run
 	counts    map[string]int
 }
 
@@ -110,19 +110,19 @@ func (s *repairStory) attach(step int64) {
 
 func (s *repairStory) repair(d *datadriven.TestData) {
 	at := s.c.node(ring.NodeID(number(d, "at", 1)))
-	r := coordinator.NewRepairer(coordinator.RepairOptions{Coordinator: at.coord, Peers: s.peers[at.id-1], Store: at.engine,
-		Limits: coordinator.RepairLimits{LeafBytes: int64(number(d, "leaf_bytes", 0)), Rounds: number(d, "rounds", 0), Timeout: 2 * time.Second,
+	r := repair.NewRepairer(repair.Options{Coordinator: at.coord, View: at, Clock: lifeClock{s.c.clock, at.life}, Peers: s.peers[at.id-1], Store: at.engine,
+		Limits: repair.Limits{LeafBytes: int64(number(d, "leaf_bytes", 0)), Rounds: number(d, "rounds", 0), Timeout: 2 * time.Second,
 			PageRows: uint32(number(d, "page", 0))}})
-	job := coordinator.RepairJob{Name: text(d, "name", ""), Table: s.c.table.StorageID, Range: ring.FullRange()}
-	s.last = r.Start(job, nil, func(r coordinator.RepairReport, err error) {
+	job := repair.Job{Name: text(d, "name", ""), Table: s.c.table.StorageID, Range: ring.FullRange()}
+	s.last = r.Start(job, nil, func(r repair.Report, err error) {
 		s.c.printf("repair: ranges %d of %d, leaves %d, differing %d, unsettled %d, rows %d, unnoticed %d, %v", r.RangesDone, r.Ranges,
 			r.Leaves, r.Differing, r.Unsettled, r.Rows, r.Unnoticed, repairOutcome(err))
 	})
 }
 
 func repairOutcome(err error) string {
-	var down *coordinator.RepairUnavailable
-	var failed *coordinator.RepairFailed
+	var down *repair.Unavailable
+	var failed *repair.Failed
 	switch {
 	case err == nil:
 		return "ok"

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/ring"
 	"cqld/row"
 )
 
 // autoRepairOf is a cluster of three whose first node repairs by itself.
-func autoRepairOf(t *testing.T, limits coordinator.Limits) (*repairStory, *coordinator.AutoRepair) {
+func autoRepairOf(t *testing.T, limits coordinator.Limits) (*repairStory, *repair.Auto) {
 	t.Helper()
 	s := &repairStory{scenario: scenario{t: t}}
 	s.c = newCluster(t, clusterOptions{datacenters: []string{"dc1", "dc1", "dc1"}, owners: 3, limits: limits,
@@ -22,11 +23,11 @@ func autoRepairOf(t *testing.T, limits coordinator.Limits) (*repairStory, *coord
 }
 
 // auto is a node's background repair, as an earlier process left it.
-func (s *repairStory) auto(i int) *coordinator.AutoRepair {
+func (s *repairStory) auto(i int) *repair.Auto {
 	n := s.c.nodes[i]
-	a := coordinator.NewAutoRepair(coordinator.AutoRepairOptions{
-		Repairer: coordinator.NewRepairer(coordinator.RepairOptions{Coordinator: n.coord, Peers: s.peers[i], Store: n.engine,
-			Limits: coordinator.RepairLimits{Timeout: 2 * time.Second}}),
+	a := repair.NewAuto(repair.AutoOptions{
+		Repairer: repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: lifeClock{s.c.clock, n.life}, Peers: s.peers[i], Store: n.engine,
+			Limits: repair.Limits{Timeout: 2 * time.Second}}),
 		Store: n.engine, Interval: time.Hour, Delay: time.Second, RetryAfter: 10 * time.Second,
 		Note: func(message string, err error) { s.c.printf("note: %s, %v", message, err) },
 	})
@@ -65,7 +66,7 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 	for i := range 30 {
 		s.put(i%3, fmt.Sprint("key", i))
 	}
-	for _, x := range []*coordinator.AutoRepair{a, b, c} {
+	for _, x := range []*repair.Auto{a, b, c} {
 		x.Start()
 	}
 	s.pass(500 * time.Millisecond)
@@ -77,11 +78,11 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 		t.Error("the replicas differ after each node has repaired its ranges")
 	}
 	// Nothing is due until the interval has passed; a process that starts anew knows that.
-	for _, x := range []*coordinator.AutoRepair{a, b, c} {
+	for _, x := range []*repair.Auto{a, b, c} {
 		x.Close()
 	}
 	a, b, c = s.auto(0), s.auto(1), s.auto(2)
-	for _, x := range []*coordinator.AutoRepair{a, b, c} {
+	for _, x := range []*repair.Auto{a, b, c} {
 		x.Start()
 	}
 	clear(s.counts)
@@ -94,7 +95,7 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 	if !s.equal() {
 		t.Error("not repaired again after the interval")
 	}
-	for _, x := range []*coordinator.AutoRepair{a, b, c} {
+	for _, x := range []*repair.Auto{a, b, c} {
 		x.Close()
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/node/control"
@@ -43,8 +44,8 @@ type Node struct {
 	moves       *replica.Moves
 	repaired    *replica.Repaired
 	peers       *replica.Repairs
-	repairer    *coordinator.Repairer
-	autoRepair  *coordinator.AutoRepair
+	repairer    *repair.Repairer
+	autoRepair  *repair.Auto
 	processor   *query.Processor
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
 	tables      atomic.Pointer[table.Door]    // nil: clients of Azure Tables cannot connect

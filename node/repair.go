@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/node/control"
 	"cqld/replica"
 	"cqld/ring"
@@ -17,11 +17,11 @@ import (
 
 // openRepairs makes this node take part in repairs, and able to lead them.
 func (n *Node) openRepairs() {
-	n.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
-		Coordinator: n.coordinator, Peers: n.peers, Store: n.engine,
-		Limits: coordinator.RepairLimits{BytesPerSecond: n.opts.RepairThroughput},
+	n.repairer = repair.NewRepairer(repair.Options{
+		Coordinator: n.coordinator, View: view{n.cluster}, Clock: n.clock, Peers: n.peers, Store: n.engine,
+		Limits: repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 	})
-	n.autoRepair = coordinator.NewAutoRepair(coordinator.AutoRepairOptions{
+	n.autoRepair = repair.NewAuto(repair.AutoOptions{
 		Repairer: n.repairer, Store: n.engine, Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
 		Note: func(message string, err error) {
 			if err != nil {
@@ -107,7 +107,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 func (n *Node) schema() *schema.Schema { return n.cluster.Metadata().Schema }
 
 // repairJobs is what is to be repaired: the ring, of some tables, or only what was lost here.
-func (n *Node) repairJobs(a *control.RepairArgs) (jobs []coordinator.RepairJob, err error) {
+func (n *Node) repairJobs(a *control.RepairArgs) (jobs []repair.Job, err error) {
 	tables, err := n.tablesOf(a.TablesArgs)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (n *Node) repairJobs(a *control.RepairArgs) (jobs []coordinator.RepairJob, 
 		if t.Replication.Class == ring.Local {
 			continue
 		}
-		job := coordinator.RepairJob{Table: t.StorageID, Range: ring.FullRange(), SkipDown: true}
+		job := repair.Job{Table: t.StorageID, Range: ring.FullRange(), SkipDown: true}
 		if !a.Corrupted {
 			jobs = append(jobs, job)
 			continue
@@ -132,13 +132,13 @@ func (n *Node) repairJobs(a *control.RepairArgs) (jobs []coordinator.RepairJob, 
 }
 
 // repairOne repairs and waits.
-func (n *Node) repairOne(ctx context.Context, job coordinator.RepairJob) (coordinator.RepairReport, error) {
+func (n *Node) repairOne(ctx context.Context, job repair.Job) (repair.Report, error) {
 	type outcome struct {
-		report coordinator.RepairReport
+		report repair.Report
 		err    error
 	}
 	ended := make(chan outcome, 1)
-	j := n.repairer.Start(job, nil, func(r coordinator.RepairReport, err error) { ended <- outcome{r, err} })
+	j := n.repairer.Start(job, nil, func(r repair.Report, err error) { ended <- outcome{r, err} })
 	select {
 	case o := <-ended:
 		return o.report, o.err

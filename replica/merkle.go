@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
@@ -57,7 +58,7 @@ type Repairs struct {
 	}
 }
 
-var _ coordinator.RepairPeers = (*Repairs)(nil)
+var _ repair.Peers = (*Repairs)(nil)
 
 // NewRepairs makes the share of a node; it is called before the transport starts.
 func NewRepairs(o RepairOptions) *Repairs {
@@ -70,7 +71,7 @@ func NewRepairs(o RepairOptions) *Repairs {
 			respond(nil, toRemote(err))
 			return
 		}
-		r.hash(req, func(s coordinator.HashStep, err error) {
+		r.hash(req, func(s repair.HashStep, err error) {
 			if err != nil {
 				respond(nil, toRemote(err))
 				return
@@ -89,8 +90,8 @@ func NewRepairs(o RepairOptions) *Repairs {
 	return r
 }
 
-// Hash implements coordinator.RepairPeers.
-func (r *Repairs) Hash(node ring.NodeID, req *coordinator.HashRequest, timeout time.Duration, done func(coordinator.HashStep, error)) {
+// Hash implements repair.Peers.
+func (r *Repairs) Hash(node ring.NodeID, req *repair.HashRequest, timeout time.Duration, done func(repair.HashStep, error)) {
 	if node == r.o.Local.view.Self() {
 		own := *req
 		r.hash(&own, done)
@@ -98,15 +99,15 @@ func (r *Repairs) Hash(node ring.NodeID, req *coordinator.HashRequest, timeout t
 	}
 	r.o.Transport.Request(node, messaging.VerbMerkle, appendHashRequest(nil, req), timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(coordinator.HashStep{}, fromRemote(err))
+			done(repair.HashStep{}, fromRemote(err))
 			return
 		}
 		done(decodeHashStep(payload))
 	})
 }
 
-// Repaired implements coordinator.RepairPeers.
-func (r *Repairs) Repaired(node ring.NodeID, n *coordinator.RepairNotice, timeout time.Duration, done func(error)) {
+// Repaired implements repair.Peers.
+func (r *Repairs) Repaired(node ring.NodeID, n *repair.Notice, timeout time.Duration, done func(error)) {
 	if node == r.o.Local.view.Self() {
 		r.repaired(n, done)
 		return
@@ -115,13 +116,13 @@ func (r *Repairs) Repaired(node ring.NodeID, n *coordinator.RepairNotice, timeou
 }
 
 // hash takes a step of hashing here.
-func (r *Repairs) hash(req *coordinator.HashRequest, done func(coordinator.HashStep, error)) {
+func (r *Repairs) hash(req *repair.HashRequest, done func(repair.HashStep, error)) {
 	if err := r.o.Local.current(req.Epoch); err != nil {
-		done(coordinator.HashStep{}, err)
+		done(repair.HashStep{}, err)
 		return
 	}
 	if r.o.Local.view.Topology().Epoch() < req.Since {
-		done(coordinator.HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: errStreamNotYet.Error()})
+		done(repair.HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: errStreamNotYet.Error()})
 		return
 	}
 	if req.Session != 0 {
@@ -136,7 +137,7 @@ func (r *Repairs) hash(req *coordinator.HashRequest, done func(coordinator.HashS
 	})
 }
 
-func (r *Repairs) step(req *coordinator.HashRequest) (s coordinator.HashStep, err error) {
+func (r *Repairs) step(req *repair.HashRequest) (s repair.HashStep, err error) {
 	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now, After: req.After,
 		BytesMax: r.o.StepBytes}
 	if req.After == nil && req.Since != 0 {
@@ -157,7 +158,7 @@ func (r *Repairs) step(req *coordinator.HashRequest) (s coordinator.HashStep, er
 			s.Hashes[n-1].Rows += h.Rows
 			return
 		}
-		s.Leaves, s.Hashes = append(s.Leaves, i), append(s.Hashes, coordinator.LeafHash(h))
+		s.Leaves, s.Hashes = append(s.Leaves, i), append(s.Hashes, repair.LeafHash(h))
 	})
 	return s, err
 }
@@ -179,7 +180,7 @@ func (r *Repairs) begin(session uint64) {
 
 // repaired takes notice that a range is repaired: its older tombstones may go, and what a corrupt file
 // had lost of it is back.
-func (r *Repairs) repaired(n *coordinator.RepairNotice, done func(error)) {
+func (r *Repairs) repaired(n *repair.Notice, done func(error)) {
 	r.mu.Lock()
 	began, known := r.mu.began[n.Session]
 	r.mu.Unlock()
@@ -196,7 +197,7 @@ func (r *Repairs) repaired(n *coordinator.RepairNotice, done func(error)) {
 	done(err)
 }
 
-func appendHashRequest(dst []byte, r *coordinator.HashRequest) []byte {
+func appendHashRequest(dst []byte, r *repair.HashRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUint64(dst, r.Session), r.Epoch)
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, r.Since), uint64(r.Table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.Tokens.Start)), int64(r.Tokens.End))
@@ -204,9 +205,9 @@ func appendHashRequest(dst []byte, r *coordinator.HashRequest) []byte {
 	return append(dst, r.After...)
 }
 
-func decodeHashRequest(payload []byte) (*coordinator.HashRequest, error) {
+func decodeHashRequest(payload []byte) (*repair.HashRequest, error) {
 	c := wire.NewCursor(payload)
-	r := &coordinator.HashRequest{Session: c.Uint64(), Epoch: c.Uvarint(), Since: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
+	r := &repair.HashRequest{Session: c.Uint64(), Epoch: c.Uvarint(), Since: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
 	r.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	leaves := c.Uvarint()
 	r.Now = c.Int64()
@@ -220,7 +221,7 @@ func decodeHashRequest(payload []byte) (*coordinator.HashRequest, error) {
 	return r, c.Finish()
 }
 
-func appendHashStep(dst []byte, s *coordinator.HashStep) []byte {
+func appendHashStep(dst []byte, s *repair.HashStep) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Scanned)), uint64(s.Size))
 	var last byte
 	if s.Next == nil {
@@ -234,7 +235,7 @@ func appendHashStep(dst []byte, s *coordinator.HashStep) []byte {
 	return dst
 }
 
-func decodeHashStep(payload []byte) (s coordinator.HashStep, err error) {
+func decodeHashStep(payload []byte) (s repair.HashStep, err error) {
 	c := wire.NewCursor(payload)
 	s.Scanned, s.Size = int64(c.Uvarint()), int64(c.Uvarint())
 	last := c.Uint8() == 1
@@ -247,19 +248,19 @@ func decodeHashStep(payload []byte) (s coordinator.HashStep, err error) {
 	}
 	for c.Len() > 0 && c.Err() == nil {
 		leaf := c.Uvarint()
-		h := coordinator.LeafHash{Rows: c.Uvarint(), Sum: [2]uint64{c.Uint64(), c.Uint64()}}
+		h := repair.LeafHash{Rows: c.Uvarint(), Sum: [2]uint64{c.Uint64(), c.Uint64()}}
 		s.Leaves, s.Hashes = append(s.Leaves, int(min(leaf, 1<<30))), append(s.Hashes, h)
 	}
 	return s, c.Finish()
 }
 
-func appendNotice(dst []byte, n *coordinator.RepairNotice) []byte {
+func appendNotice(dst []byte, n *repair.Notice) []byte {
 	dst = wire.AppendUvarint(wire.AppendUint64(dst, n.Session), uint64(n.Table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(n.Tokens.Start)), int64(n.Tokens.End))
 	return wire.AppendInt64(dst, n.Until)
 }
 
-func decodeNotice(payload []byte) (n coordinator.RepairNotice, err error) {
+func decodeNotice(payload []byte) (n repair.Notice, err error) {
 	c := wire.NewCursor(payload)
 	n.Session, n.Table = c.Uint64(), schema.StorageID(c.Uvarint())
 	n.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}

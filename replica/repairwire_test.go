@@ -5,17 +5,17 @@ import (
 	"reflect"
 	"testing"
 
-	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/ring"
 )
 
 func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
-	request := coordinator.HashRequest{Session: 1 << 60, Epoch: 7, Since: 300, Table: 1024, Tokens: ring.Range{Start: -5, End: ring.MinToken},
+	request := repair.HashRequest{Session: 1 << 60, Epoch: 7, Since: 300, Table: 1024, Tokens: ring.Range{Start: -5, End: ring.MinToken},
 		Leaves: 4096, Now: -3, After: []byte("after")}
 	if got, err := decodeHashRequest(appendHashRequest(nil, &request)); err != nil || !reflect.DeepEqual(*got, request) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	step := coordinator.HashStep{Leaves: []int{0, 4095}, Hashes: []coordinator.LeafHash{{Rows: 1, Sum: [2]uint64{2, 3}}, {Rows: 1 << 40}},
+	step := repair.HashStep{Leaves: []int{0, 4095}, Hashes: []repair.LeafHash{{Rows: 1, Sum: [2]uint64{2, 3}}, {Rows: 1 << 40}},
 		Next: []byte{}, Scanned: 1 << 30, Size: 5}
 	if got, err := decodeHashStep(appendHashStep(nil, &step)); err != nil || !reflect.DeepEqual(got, step) {
 		t.Errorf("%+v, %v", got, err)
@@ -24,7 +24,7 @@ func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
 	if got, err := decodeHashStep(appendHashStep(nil, &step)); err != nil || got.Next != nil {
 		t.Errorf("the last step has %v, %v", got.Next, err)
 	}
-	notice := coordinator.RepairNotice{Session: 9, Table: 8, Tokens: ring.Range{Start: 1, End: 2}, Until: -1}
+	notice := repair.Notice{Session: 9, Table: 8, Tokens: ring.Range{Start: 1, End: 2}, Until: -1}
 	if got, err := decodeNotice(appendNotice(nil, &notice)); err != nil || got != notice {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -40,9 +40,9 @@ func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
 
 // FuzzRepairMessages decodes what another node may have sent.
 func FuzzRepairMessages(f *testing.F) {
-	f.Add(appendHashRequest(nil, &coordinator.HashRequest{Table: 1, Leaves: 2, After: []byte{1}}))
-	f.Add(appendHashStep(nil, &coordinator.HashStep{Leaves: []int{3}, Hashes: []coordinator.LeafHash{{Rows: 1}}, Next: []byte{1}}))
-	f.Add(appendNotice(nil, &coordinator.RepairNotice{Table: 5}))
+	f.Add(appendHashRequest(nil, &repair.HashRequest{Table: 1, Leaves: 2, After: []byte{1}}))
+	f.Add(appendHashStep(nil, &repair.HashStep{Leaves: []int{3}, Hashes: []repair.LeafHash{{Rows: 1}}, Next: []byte{1}}))
+	f.Add(appendNotice(nil, &repair.Notice{Table: 5}))
 	f.Add(appendStreamRequest(nil, &streamRequest{epoch: 1, bytesMax: 5}))
 	sealed := append(appendStreamReply(nil, 5, []byte("next")), "block"...)
 	sealStreamReply(sealed)

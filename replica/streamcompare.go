@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/ring"
 )
 
 // Hashes is the way to the hashes of a range on a node, this one or another, as repairs take them.
 type Hashes interface {
-	Hash(node ring.NodeID, req *coordinator.HashRequest, timeout time.Duration, done func(coordinator.HashStep, error))
+	Hash(node ring.NodeID, req *repair.HashRequest, timeout time.Duration, done func(repair.HashStep, error))
 }
 
 // Bounds of comparisons.
@@ -39,8 +39,8 @@ type comparison struct {
 	now    int64
 	leaves int
 	size   int64
-	theirs []coordinator.LeafHash
-	own    []coordinator.LeafHash
+	theirs []repair.LeafHash
+	own    []repair.LeafHash
 	done   func(differing []ring.Range, err error)
 }
 
@@ -92,17 +92,17 @@ func (v *move) fetchParts(p Pull, parts []ring.Range) {
 
 func (c *comparison) begin(leaves int) {
 	c.leaves = leaves
-	c.theirs, c.own = make([]coordinator.LeafHash, leaves), make([]coordinator.LeafHash, leaves)
+	c.theirs, c.own = make([]repair.LeafHash, leaves), make([]repair.LeafHash, leaves)
 	c.step(c.pull.Source, c.theirs, nil, func() {
 		c.step(c.m.o.View.Self(), c.own, nil, c.compare)
 	})
 }
 
 // step hashes on one node, and goes on there until all is hashed.
-func (c *comparison) step(node ring.NodeID, into []coordinator.LeafHash, after []byte, then func()) {
-	req := &coordinator.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.pull.Epoch, Table: c.pull.Table, Tokens: c.tokens,
+func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte, then func()) {
+	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.pull.Epoch, Table: c.pull.Table, Tokens: c.tokens,
 		Leaves: c.leaves, Now: c.now, After: after}
-	c.m.o.Hashes.Hash(node, req, compareTimeout, func(s coordinator.HashStep, err error) {
+	c.m.o.Hashes.Hash(node, req, compareTimeout, func(s repair.HashStep, err error) {
 		if err != nil {
 			c.done(nil, err)
 			return

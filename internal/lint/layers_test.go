@@ -14,7 +14,7 @@ func layers() map[string]int {
 		"cql/types": 1, "ring": 1, "schema": 1, "auth": 1,
 		"row":     2,
 		"grammar": 3, "cql": 3, "storage": 3, "messaging": 3, "internal/model": 3,
-		"coordinator": 4, "replica": 4, "cluster": 4,
+		"coordinator": 4, "coordinator/repair": 4, "replica": 4, "cluster": 4,
 		"query": 5, "query/term": 5, "query/function": 5, "query/system": 5,
 		"server": 6, "server/frame": 6, "table": 6, "table/entity": 6, "table/odata": 6,
 		"node": 7, "node/control": 7,
@@ -25,16 +25,17 @@ func layers() map[string]int {
 // neighbours are the imports allowed within a layer.
 func neighbours() map[string][]string {
 	return map[string][]string{
-		"schema":       {"cql/types", "ring"},
-		"cql":          {"grammar"},
-		"replica":      {"coordinator"}, // implements its interfaces
-		"query":        {"query/function", "query/term"},
-		"query/term":   {"query/function"},
-		"query/system": {"query"},
-		"server":       {"server/frame"},
-		"node":         {"node/control"},
-		"table":        {"table/odata", "table/entity"},
-		"table/entity": {"table/odata"},
+		"schema":             {"cql/types", "ring"},
+		"coordinator/repair": {"coordinator"},
+		"cql":                {"grammar"},
+		"replica":            {"coordinator", "coordinator/repair"}, // implements their interfaces
+		"query":              {"query/function", "query/term"},
+		"query/term":         {"query/function"},
+		"query/system":       {"query"},
+		"server":             {"server/frame"},
+		"node":               {"node/control"},
+		"table":              {"table/odata", "table/entity"},
+		"table/entity":       {"table/odata"},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -17,18 +18,18 @@ import (
 type repairs struct {
 	repaired *replica.Repaired
 	peers    *replica.Repairs
-	repairer *coordinator.Repairer
-	auto     *coordinator.AutoRepair
+	repairer *repair.Repairer
+	auto     *repair.Auto
 }
 
 // openRepairs makes a process take part in repairs.
 func (l *life) openRepairs() {
-	l.repairs.repairer = coordinator.NewRepairer(coordinator.RepairOptions{
-		Coordinator: l.coord, Peers: l.repairs.peers, Store: l.engine,
-		Limits: coordinator.RepairLimits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
+	l.repairs.repairer = repair.NewRepairer(repair.Options{
+		Coordinator: l.coord, View: l, Clock: clock{l}, Peers: l.repairs.peers, Store: l.engine,
+		Limits: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin},
 	})
-	l.repairs.auto = coordinator.NewAutoRepair(coordinator.AutoRepairOptions{
+	l.repairs.auto = repair.NewAuto(repair.AutoOptions{
 		Repairer: l.repairs.repairer, Store: l.engine, Rand: NewStream(l.node.cluster.options.Seed, fmt.Sprint("repair ", l.node.id, l.node.lives)),
 		Delay: 200 * time.Millisecond, RetryAfter: time.Second,
 	})
@@ -78,8 +79,8 @@ func (r *repairs) ringMoved(l *life) {
 func (c *Cluster) repair(table *schema.Table) {
 	for range 2 { // the first brings replicas together, the second finds nothing
 		c.must(c.present()[0], "repairing table "+table.Name, func(l *life, done func(error)) {
-			job := coordinator.RepairJob{Table: table.StorageID, Range: ring.FullRange()}
-			l.repairs.repairer.Start(job, nil, func(_ coordinator.RepairReport, err error) { done(err) })
+			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
+			l.repairs.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 		})
 	}
 	now := int64(epoch) + int64(c.kernel.Now()/time.Second)

@@ -1,6 +1,7 @@
-package coordinator
+package repair
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,14 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// AutoRepairOptions are what an AutoRepair is made of. Durations that are zero mean the default.
-type AutoRepairOptions struct {
+// AutoOptions are what an Auto is made of. Durations that are zero mean the default.
+type AutoOptions struct {
 	Repairer *Repairer
 	Store    LocalStore
 	Rand     env.Rand // spreads what nodes would do at once; nil: they do
@@ -30,26 +32,26 @@ type AutoRepairOptions struct {
 	Note func(message string, err error)
 }
 
-func (o AutoRepairOptions) withDefaults() AutoRepairOptions {
-	setDefault(&o.Interval, 24*time.Hour)
-	setDefault(&o.Delay, 30*time.Second)
-	setDefault(&o.RetryAfter, 5*time.Minute)
+func (o AutoOptions) withDefaults() AutoOptions {
+	o.Interval = cmp.Or(o.Interval, 24*time.Hour)
+	o.Delay = cmp.Or(o.Delay, 30*time.Second)
+	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Minute)
 	if o.Note == nil {
 		o.Note = func(string, error) {}
 	}
 	return o
 }
 
-// AutoRepair repairs without being asked, one range at a time: first what is dirty, because hints for it
+// Auto repairs without being asked, one range at a time: first what is dirty, because hints for it
 // were lost here; then, of every table in turn, the ranges of which this node is the first replica, when
 // the ring has changed since they were repaired or Interval has passed.
-type AutoRepair struct {
-	o      AutoRepairOptions
+type Auto struct {
+	o      AutoOptions
 	r      *Repairer
 	events serial
 	// What only events touch.
 	tables  map[schema.StorageID]*autoTable
-	running *Repair
+	running *Run
 	timer   env.Timer
 	closed  bool
 	from    time.Duration // monotonic: nothing is begun before
@@ -78,9 +80,9 @@ const autoPrefix = "autorepair/"
 //	dirty/ table 4 → 32 bytes
 const dirtyPrefix = "dirty/"
 
-// NewAutoRepair reads what an earlier process left. Start begins.
-func NewAutoRepair(o AutoRepairOptions) *AutoRepair {
-	a := &AutoRepair{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}}
+// NewAuto reads what an earlier process left. Start begins.
+func NewAuto(o AutoOptions) *Auto {
+	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}}
 	a.dirty.tables = map[schema.StorageID]*[4]uint64{}
 	// What cannot be read is repaired once more.
 	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
@@ -103,7 +105,7 @@ func NewAutoRepair(o AutoRepairOptions) *AutoRepair {
 }
 
 // Start begins to repair, after the delay.
-func (a *AutoRepair) Start() {
+func (a *Auto) Start() {
 	a.events.do(func() {
 		a.postpone()
 		a.look()
@@ -111,7 +113,7 @@ func (a *AutoRepair) Start() {
 }
 
 // Close ends the repair under way.
-func (a *AutoRepair) Close() {
+func (a *Auto) Close() {
 	a.events.do(func() {
 		a.closed = true
 		if a.timer != nil {
@@ -124,7 +126,7 @@ func (a *AutoRepair) Close() {
 }
 
 // Look says that a node is back, so that what was waiting for it can be tried.
-func (a *AutoRepair) Look() {
+func (a *Auto) Look() {
 	a.events.do(func() {
 		for _, t := range a.tables {
 			t.blocked = 0
@@ -134,20 +136,20 @@ func (a *AutoRepair) Look() {
 }
 
 // Moved says that the ring has changed.
-func (a *AutoRepair) Moved() { a.events.do(a.postpone) }
+func (a *Auto) Moved() { a.events.do(a.postpone) }
 
 // postpone lets things settle.
-func (a *AutoRepair) postpone() {
+func (a *Auto) postpone() {
 	delay := a.o.Delay
 	if a.o.Rand != nil {
 		delay += time.Duration(a.o.Rand.Uint64() % uint64(a.o.Delay+1))
 	}
-	a.from = a.r.c.clock.Monotonic() + delay
+	a.from = a.r.clock.Monotonic() + delay
 }
 
 // Dirty says that a hint for a partition was lost: its range is repaired soon. It is cheap when that is
 // known.
-func (a *AutoRepair) Dirty(table schema.StorageID, t ring.Token) {
+func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	chunk := (uint64(t) ^ 1<<63 - 1) >> 56
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
@@ -163,7 +165,7 @@ func (a *AutoRepair) Dirty(table schema.StorageID, t ring.Token) {
 }
 
 // storeDirtyLocked keeps the bits. Nobody waits for the disk: who loses hints has enough to do.
-func (a *AutoRepair) storeDirtyLocked(table schema.StorageID, bits *[4]uint64) {
+func (a *Auto) storeDirtyLocked(table schema.StorageID, bits *[4]uint64) {
 	key := binary.BigEndian.AppendUint32([]byte(dirtyPrefix), uint32(table))
 	if *bits == [4]uint64{} {
 		delete(a.dirty.tables, table)
@@ -178,7 +180,7 @@ func (a *AutoRepair) storeDirtyLocked(table schema.StorageID, bits *[4]uint64) {
 }
 
 // DirtyTables are the tables that wait for a repair because hints were lost, sorted.
-func (a *AutoRepair) DirtyTables() (out []schema.StorageID) {
+func (a *Auto) DirtyTables() (out []schema.StorageID) {
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
 	for id := range a.dirty.tables {
@@ -190,7 +192,7 @@ func (a *AutoRepair) DirtyTables() (out []schema.StorageID) {
 
 // takeDirty is the first dirty stretch of a table, as chunks [from, to); it is clean from now on, unless
 // more is lost.
-func (a *AutoRepair) takeDirty(table schema.StorageID) (from, to int) {
+func (a *Auto) takeDirty(table schema.StorageID) (from, to int) {
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
 	bits := a.dirty.tables[table]
@@ -205,7 +207,7 @@ func (a *AutoRepair) takeDirty(table schema.StorageID) (from, to int) {
 }
 
 // putDirty ends the repair of a stretch: it is dirty again when the repair failed.
-func (a *AutoRepair) putDirty(table schema.StorageID, from, to int, failed bool) {
+func (a *Auto) putDirty(table schema.StorageID, from, to int, failed bool) {
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
 	bits := a.dirty.tables[table]
@@ -220,15 +222,15 @@ func (a *AutoRepair) putDirty(table schema.StorageID, from, to int, failed bool)
 }
 
 // look begins what is due, if nothing is under way, and looks again later.
-func (a *AutoRepair) look() {
+func (a *Auto) look() {
 	if a.closed || a.running != nil {
 		return
 	}
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.timer = a.r.c.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.look) })
-	now := a.r.c.clock.Monotonic()
+	a.timer = a.r.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.look) })
+	now := a.r.clock.Monotonic()
 	if now < a.from {
 		return
 	}
@@ -238,7 +240,7 @@ func (a *AutoRepair) look() {
 			return
 		}
 	}
-	catalog := a.r.c.view.Schema()
+	catalog := a.r.view.Schema()
 	for _, id := range catalog.StorageIDs() {
 		table := catalog.TableByStorage(id)
 		if table == nil || table.Virtual || table.Replication.Class == ring.Local || table.Replication.Total() < 2 {
@@ -250,7 +252,7 @@ func (a *AutoRepair) look() {
 	}
 }
 
-func (a *AutoRepair) table(id schema.StorageID) *autoTable {
+func (a *Auto) table(id schema.StorageID) *autoTable {
 	t := a.tables[id]
 	if t == nil {
 		t = &autoTable{}
@@ -260,27 +262,27 @@ func (a *AutoRepair) table(id schema.StorageID) *autoTable {
 }
 
 // due says whether a table is being repaired or is to be.
-func (a *AutoRepair) due(table *schema.Table, t *autoTable) bool {
+func (a *Auto) due(table *schema.Table, t *autoTable) bool {
 	every := a.o.Interval
 	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {
 		every = min(every, grace)
 	}
-	since := time.Duration(a.r.c.clock.Now().UnixNano() - t.last)
-	return t.began != 0 || t.last == 0 || t.moved != a.r.c.view.Topology().Moved() || since >= every
+	since := time.Duration(a.r.clock.Now().UnixNano() - t.last)
+	return t.began != 0 || t.last == 0 || t.moved != a.r.view.Topology().Moved() || since >= every
 }
 
 // repairDirty repairs a stretch in which hints were lost.
-func (a *AutoRepair) repairDirty(id schema.StorageID, t *autoTable) {
+func (a *Auto) repairDirty(id schema.StorageID, t *autoTable) {
 	from, to := a.takeDirty(id)
 	tokens := ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken + ring.Token(uint64(to)<<56)}
 	a.run(id, tokens, t, func(err error) { a.putDirty(id, from, to, err != nil) })
 }
 
 // repairNext repairs the next range of which this node is the first replica; false when there is none.
-func (a *AutoRepair) repairNext(table *schema.Table, t *autoTable) bool {
-	topology, self := a.r.c.view.Topology(), a.r.c.view.Self()
+func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
+	topology, self := a.r.view.Topology(), a.r.view.Self()
 	if t.began == 0 || t.moved != topology.Moved() {
-		t.began, t.moved, t.at = a.r.c.clock.Now().UnixNano(), topology.Moved(), ring.MinToken
+		t.began, t.moved, t.at = a.r.clock.Now().UnixNano(), topology.Moved(), ring.MinToken
 	}
 	for _, piece := range topology.Placement(table.Replication).Ranges(ring.FullRange()) {
 		done := piece.Range.Start < t.at || t.at == ring.MaxToken
@@ -303,16 +305,16 @@ func (a *AutoRepair) repairNext(table *schema.Table, t *autoTable) bool {
 	return false
 }
 
-func (a *AutoRepair) store(id schema.StorageID, t *autoTable) {
+func (a *Auto) store(id schema.StorageID, t *autoTable) {
 	value := wire.AppendInt64(wire.AppendInt64(nil, t.last), t.began)
 	value = wire.AppendInt64(wire.AppendUint64(value, t.moved), int64(t.at))
 	_ = a.o.Store.SetLocal(binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id)), value, false) // else again
 }
 
 // run repairs a range.
-func (a *AutoRepair) run(id schema.StorageID, tokens ring.Range, t *autoTable, then func(error)) {
+func (a *Auto) run(id schema.StorageID, tokens ring.Range, t *autoTable, then func(error)) {
 	// Should the job end before Start returns, that is an event behind this one.
-	a.running = a.r.Start(RepairJob{Table: id, Range: tokens}, nil, func(report RepairReport, err error) {
+	a.running = a.r.Start(Job{Table: id, Range: tokens}, nil, func(report Report, err error) {
 		a.events.do(func() {
 			a.running = nil
 			a.ended(id, t, report, err, then)
@@ -321,13 +323,13 @@ func (a *AutoRepair) run(id schema.StorageID, tokens ring.Range, t *autoTable, t
 }
 
 // ended is the event of a repair's end.
-func (a *AutoRepair) ended(id schema.StorageID, t *autoTable, report RepairReport, err error, then func(error)) {
-	var unknown *UnknownTable
+func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error, then func(error)) {
+	var unknown *coordinator.UnknownTable
 	if errors.As(err, &unknown) {
 		err = nil // dropped
 	}
 	if err != nil {
-		t.blocked = a.r.c.clock.Monotonic() + a.o.RetryAfter
+		t.blocked = a.r.clock.Monotonic() + a.o.RetryAfter
 	}
 	then(err)
 	if a.closed {
@@ -336,5 +338,5 @@ func (a *AutoRepair) ended(id schema.StorageID, t *autoTable, report RepairRepor
 	if err != nil || report.Rows > 0 {
 		a.o.Note(fmt.Sprintf("repair of table %d, %v: %d rows sent", id, report.Job.Range, report.Rows), err)
 	}
-	a.r.c.clock.After(0, func() { a.events.do(a.look) })
+	a.r.clock.After(0, func() { a.events.do(a.look) })
 }

@@ -1,18 +1,19 @@
-package coordinator
+package repair
 
 import (
 	"errors"
 	"slices"
 	"time"
 
+	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
 
-// repairUnit repairs one range with one replica set. Its methods are events of its job.
-type repairUnit struct {
-	j        *Repair
+// unit repairs one range with one replica set. Its methods are events of its job.
+type unit struct {
+	j        *Run
 	r        *Repairer
 	table    *schema.Table
 	topology *ring.Topology
@@ -22,20 +23,20 @@ type repairUnit struct {
 	began    time.Time
 	ended    bool
 
-	tree *repairTree // being built
+	tree *tree // being built
 	// The leaves that differ; the first is being read.
 	differing []ring.Range
 	round     int
 	waiting   int // for acknowledgements of the notice
 }
 
-// repairTree is the hashes of a range on all replicas.
-type repairTree struct {
+// tree is the hashes of a range on all replicas.
+type tree struct {
 	tokens ring.Range
 	leaves int
 	nodes  []*treeNode
 	open   int // nodes that are not done
-	then   func(t *repairTree)
+	then   func(t *tree)
 }
 
 type treeNode struct {
@@ -47,14 +48,14 @@ type treeNode struct {
 	stepped  bool // more than one step was needed
 }
 
-func newRepairUnit(j *Repair, table *schema.Table, t *ring.Topology, tokens ring.Range) *repairUnit {
-	return &repairUnit{
-		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.c.clock.Now(),
+func newUnit(j *Run, table *schema.Table, t *ring.Topology, tokens ring.Range) *unit {
+	return &unit{
+		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.clock.Now(),
 		set: t.Placement(table.Replication).Replicas(tokens.Start + 1),
 	}
 }
 
-func (u *repairUnit) end(err error) {
+func (u *unit) end(err error) {
 	if !u.ended {
 		u.ended = true
 		u.j.unitDone(u, err)
@@ -62,9 +63,9 @@ func (u *repairUnit) end(err error) {
 }
 
 // begin checks that all replicas can take part.
-func (u *repairUnit) begin() {
+func (u *unit) begin() {
 	if len(u.set.Pending) > 0 {
-		u.end(ErrRepairMoving)
+		u.end(ErrMoving)
 		return
 	}
 	if len(u.set.Natural) == 0 {
@@ -73,12 +74,12 @@ func (u *repairUnit) begin() {
 	}
 	var down []ring.NodeID
 	for _, node := range u.set.Natural {
-		if node != u.r.c.view.Self() && !u.r.c.view.Alive(node) {
+		if node != u.r.view.Self() && !u.r.view.Alive(node) {
 			down = append(down, node)
 		}
 	}
 	if len(down) > 0 {
-		u.end(&RepairUnavailable{Range: u.tokens, Nodes: down})
+		u.end(&Unavailable{Range: u.tokens, Nodes: down})
 		return
 	}
 	// A step will do for a small range; else it says how many leaves there should be.
@@ -86,7 +87,7 @@ func (u *repairUnit) begin() {
 }
 
 // sized is the event of the first hashes, of the whole range as one leaf.
-func (u *repairUnit) sized(t *repairTree) {
+func (u *unit) sized(t *tree) {
 	size, stepped := int64(0), false
 	for _, n := range t.nodes {
 		size, stepped = max(size, n.size), stepped || n.stepped
@@ -100,8 +101,8 @@ func (u *repairUnit) sized(t *repairTree) {
 }
 
 // hash builds a tree and calls then. The first step of a range that was not sized ends it.
-func (u *repairUnit) hash(tokens ring.Range, leaves int, then func(*repairTree)) {
-	t := &repairTree{tokens: tokens, leaves: leaves, then: then, open: len(u.set.Natural)}
+func (u *unit) hash(tokens ring.Range, leaves int, then func(*tree)) {
+	t := &tree{tokens: tokens, leaves: leaves, then: then, open: len(u.set.Natural)}
 	u.tree = t
 	for _, node := range u.set.Natural {
 		t.nodes = append(t.nodes, &treeNode{node: node, hashes: make([]LeafHash, leaves)})
@@ -112,7 +113,7 @@ func (u *repairUnit) hash(tokens ring.Range, leaves int, then func(*repairTree))
 }
 
 // step asks one replica to go on.
-func (u *repairUnit) step(t *repairTree, n *treeNode) {
+func (u *unit) step(t *tree, n *treeNode) {
 	req := &HashRequest{Session: u.session, Epoch: u.topology.Epoch(), Table: u.table.StorageID, Tokens: t.tokens,
 		Leaves: t.leaves, Now: u.began.Unix(), After: n.after}
 	u.r.peers.Hash(n.node, req, u.r.limits.Timeout, func(s HashStep, err error) {
@@ -125,7 +126,7 @@ func (u *repairUnit) step(t *repairTree, n *treeNode) {
 }
 
 // stepped is the event of a step's outcome.
-func (u *repairUnit) stepped(t *repairTree, n *treeNode, s HashStep, err error) {
+func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	if err != nil {
 		u.again(&n.attempts, n.node, err, func() {
 			if u.tree == t {
@@ -136,7 +137,7 @@ func (u *repairUnit) stepped(t *repairTree, n *treeNode, s HashStep, err error) 
 	}
 	for i, leaf := range s.Leaves {
 		if leaf < 0 || leaf >= t.leaves {
-			u.end(&RepairFailed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
+			u.end(&Failed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
 			return
 		}
 		n.hashes[leaf].Add(s.Hashes[i])
@@ -161,18 +162,18 @@ func (u *repairUnit) stepped(t *repairTree, n *treeNode, s HashStep, err error) 
 
 // again tries something another time after a pause, or gives up. When a replica does not take part
 // because the ring has changed, the range is begun again.
-func (u *repairUnit) again(attempts *int, node ring.NodeID, err error, try func()) {
+func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
-	var refusal *NotReplica
+	var refusal *coordinator.NotReplica
 	switch {
 	case *attempts >= u.r.limits.Attempts:
-		u.end(&RepairFailed{u.tokens, node, err})
+		u.end(&Failed{u.tokens, node, err})
 	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:
 		u.ended = true
 		u.j.refusals++
 		u.j.after(u.r.limits.RetryPause<<(u.j.refusals-1), u.j.next)
 	case errors.As(err, &refusal):
-		u.end(&RepairFailed{u.tokens, node, err})
+		u.end(&Failed{u.tokens, node, err})
 	default:
 		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
 			if !u.ended {
@@ -183,7 +184,7 @@ func (u *repairUnit) again(attempts *int, node ring.NodeID, err error, try func(
 }
 
 // differs says whether the replicas' hashes of a leaf differ.
-func (t *repairTree) differs(leaf int) bool {
+func (t *tree) differs(leaf int) bool {
 	for _, n := range t.nodes[1:] {
 		if n.hashes[leaf] != t.nodes[0].hashes[leaf] {
 			return true
@@ -193,7 +194,7 @@ func (t *repairTree) differs(leaf int) bool {
 }
 
 // compared is the event of the tree's completion.
-func (u *repairUnit) compared(t *repairTree) {
+func (u *unit) compared(t *tree) {
 	u.j.report.Leaves += t.leaves
 	for i := range t.leaves {
 		if t.differs(i) {
@@ -205,7 +206,7 @@ func (u *repairUnit) compared(t *repairTree) {
 }
 
 // nextLeaf reads the next leaf that differs, or tells all replicas that there is none left.
-func (u *repairUnit) nextLeaf() {
+func (u *unit) nextLeaf() {
 	if len(u.differing) == 0 {
 		u.notify()
 		return
@@ -215,16 +216,16 @@ func (u *repairUnit) nextLeaf() {
 }
 
 // readLeaf reads a leaf at ALL, page by page.
-func (u *repairUnit) readLeaf() {
+func (u *unit) readLeaf() {
 	attempts := 0
 	u.readPage(&row.ReadCommand{
 		Table: u.table.StorageID, Range: row.KeyRange{Tokens: u.differing[0]}, Slices: []row.Slice{row.AllRows()},
-		Limits: row.Limits{Rows: u.r.limits.PageRows}, Now: u.r.c.clock.Now().Unix(), Repair: &u.j.rows,
+		Limits: row.Limits{Rows: u.r.limits.PageRows}, Now: u.r.clock.Now().Unix(), Repair: &u.j.rows,
 	}, &attempts)
 }
 
-func (u *repairUnit) readPage(cmd *row.ReadCommand, attempts *int) {
-	req := &ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
+func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
+	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
 	u.r.c.Read(req, func(page []byte, err error) {
 		var next *row.ReadCommand
 		size := int64(len(page))
@@ -284,7 +285,7 @@ func pageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCo
 }
 
 // verified is the event of a leaf's new hashes.
-func (u *repairUnit) verified(t *repairTree) {
+func (u *unit) verified(t *tree) {
 	if t.differs(0) {
 		if u.round < u.r.limits.Rounds {
 			u.round++
@@ -298,8 +299,8 @@ func (u *repairUnit) verified(t *repairTree) {
 }
 
 // notify tells all replicas until when they have everything.
-func (u *repairUnit) notify() {
-	notice := &RepairNotice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens,
+func (u *unit) notify() {
+	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens,
 		Until: u.began.Add(-u.r.limits.Margin).Unix()}
 	u.waiting = len(u.set.Natural)
 	for _, node := range u.set.Natural {
@@ -307,7 +308,7 @@ func (u *repairUnit) notify() {
 	}
 }
 
-func (u *repairUnit) tell(node ring.NodeID, notice *RepairNotice, attempt int) {
+func (u *unit) tell(node ring.NodeID, notice *Notice, attempt int) {
 	u.r.peers.Repaired(node, notice, u.r.limits.Timeout, func(err error) {
 		u.j.events.do(func() {
 			switch {

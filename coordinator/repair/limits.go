@@ -1,0 +1,45 @@
+package repair
+
+import (
+	"cmp"
+	"time"
+)
+
+// Limits are the bounds of repairs. Zero means the default.
+type Limits struct {
+	// BytesPerSecond is how much replicas are made to scan in all, for the repairs of this node: 16 MiB/s
+	// are 3 % of a core at the 650 MB/s of storage.Engine.Hash, and 1.4 TB a day.
+	BytesPerSecond int64
+	// LeafBytes is how much a leaf holds, about: what differs in one row is read again in so much.
+	LeafBytes int64
+	// LeavesMax bounds the tree: 24 bytes for each of 4096 leaves and replica.
+	LeavesMax int
+	// PageRows is how many rows one repairing read compares.
+	PageRows uint32
+	// Timeout is how long a step, a read or a notice may take.
+	Timeout time.Duration
+	// Attempts is how often a step, a read or a notice is tried, with a pause of RetryPause before the
+	// second and twice as much before each further one.
+	Attempts   int
+	RetryPause time.Duration
+	// Rounds is how often a leaf is read until its hashes agree: under writes they may never, as the
+	// replicas are not hashed at the same moment.
+	Rounds int
+	// Margin is how much older than the repair a deletion must be that counts as repaired: what is older
+	// has arrived, whatever delays and clocks.
+	Margin time.Duration
+}
+
+// withDefaults fills in what is zero.
+func (l Limits) withDefaults() Limits {
+	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 16<<20)
+	l.LeafBytes = cmp.Or(l.LeafBytes, 256<<10)
+	l.LeavesMax = cmp.Or(l.LeavesMax, 4096)
+	l.PageRows = cmp.Or(l.PageRows, 1000)
+	l.Timeout = cmp.Or(l.Timeout, 30*time.Second)
+	l.Attempts = cmp.Or(l.Attempts, 4)
+	l.Rounds = cmp.Or(l.Rounds, 3)
+	l.RetryPause = cmp.Or(l.RetryPause, time.Second)
+	l.Margin = cmp.Or(l.Margin, time.Minute)
+	return l
+}
