@@ -117,6 +117,7 @@ func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted
 		switch {
 		case err == nil:
 			deleted += n
+			c.charge(c.path.Table, entities[0].PartitionKey, n)
 		case changedMeanwhile(err):
 			again = true
 		default:

@@ -132,6 +132,20 @@ func (d *Door) handle(ctx context.Context, req *request, resp *response) {
 	d.calls.Put(c)
 }
 
+// recognize says whether a request is by someone who may send a large body: what is signed is all but that.
+func (d *Door) recognize(req *request) error {
+	c := &call{door: d}
+	c.begin(context.Background(), req, nil)
+	err := c.locate()
+	if err == nil {
+		c.params, err = parseParams(req.query)
+	}
+	if err == nil {
+		err = c.authorize()
+	}
+	return err
+}
+
 // reject answers a request that was not read to its end.
 func (d *Door) reject(req *request, resp *response, err error) {
 	c := &call{door: d}

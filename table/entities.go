@@ -70,6 +70,9 @@ func (c *call) operation(method string, path *odata.Path, h *header, body []byte
 	if w.op.TTL, err = parseTTL(h.ttl); err != nil {
 		return err
 	}
+	if method == "POST" {
+		return nil // there is nothing to match
+	}
 	return condition(h.ifMatch, &w.op)
 }
 

@@ -220,6 +220,10 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 	if size < 0 {
 		size = limit // chunked: it says when it ends
 	}
+	if err := c.door.recognize(r); err != nil { // strangers get no memory
+		linger(stream)
+		return 0, err
+	}
 	if held = int64(size); c.large.Add(held) > c.door.limits.BodyBytesTotal {
 		linger(stream)
 		return held, odata.Of(odata.ServerBusy)

@@ -61,6 +61,15 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	}
 }
 
+func TestStrangersGetNoMemory(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // who is recognized is told ServerBusy
+	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
+		"Content-Type: application/json\n\n" + largeEntity(3<<20))
+	if resp.StatusCode != 403 || !strings.Contains(body, "AuthenticationFailed") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
 func TestChunkedBodies(t *testing.T) {
 	b := newBench(t, nil)
 	for _, size := range []int{10, 100 << 10} {
