@@ -411,10 +411,19 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 	})
 }
 
-// welcome tells a member who it is.
+// welcome tells a member who it is. What admitted it may be undone by now: an operator aborts, or removes.
 func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 	m := c.Metadata()
-	b, err := json.Marshal(joinReply{Node: m.NodeByHost(host).ID, Peers: m.peers()})
+	n := m.NodeByHost(host)
+	if n == nil {
+		if reason, ok := m.removed(host); ok {
+			respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
+			return
+		}
+		respond(nil, errors.New("the node was admitted, and is no member any more"))
+		return
+	}
+	b, err := json.Marshal(joinReply{Node: n.ID, Peers: m.peers()})
 	respond(b, err)
 }
 
