@@ -184,6 +184,9 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		asked.Add(1)
 		switch r.IntN(4) {
 		case 3:
+			if r.IntN(4) > 0 {
+				cmd.Limits = row.Limits{} // it goes together with others
+			}
 			c.CAS(&coordinator.CASRequest{
 				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond, Timeout: 20 * time.Millisecond,
 				Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
@@ -193,7 +196,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 					m := &row.Mutation{}
 					m.Reset(view.table.StorageID, key)
 					addRow(m, view.table, "a", "x", timestamp)
-					return m, timestamp%2 == 0, nil
+					return m, timestamp%3 == 0, nil
 				},
 			}, func(bool, []byte, error) { end() })
 			return
