@@ -171,10 +171,10 @@ func (op *casRound) begin() {
 	op.ballot = op.c.ballot(op.seen, op.span())
 	op.armLocked()
 	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(), op.timeout, op.cmd
-	asked := op.askedLocked()
+	asked, votes := op.askedLocked(), op.votes // those of this attempt: the next may begin before all are asked
 	op.mu.Unlock()
 	for _, i := range asked {
-		node := op.votes[i].node
+		node := votes[i].node
 		op.traceNode("Preparing ballot with", node)
 		op.c.replicas.Replica(node).Prepare(epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
 			op.onPromise(attempt, i, p, err)
@@ -469,10 +469,10 @@ func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 		op.c.counts.casUnprepared.Add(1)
 	}
 	op.armLocked()
-	attempt, epoch, timeout, asked, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.proposal
+	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.votes, op.proposal
 	op.mu.Unlock()
 	for _, i := range asked {
-		node := op.votes[i].node
+		node := votes[i].node
 		op.traceNode("Proposing to", node)
 		op.c.replicas.Replica(node).Accept(epoch, &p, timeout, func(refused Ballot, err error) {
 			op.onAccept(attempt, i, refused, err)
