@@ -177,11 +177,11 @@ def beyond_azure(c):
     c.reply(w.send("DELETE", "/%s(PartitionKey='p04')" % MANY), 204)
     c.same(w.filter(MANY, "PartitionKey eq 'p04'").json["value"], [], "a partition is gone")
     c.same(w.send("GET", "/%s()/$count" % MANY).text, str(PAGES * EACH - EACH - 20), "and nothing else")
-    r = w.insert(T, {"PartitionKey": "ttl", "RowKey": "r", "v": 1}, headers={"x-cqld-ttl": "2"})
+    r = w.insert(T, {"PartitionKey": "ttl", "RowKey": "r", "v": 1}, headers={"x-cqld-ttl": "3"})
     c.same(r.status, 201, "with a time to live")
     from wire import wait_for
     c.true(w.get(T, "ttl", "r").status == 200, "there for now")
-    c.true(wait_for(lambda: w.get(T, "ttl", "r").status == 404, 5), "gone after two seconds")
+    c.true(wait_for(lambda: w.get(T, "ttl", "r").status == 404, 15), "gone after three seconds")
 
 
 GROUPS = [setup, filters, select_and_top, order, plans, load_many, paging, beyond_azure]
