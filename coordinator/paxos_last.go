@@ -15,9 +15,11 @@ import (
 //	with promises:   prepare B ─▶ (disk) promise, rows ─▶ accept B ─▶ (disk) ─▶ commit ─▶ (disk)
 //	after P:         read, P?  ─▶        rows          ─▶ accept B after P ─▶ (disk) ─▶ commit ─▶ (disk)
 //
-// Why B is safe. P is settled: a majority took it, what it changed is with a quorum, and whatever came
-// before it was decided before it or never will be. To take B after P is to promise and accept in one
-// step, by an acceptor that has neither promised nor accepted anything in between.
+// Why B is safe. P is settled: what was decided up to it is with a quorum, and nothing else before it will
+// be. Either a majority took P, and its change, if it had one, is with a quorum; or nothing was proposed,
+// as no condition held, and every voter promised P while none held a proposal in progress
+// (casRound.settled). To take B after P is to promise and accept in one step, by an acceptor that has
+// neither promised nor accepted anything in between.
 //
 //  1. When a majority takes B, nothing between P and B was or will be decided: any b there needs a
 //     majority that takes it, an acceptor in both majorities either took b first, and then refuses B, or
