@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/counter"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -180,7 +181,7 @@ type counterGroup struct {
 	updates  []*ledUpdate
 	deadline time.Duration
 	epoch    uint64
-	change   counterChange
+	change   counter.Change
 	result   *row.Mutation
 }
 
@@ -188,13 +189,13 @@ type counterGroup struct {
 func (g *counterGroup) begin() {
 	c := g.l.c
 	for _, u := range g.updates {
-		if err := g.change.add(u.Mutation); err != nil {
+		if err := g.change.Add(u.Mutation); err != nil {
 			g.conclude(&ReplicaFailure{Message: err.Error()})
 			return
 		}
 	}
-	g.change.merge()
-	g.read(g.change.command(g.updates[0].Mutation, c.clock.Now().Unix()))
+	g.change.Merge()
+	g.read(g.change.Command(g.updates[0].Mutation, c.clock.Now().Unix()))
 }
 
 func (g *counterGroup) read(cmd *row.ReadCommand) {
@@ -205,7 +206,7 @@ func (g *counterGroup) read(cmd *row.ReadCommand) {
 	}
 	c.replicas.Replica(c.view.Self()).Read(g.epoch, cmd, c.remaining(g.deadline), func(page []byte, err error) {
 		if err == nil {
-			cmd, err = g.change.take(page, cmd)
+			cmd, err = g.change.Take(page, cmd)
 		}
 		if err != nil {
 			g.conclude(err)
@@ -220,7 +221,7 @@ func (g *counterGroup) read(cmd *row.ReadCommand) {
 func (g *counterGroup) write() {
 	c := g.l.c
 	first := g.updates[0].Mutation
-	g.result = g.change.result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
+	g.result = g.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
 	c.replicas.Replica(c.view.Self()).Apply(g.epoch, []*row.Mutation{g.result}, c.remaining(g.deadline), func(err error) {
 		if err != nil {
 			g.conclude(err)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"time"
 
+	"cqld/coordinator/resolve"
 	"cqld/ring"
 )
 
@@ -15,21 +16,21 @@ func (op *readOp) gatherLocked() {
 		op.release()
 		return
 	}
-	var versions []*version
+	var versions []*resolve.Version
 	for _, t := range op.targets {
 		if t.state != readAnswered || t.page == nil {
 			continue
 		}
-		v, err := parsePage(t.node, *t.page)
+		v, err := resolve.Parse(t.node, *t.page)
 		if err != nil {
 			op.failLocked(err)
 			return
 		}
 		versions = append(versions, v)
 	}
-	lacks, next := op.resolver.round(op.asked, versions, !op.c.unsafe.NoShortRead)
-	if next == nil && !op.resolver.finished && op.asked.SinglePartition() && !op.cmd.SinglePartition() {
-		next = &position{key: op.asked.Key, whole: true} // a detour into one partition has ended
+	lacks, next := op.resolver.Round(op.asked, versions, !op.c.unsafe.NoShortRead)
+	if next == nil && !op.resolver.Finished() && op.asked.SinglePartition() && !op.cmd.SinglePartition() {
+		next = &resolve.Position{Key: op.asked.Key, Whole: true} // a detour into one partition has ended
 	}
 	op.next = next
 	if op.table.Options.ReadRepair == "NONE" && op.cmd.Repair == nil || op.c.unsafe.NoReadRepair {
@@ -41,16 +42,16 @@ func (op *readOp) gatherLocked() {
 
 // repairLocked writes to every replica what it lacks, and waits until as many as the level asks for
 // have all of the answer: so a later read at the same level cannot miss it.
-func (op *readOp) repairLocked(lacks []repairs) {
+func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	op.resetTally()
 	send := lacks[:0]
 	for _, l := range lacks {
-		op.tally.addOpen(l.node)
-		if len(l.mutations) == 0 {
-			op.tally.answered(l.node)
+		op.tally.addOpen(l.Node)
+		if len(l.Mutations) == 0 {
+			op.tally.answered(l.Node)
 		} else {
 			send = append(send, l)
-			op.cmd.Repair.Count(l.mutations)
+			op.cmd.Repair.Count(l.Mutations)
 		}
 	}
 	if len(send) == 0 {
@@ -71,23 +72,23 @@ func (op *readOp) repairLocked(lacks []repairs) {
 }
 
 // repair sends one replica what it lacks.
-func (op *readOp) repair(l repairs, round int, epoch uint64, timeout time.Duration) {
-	traceNode(op.trace, op.self, "Sending read repair to", l.node)
+func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout time.Duration) {
+	traceNode(op.trace, op.self, "Sending read repair to", l.Node)
 	done := func(err error) { op.repaired(l, round, err) }
-	replica := op.c.replicas.Replica(l.node)
+	replica := op.c.replicas.Replica(l.Node)
 	remote, ok := replica.(Remote)
 	if !ok {
-		replica.Apply(epoch, l.mutations, timeout, done)
+		replica.Apply(epoch, l.Mutations, timeout, done)
 		return
 	}
 	b := op.c.buffer()
-	*b = remote.AppendMutations((*b)[:0], epoch, l.mutations)
+	*b = remote.AppendMutations((*b)[:0], epoch, l.Mutations)
 	remote.ApplyEncoded(ForReadRepair, *b, timeout, done)
 	op.c.release(b)
 }
 
 // repaired is the event of a repair's acknowledgement.
-func (op *readOp) repaired(l repairs, round int, err error) {
+func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 	op.mu.Lock()
 	if op.done == nil || round != op.round {
 		op.mu.Unlock()
@@ -95,25 +96,25 @@ func (op *readOp) repaired(l repairs, round int, err error) {
 		return
 	}
 	if err == nil {
-		op.tally.answered(l.node)
+		op.tally.answered(l.Node)
 		op.advanceIfRepairedLocked()
 		return
 	}
-	op.tally.failed(l.node)
+	op.tally.failed(l.Node)
 	for _, t := range op.targets {
-		if t.node == l.node {
+		if t.node == l.Node {
 			t.err, t.state = err, readFailed
 		}
 	}
 	// Another replica can take its place: it gets all that this one lacked, and whatever else the
 	// answer holds.
-	if spare := op.nextRepaired(l.node); spare != nil && op.next == nil && op.rounds == 1 {
+	if spare := op.nextRepaired(l.Node); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
 		op.tally.addOpen(spare.node)
-		whole := repairs{node: spare.node}
-		for _, p := range op.resolver.merged {
-			if m := difference(op.cmd, p, nil); m != nil {
-				whole.mutations = append(whole.mutations, m)
+		whole := resolve.Repairs{Node: spare.node}
+		for _, p := range op.resolver.Merged() {
+			if m := resolve.Difference(op.cmd, p, nil); m != nil {
+				whole.Mutations = append(whole.Mutations, m)
 			}
 		}
 		epoch := op.topology.Epoch()
@@ -165,12 +166,12 @@ func (op *readOp) advanceLocked() {
 			op.failLocked(op.failure())
 			return
 		}
-		cmd := op.resolver.continuation(op.next, op.asked, op.c.limits.RoundRowsMax)
+		cmd := op.resolver.Continuation(op.next, op.asked, op.c.limits.RoundRowsMax)
 		if cmd == nil && op.cmd.SinglePartition() {
 			break
 		}
 		if cmd == nil {
-			op.next.whole = true // nothing is left in this partition
+			op.next.Whole = true // nothing is left in this partition
 			continue
 		}
 		op.asked, op.next = cmd, nil
@@ -179,7 +180,7 @@ func (op *readOp) advanceLocked() {
 		return
 	}
 	b := op.c.buffer()
-	*b = op.resolver.page((*b)[:0])
+	*b = op.resolver.AppendPage((*b)[:0])
 	op.kept = append(op.kept, b)
 	op.succeedLocked(*b)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"cqld/coordinator/resolve"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -215,7 +216,7 @@ func (op *readOp) replan() {
 	op.topology = op.c.view.Topology()
 	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
 	op.targets = nil // the old ones may still get answers
-	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolver{cmd: op.cmd, bytesMax: op.c.limits.ResultBytes}
+	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolve.New(op.cmd, op.c.limits.ResultBytes)
 	if err := op.plan(); err != nil {
 		op.failLocked(err)
 		return

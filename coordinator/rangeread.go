@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/resolve"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -189,7 +190,7 @@ func (op *rangeOp) take(page []byte) bool {
 		}
 		op.out.EndPartition()
 		if p.Header = r.Header; live == 0 {
-			live = countRows(&p, cmd)
+			live = resolve.CountRows(&p, cmd)
 		}
 		if op.counted += live; limit > 0 && op.counted >= limit {
 			return false

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/resolve"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -111,10 +112,10 @@ type readOp struct {
 	remote     bool // another node was asked
 	timer      env.Timer
 	onTimer    func()
-	resolver   resolver
+	resolver   resolve.Resolver
 	rounds     int
-	next       *position // where reading goes on after the repairs
-	kept       []*[]byte // pages that the resolver's result points into
+	next       *resolve.Position // where reading goes on after the repairs
+	kept       []*[]byte         // pages that the resolver's result points into
 }
 
 func newReadOp(c *Coordinator) *readOp {
@@ -131,7 +132,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
-	op.resolver = resolver{cmd: req.Command, bytesMax: op.c.limits.ResultBytes}
+	op.resolver = resolve.New(req.Command, op.c.limits.ResultBytes)
 }
 
 // begin chooses whom to ask and asks.
@@ -432,7 +433,7 @@ func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 func (op *readOp) concludeLocked(page []byte, err error) {
 	done, kept := op.done, op.kept
 	op.done, op.kept = nil, nil
-	op.resolver = resolver{}
+	op.resolver = resolve.Resolver{}
 	op.mu.Unlock()
 	if op.whole {
 		op.c.reading.Add(-1)

@@ -1,4 +1,4 @@
-package coordinator
+package counter
 
 import (
 	"bytes"
@@ -12,28 +12,21 @@ import (
 	"cqld/schema"
 )
 
-// A counter is stored as shards: cells of its column whose path is the id of the node that leads the
-// shard (8 bytes), and whose value is the sum of all that was added through that node. Only that
-// node writes it, each time with a later stamp, so the newest is the right one, wherever it comes
-// from: hints, read repair and streaming need to know nothing of counters. The counter's value is the
-// sum of its live shards. A node id is never given twice: a node that lost its disk begins a new
-// shard, and the old one stays as it is.
-
 // shardPath is the path of a node's shard.
 func shardPath(node ring.NodeID) []byte { return wire.AppendUint64(nil, uint64(node)) }
 
-// errCounterValue says that an update does not hold what it must.
-var errCounterValue = errors.New("coordinator: a counter update with a value that is not 8 bytes")
+// errValue says that an update does not hold what it must.
+var errValue = errors.New("counter: an update with a value that is not 8 bytes")
 
-// counterChange turns additions into sums: those of some updates of one partition.
-type counterChange struct {
-	rows       []*counterRow // sorted by clustering, the header first
+// Change turns additions into sums: those of some updates of one partition.
+type Change struct {
+	rows       []*changedRow // sorted by clustering, the header first
 	tombstones []row.RangeTombstone
 	header     row.Deletion // the partition's
 }
 
-// counterRow is what is done to one row, or to the header.
-type counterRow struct {
+// changedRow is what is done to one row, or to the header.
+type changedRow struct {
 	header     bool
 	clustering []byte
 	changes    row.Row // deletions, and one cell of what is added for each column
@@ -41,18 +34,18 @@ type counterRow struct {
 	covered    row.Deletion // the latest deletion of wider scope that was found or is made
 }
 
-// counterDelta is the value of a cell of an update.
-func counterDelta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
+// delta is the value of a cell of an update.
+func delta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
 
-// add takes the entries of an update; they are kept.
-func (x *counterChange) add(m *row.Mutation) error {
+// Add takes the entries of an update; they are kept.
+func (x *Change) Add(m *row.Mutation) error {
 	if len(x.rows) == 0 {
 		x.header = row.NoDeletion()
 	}
 	entries := m.Entries()
 	var e row.Entry
 	for entries.Next(&e) {
-		r := &counterRow{header: e.Kind == row.KindHeader, clustering: e.Start, covered: row.NoDeletion()}
+		r := &changedRow{header: e.Kind == row.KindHeader, clustering: e.Start, covered: row.NoDeletion()}
 		r.changes.Reset()
 		r.stored.Reset()
 		if err := row.DecodeRow(&r.changes, e.Value); err != nil {
@@ -64,7 +57,7 @@ func (x *counterChange) add(m *row.Mutation) error {
 		}
 		for i := range r.changes.Cells {
 			if c := &r.changes.Cells[i]; c.Tombstone || len(c.Value) != 8 {
-				return errCounterValue
+				return errValue
 			}
 		}
 		if r.header {
@@ -76,9 +69,9 @@ func (x *counterChange) add(m *row.Mutation) error {
 	return entries.Err()
 }
 
-// merge makes one of all changes of a row.
-func (x *counterChange) merge() {
-	slices.SortStableFunc(x.rows, func(a, b *counterRow) int {
+// Merge makes one of all changes of a row.
+func (x *Change) Merge() {
+	slices.SortStableFunc(x.rows, func(a, b *changedRow) int {
 		switch {
 		case a.header != b.header && a.header:
 			return -1
@@ -106,7 +99,7 @@ func (x *counterChange) merge() {
 }
 
 // join adds what o does to the same row.
-func (r *counterRow) join(o *counterRow) {
+func (r *changedRow) join(o *changedRow) {
 	a := &r.changes
 	a.Deletion = a.Deletion.Max(o.changes.Deletion)
 	a.HasRangeTombstones = a.HasRangeTombstones || o.changes.HasRangeTombstones
@@ -123,14 +116,14 @@ func (r *counterRow) join(o *counterRow) {
 		if i < 0 {
 			a.Cells = append(a.Cells, c)
 		} else {
-			a.Cells[i].Value = wire.AppendInt64(nil, counterDelta(&a.Cells[i])+counterDelta(&c))
+			a.Cells[i].Value = wire.AppendInt64(nil, delta(&a.Cells[i])+delta(&c))
 		}
 	}
 	a.Sort()
 }
 
-// command reads the rows whose sums will change; nil when there are none.
-func (x *counterChange) command(m *row.Mutation, now int64) *row.ReadCommand {
+// Command reads the rows whose sums will change; nil when there are none.
+func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, StaticCounts: true, Now: now}
 	any := false
 	for _, r := range x.rows {
@@ -148,11 +141,11 @@ func (x *counterChange) command(m *row.Mutation, now int64) *row.ReadCommand {
 	return cmd
 }
 
-// errCounterPage says that a page ends before it began.
-var errCounterPage = errors.New("coordinator: a page of counters holds nothing and is not the last")
+// errPage says that a page ends before it began.
+var errPage = errors.New("counter: a page holds nothing and is not the last")
 
-// take keeps what a page says, and gives the command for the rest; nil when there is none.
-func (x *counterChange) take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, error) {
+// Take keeps what a page says, and gives the command for the rest; nil when there is none.
+func (x *Change) Take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, error) {
 	var p row.PageReader
 	p.Reset(page)
 	if !p.NextPartition() {
@@ -182,7 +175,7 @@ func (x *counterChange) take(page []byte, cmd *row.ReadCommand) (*row.ReadComman
 		return nil, err
 	}
 	if last == nil {
-		return nil, errCounterPage
+		return nil, errPage
 	}
 	rest := *cmd
 	rest.Slices = slices.DeleteFunc(slices.Clone(cmd.Slices), func(s row.Slice) bool { return bytes.Compare(s.Start, last) <= 0 })
@@ -192,9 +185,9 @@ func (x *counterChange) take(page []byte, cmd *row.ReadCommand) (*row.ReadComman
 	return &rest, nil
 }
 
-// result is the mutation that holds the new sums of self's shards, stamped later than all that they
+// Result is the mutation that holds the new sums of self's shards, stamped later than all that they
 // follow, and the deletions as they are.
-func (x *counterChange) result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
+func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(table, key)
 	path := shardPath(self)
@@ -214,13 +207,13 @@ func (x *counterChange) result(table schema.StorageID, key row.PartitionKey, sel
 }
 
 // sum replaces what is added by the new sums.
-func (r *counterRow) sum(path []byte, stamp int64) {
+func (r *changedRow) sum(path []byte, stamp int64) {
 	for i := range r.changes.Cells {
 		c := &r.changes.Cells[i]
 		deleted := r.covered.Max(r.changes.Deletion).Max(r.changes.ComplexDeletionOf(c))
 		deleted = deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c))
 		after := deleted.Timestamp
-		total := counterDelta(c)
+		total := delta(c)
 		for k := range r.stored.Cells {
 			s := &r.stored.Cells[k]
 			if s.Column != c.Column || !bytes.Equal(s.Path, path) {
@@ -228,7 +221,7 @@ func (r *counterRow) sum(path []byte, stamp int64) {
 			}
 			after = max(after, s.Timestamp)
 			if !s.Tombstone && len(s.Value) == 8 && !deleted.Deletes(s.Timestamp) {
-				total += counterDelta(s)
+				total += delta(s)
 			}
 		}
 		*c = row.Cell{Column: c.Column, Path: path, Timestamp: max(stamp, after+1), Value: wire.AppendInt64(nil, total)}

@@ -1,4 +1,4 @@
-package coordinator
+package resolve
 
 import (
 	"bytes"
@@ -7,10 +7,10 @@ import (
 	"cqld/row"
 )
 
-// difference is the mutation that a replica which answered with have (nil: it has nothing) needs in
+// Difference is the mutation that a replica which answered with have (nil: it has nothing) needs in
 // order to answer with merged; nil when it needs none. It shares no memory with either: the read may
 // have been answered, and its pages be used for another, before the last repair is sent.
-func difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation {
+func Difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation {
 	if have == nil {
 		have = &row.Partition{Header: *row.NewRow()}
 	}

@@ -1,4 +1,4 @@
-package coordinator
+package resolve
 
 import (
 	"bytes"
@@ -6,17 +6,17 @@ import (
 	"cqld/row"
 )
 
-// continuation is the command that reads on behind end, where the answer to asked stopped short; nil
+// Continuation is the command that reads on behind end, where the answer to asked stopped short; nil
 // when nothing can be there. It asks for the rows that are missing, and for at least twice as many as
 // asked did, because of those too many were deleted; but for no more than rowsMax then.
-func (s *resolver) continuation(end *position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
+func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
 	next := *s.cmd
 	if n := s.cmd.Limits.Rows; n > 0 {
 		next.Limits.Rows = max(n-s.counted, min(2*asked.Limits.Rows, rowsMax))
 	}
-	if !end.whole {
-		if next.Slices = slicesBehind(s.cmd.Slices, end.clustering, s.cmd.Reversed); len(next.Slices) > 0 {
-			next.Key = end.key
+	if !end.Whole {
+		if next.Slices = slicesBehind(s.cmd.Slices, end.Clustering, s.cmd.Reversed); len(next.Slices) > 0 {
+			next.Key = end.Key
 			if n := s.cmd.Limits.PerPartition; n > 0 {
 				missing := n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
 				next.Limits.PerPartition = max(missing, min(2*asked.Limits.PerPartition, rowsMax))
@@ -28,7 +28,7 @@ func (s *resolver) continuation(end *position, asked *row.ReadCommand, rowsMax u
 	if s.cmd.SinglePartition() {
 		return nil
 	}
-	key := end.key
+	key := end.Key
 	next.Range.After = &key
 	if key.Token > next.Range.Tokens.Start {
 		// The token itself stays in: other keys may share it, and After excludes those before.

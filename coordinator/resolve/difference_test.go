@@ -1,4 +1,4 @@
-package coordinator
+package resolve
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestRepairsOutliveTheirPages(t *testing.T) {
 	r.Clustering = []byte("c")
 	r.Liveness.Timestamp = 1
 	merged := &row.Partition{Key: row.NewPartitionKey(page), Header: *row.NewRow(), Rows: []row.Row{*r}}
-	m := difference(&row.ReadCommand{Table: 1}, merged, nil)
+	m := Difference(&row.ReadCommand{Table: 1}, merged, nil)
 	clear(page)
 	clear(r.Clustering)
 	if string(m.Key.Bytes) != "key" {

@@ -1,4 +1,4 @@
-package coordinator
+package resolve
 
 import (
 	"bytes"
@@ -8,17 +8,17 @@ import (
 	"cqld/row"
 )
 
-// version is one replica's page, taken apart. It shares memory with the page.
-type version struct {
+// Version is one replica's page, taken apart. It shares memory with the page.
+type Version struct {
 	node       ring.NodeID
 	partitions []*row.Partition
 	more       bool
 	bytes      int
 }
 
-// parsePage takes a page apart.
-func parsePage(node ring.NodeID, page []byte) (*version, error) {
-	v := &version{node: node, bytes: len(page)}
+// Parse takes a page apart.
+func Parse(node ring.NodeID, page []byte) (*Version, error) {
+	v := &Version{node: node, bytes: len(page)}
 	var r row.PageReader
 	r.Reset(page)
 	for r.NextPartition() {
@@ -32,57 +32,57 @@ func parsePage(node ring.NodeID, page []byte) (*version, error) {
 		v.partitions = append(v.partitions, p)
 	}
 	if err := r.Err(); err != nil {
-		return nil, fmt.Errorf("coordinator: page of node %d: %w", node, err)
+		return nil, fmt.Errorf("resolve: page of node %d: %w", node, err)
 	}
 	v.more = r.More()
 	if v.more && len(v.partitions) == 0 {
-		return nil, fmt.Errorf("coordinator: page of node %d says more, but has nothing", node)
+		return nil, fmt.Errorf("resolve: page of node %d says more, but has nothing", node)
 	}
 	return v, nil
 }
 
-// position is a place in the order of a command's rows: behind a row, or behind a whole partition.
-type position struct {
-	key        row.PartitionKey
-	clustering []byte
-	whole      bool
+// Position is a place in the order of a command's rows: behind a row, or behind a whole partition.
+type Position struct {
+	Key        row.PartitionKey
+	Clustering []byte
+	Whole      bool
 }
 
 // end is how far v's answer goes; nil when it is complete. A page that was ended by a limit covers
 // its last partition up to the last row; one without rows was counted for its static row, and for
 // that the replica had to walk all of it.
-func (v *version) end() *position {
+func (v *Version) end() *Position {
 	if !v.more {
 		return nil
 	}
 	p := v.partitions[len(v.partitions)-1]
 	if len(p.Rows) == 0 {
-		return &position{key: p.Key, whole: true}
+		return &Position{Key: p.Key, Whole: true}
 	}
-	return &position{key: p.Key, clustering: p.Rows[len(p.Rows)-1].Clustering}
+	return &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].Clustering}
 }
 
 // compare orders positions as the rows of a command come.
-func (a *position) compare(b *position, reversed bool) int {
-	if c := a.key.Compare(b.key); c != 0 {
+func (a *Position) compare(b *Position, reversed bool) int {
+	if c := a.Key.Compare(b.Key); c != 0 {
 		return c
 	}
 	switch {
-	case a.whole && b.whole:
+	case a.Whole && b.Whole:
 		return 0
-	case a.whole:
+	case a.Whole:
 		return 1
-	case b.whole:
+	case b.Whole:
 		return -1
 	case reversed:
-		return bytes.Compare(b.clustering, a.clustering)
+		return bytes.Compare(b.Clustering, a.Clustering)
 	}
-	return bytes.Compare(a.clustering, b.clustering)
+	return bytes.Compare(a.Clustering, b.Clustering)
 }
 
-// resolver merges replicas' answers to one command, over as many rounds as it takes to meet its
+// Resolver merges replicas' answers to one command, over as many rounds as it takes to meet its
 // limit, and says what each replica lacks.
-type resolver struct {
+type Resolver struct {
 	cmd         *row.ReadCommand // as the client asked
 	bytesMax    int              // ends the answer
 	merged      []*row.Partition
@@ -92,21 +92,30 @@ type resolver struct {
 	finished    bool   // the limit is met: there may be more
 }
 
-// repairs is what one replica lacks of a round's result.
-type repairs struct {
-	node      ring.NodeID
-	mutations []*row.Mutation
+// New makes the resolver of a command, as the client asked it. bytesMax ends the answer, about.
+func New(cmd *row.ReadCommand, bytesMax int) Resolver { return Resolver{cmd: cmd, bytesMax: bytesMax} }
+
+// Finished says that the limit, or the size, is met: there may be more.
+func (s *Resolver) Finished() bool { return s.finished }
+
+// Merged is the result so far.
+func (s *Resolver) Merged() []*row.Partition { return s.merged }
+
+// Repairs is what one replica lacks of a round's result.
+type Repairs struct {
+	Node      ring.NodeID
+	Mutations []*row.Mutation
 }
 
-// round merges one round's answers to asked. It returns what each version lacks, in the order of
+// Round merges one round's answers to asked. It returns what each version lacks, in the order of
 // versions, and where the answer stops being complete: nil when the limit is met or there is no more.
-func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead bool) ([]repairs, *position) {
-	lacks := make([]repairs, len(versions))
-	var bound *position
+func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead bool) ([]Repairs, *Position) {
+	lacks := make([]Repairs, len(versions))
+	var bound *Position
 	size := 0
 	for i, v := range versions {
 		size = max(size, v.bytes)
-		lacks[i].node = v.node
+		lacks[i].Node = v.node
 		if e := v.end(); shortRead && e != nil && (bound == nil || e.compare(bound, asked.Reversed) < 0) {
 			bound = e
 		}
@@ -115,7 +124,7 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 	at := make([]int, len(versions))
 	for !s.finished {
 		key, ok := lowestKey(versions, at)
-		if !ok || bound != nil && key.Compare(bound.key) > 0 {
+		if !ok || bound != nil && key.Compare(bound.Key) > 0 {
 			break
 		}
 		same := make([]*row.Partition, len(versions)) // nil where a version lacks the partition
@@ -134,9 +143,9 @@ func (s *resolver) round(asked *row.ReadCommand, versions []*version, shortRead 
 
 // goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met. A
 // result that ends inside a partition must show a row of it: that is how a reader knows where it ended.
-func (s *resolver) goOn(at *position) *position {
+func (s *Resolver) goOn(at *Position) *Position {
 	if at != nil && s.bytes >= s.bytesMax && len(s.merged) > 0 &&
-		(at.whole || len(s.merged[len(s.merged)-1].Rows) > 0) {
+		(at.Whole || len(s.merged[len(s.merged)-1].Rows) > 0) {
 		s.finished = true
 	}
 	if s.finished {
@@ -146,7 +155,7 @@ func (s *resolver) goOn(at *position) *position {
 }
 
 // lowestKey is the next partition that any version has.
-func lowestKey(versions []*version, at []int) (lowest row.PartitionKey, ok bool) {
+func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool) {
 	for i, v := range versions {
 		if at[i] < len(v.partitions) {
 			if k := v.partitions[at[i]].Key; !ok || k.Compare(lowest) < 0 {
@@ -159,10 +168,10 @@ func lowestKey(versions []*version, at []int) (lowest row.PartitionKey, ok bool)
 
 // partition merges the versions of one partition into the result. It returns a position when the
 // partition has to be read on from there before the next one can follow.
-func (s *resolver) partition(asked *row.ReadCommand, same []*row.Partition, bound *position, lacks []repairs, shortRead bool) *position {
+func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, bound *Position, lacks []Repairs, shortRead bool) *Position {
 	present := make([]*row.Partition, 0, len(same))
-	var local *position // how far all versions cover this partition
-	if bound != nil && !bound.whole && bound.key.Compare(keyOf(same)) == 0 {
+	var local *Position // how far all versions cover this partition
+	if bound != nil && !bound.Whole && bound.Key.Compare(keyOf(same)) == 0 {
 		local = bound
 	}
 	for _, p := range same {
@@ -171,7 +180,7 @@ func (s *resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 		}
 		present = append(present, p)
 		if n := asked.Limits.PerPartition; shortRead && n > 0 && liveRows(p, asked.Now) >= n {
-			e := &position{key: p.Key, clustering: p.Rows[len(p.Rows)-1].Clustering}
+			e := &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].Clustering}
 			if local == nil || e.compare(local, asked.Reversed) < 0 {
 				local = e
 			}
@@ -183,8 +192,8 @@ func (s *resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 	}
 	s.add(m, local != nil)
 	for i, p := range same {
-		if d := difference(asked, m, p); d != nil {
-			lacks[i].mutations = append(lacks[i].mutations, d)
+		if d := Difference(asked, m, p); d != nil {
+			lacks[i].Mutations = append(lacks[i].Mutations, d)
 		}
 	}
 	last := s.merged[len(s.merged)-1]
@@ -200,9 +209,9 @@ func (s *resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 
 // afterPartition is where reading goes on behind a partition that has all it may have: nowhere
 // special, except when the round ended inside it.
-func (s *resolver) afterPartition(bound *position, p *row.Partition) *position {
-	if bound != nil && bound.key.Compare(p.Key) == 0 {
-		return &position{key: p.Key, whole: true}
+func (s *Resolver) afterPartition(bound *Position, p *row.Partition) *Position {
+	if bound != nil && bound.Key.Compare(p.Key) == 0 {
+		return &Position{Key: p.Key, Whole: true}
 	}
 	return nil
 }
@@ -217,10 +226,10 @@ func keyOf(same []*row.Partition) row.PartitionKey {
 }
 
 // cutBehind removes the rows behind a position in the partition.
-func cutBehind(p *row.Partition, end *position, reversed bool) {
+func cutBehind(p *row.Partition, end *Position, reversed bool) {
 	n := len(p.Rows)
 	for n > 0 {
-		at := position{key: p.Key, clustering: p.Rows[n-1].Clustering}
+		at := Position{Key: p.Key, Clustering: p.Rows[n-1].Clustering}
 		if at.compare(end, reversed) <= 0 {
 			break
 		}
@@ -232,7 +241,7 @@ func cutBehind(p *row.Partition, end *position, reversed bool) {
 // add appends m to the result, or to its last partition when m goes on with it, and cuts m and the
 // result at the limits. Of a part of a partition nobody knows yet whether its static row will be all
 // there is, so that does not count.
-func (s *resolver) add(m *row.Partition, part bool) {
+func (s *Resolver) add(m *row.Partition, part bool) {
 	last := m
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {
 		last = row.MergePartitions([]*row.Partition{s.merged[n-1], m}, s.cmd.Reversed)
@@ -249,18 +258,18 @@ func (s *resolver) add(m *row.Partition, part bool) {
 		allowed = min(allowed, n-s.counted)
 	}
 	if cut := cutAt(last, allowed, s.cmd.Now); cut != nil {
-		end := position{key: m.Key, clustering: cut}
+		end := Position{Key: m.Key, Clustering: cut}
 		cutBehind(m, &end, s.cmd.Reversed)
 	}
 	if s.countedLast = liveRows(last, s.cmd.Now); !part {
-		s.countedLast = countRows(last, s.cmd)
+		s.countedLast = CountRows(last, s.cmd)
 	}
 	s.counted += s.countedLast
 	s.finished = s.cmd.Limits.Rows > 0 && s.counted >= s.cmd.Limits.Rows
 }
 
-// countRows is what p counts for against the limit of cmd.
-func countRows(p *row.Partition, cmd *row.ReadCommand) uint32 {
+// CountRows is what p counts for against the limit of cmd.
+func CountRows(p *row.Partition, cmd *row.ReadCommand) uint32 {
 	n := liveRows(p, cmd.Now)
 	if n == 0 && cmd.StaticCounts && p.Header.Live(cmd.Now) {
 		return 1
@@ -291,8 +300,8 @@ func cutAt(p *row.Partition, allowed uint32, now int64) []byte {
 	return nil
 }
 
-// page appends the result.
-func (s *resolver) page(dst []byte) []byte {
+// AppendPage appends the result.
+func (s *Resolver) AppendPage(dst []byte) []byte {
 	w := row.NewPageWriter(dst)
 	for _, p := range s.merged {
 		if len(p.Rows) == 0 && len(p.RangeTombstones) == 0 && p.Header.Empty() {
