@@ -6,6 +6,7 @@ RACE       = ./coordinator/... ./replica/... ./cluster/... ./messaging/... ./sto
 SEED      ?= 1
 N         ?= 100
 NIGHT     ?= 10000
+WEEKS     ?= 30m
 T         ?= ./row
 FUZZTIME  ?= 1m
 
@@ -69,6 +70,10 @@ sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, 
 			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
 	done; for p in $$pids; do wait $$p || failed=1; done; \
 	grep -hE 'seed [0-9]+:|run it again|smaller:|seeds, |faults: ' .tools/sim/worker*.log; exit $$failed
+
+.PHONY: sim-weeks
+sim-weeks: ## one simulated cluster that lives for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
+	$(GO) test ./internal/sim -run 'TestSimWeeks$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
 .PHONY: fuzz
 fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m

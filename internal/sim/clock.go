@@ -44,6 +44,22 @@ func (c clock) Now() time.Time {
 // Monotonic implements env.Clock.
 func (c clock) Monotonic() time.Duration { return c.life.node.cluster.kernel.Now() + time.Hour }
 
+// pacedClock is the clock of the part that has heartbeats: its seconds are as many of the others'.
+type pacedClock struct{ clock }
+
+// pace is how many.
+func (l *life) pace() int { return max(1, l.node.cluster.options.Pace) }
+
+// Monotonic implements env.Clock.
+func (c pacedClock) Monotonic() time.Duration {
+	return c.clock.Monotonic() / time.Duration(c.life.pace())
+}
+
+// After implements env.Clock.
+func (c pacedClock) After(d time.Duration, f func()) env.Timer {
+	return c.clock.After(d*time.Duration(c.life.pace()), f)
+}
+
 // After implements env.Clock.
 func (c clock) After(d time.Duration, f func()) env.Timer {
 	return c.life.node.cluster.kernel.After(d, "timer", func() {

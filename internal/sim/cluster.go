@@ -25,6 +25,7 @@ type Cluster struct {
 	began     time.Duration  // when the clients did
 	healed    bool
 	losing    bool // a disk has lost data, or will
+	operating bool // the operator is at work
 	order     int64
 	lastStamp int64
 	workloads []workload
@@ -49,13 +50,13 @@ func NewCluster(o Options) *Cluster {
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		n.start()
-		k.RunUntil(k.Now()+30*time.Second, func() bool { return n.life.serves() })
+		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.life.serves() })
 		if !n.life.serves() {
 			c.fail("node %d does not join a cluster without faults", n.id)
 			return c
 		}
 	}
-	k.RunUntil(k.Now()+10*time.Second, c.allAlive)
+	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allAlive)
 	c.makeSchema()
 	for _, kind := range workloadKinds() {
 		if o.has(kind.name) {
@@ -277,11 +278,11 @@ func (c *Cluster) missing() (nodes []*Node) {
 // settle waits until no hint is left.
 func (c *Cluster) settle() {
 	c.operate()
-	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.missing()) == 0 && c.removed() })
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.missing()) == 0 && c.removed() })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve two minutes after all was healed", n.id)
 	}
-	c.kernel.RunUntil(c.kernel.Now()+2*time.Minute, func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
 	if !c.removed() {
 		c.fail("two minutes after all was healed, a dead node is still a member")
 	}
@@ -299,7 +300,7 @@ func (c *Cluster) settle() {
 		return n
 	}
 	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for those still in memory
-	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return pending() == 0 })
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return pending() == 0 })
 	if n := pending(); n > 0 {
 		c.fail("%d records of hints are still there a minute after all was healed", n)
 	}

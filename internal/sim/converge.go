@@ -42,7 +42,7 @@ func (c *Cluster) agree() {
 		}
 		return true
 	}
-	c.kernel.RunUntil(c.kernel.Now()+10*time.Second, same)
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(10*time.Second), same)
 	if !same() {
 		c.fail("ten seconds after all was healed, not all nodes have one schema and one ring")
 	}

@@ -92,11 +92,21 @@ func (c *Cluster) count(what string) { c.counted[what]++ }
 
 // later schedules a part of a fault, which does not happen any more when all has been healed.
 func (c *Cluster) later(d time.Duration, label string, f func()) {
-	c.kernel.After(d, label, func() {
+	c.kernel.After(c.stretched(d), label, func() {
 		if !c.healed {
 			f()
 		}
 	})
+}
+
+// stretched is how long something lasts.
+func (c *Cluster) stretched(d time.Duration) time.Duration {
+	return d * time.Duration(max(1, c.options.Stretch))
+}
+
+// paced is how long the cluster may take for something.
+func (c *Cluster) paced(d time.Duration) time.Duration {
+	return d * time.Duration(max(1, c.options.Pace))
 }
 
 // any is one of the nodes.

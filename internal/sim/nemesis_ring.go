@@ -21,7 +21,7 @@ func (c *Cluster) joinNode(*Stream) {
 	if len(c.present()) >= nodesMost {
 		return
 	}
-	n := newNode(c, ring.NodeID(len(c.nodes)+1))
+	n := newNode(c)
 	c.nodes = append(c.nodes, n)
 	n.start()
 }
@@ -89,7 +89,7 @@ func (c *Cluster) removeNode(r *Stream) {
 	n.crash(true)
 	n.dead = true
 	c.count("nodes removed")
-	c.kernel.After(removeAfter, "operator", func() { c.remove(id) })
+	c.kernel.After(c.paced(removeAfter), "operator", func() { c.remove(id) })
 }
 
 // How long the operator waits before a dead node is removed, between two attempts, and before an operation that
@@ -105,7 +105,7 @@ func (c *Cluster) remove(id ring.NodeID) {
 	if c.metadata().Topology.Node(id) == nil {
 		return
 	}
-	c.kernel.After(operateEvery, "operator", func() { c.remove(id) })
+	c.kernel.After(c.paced(operateEvery), "operator", func() { c.remove(id) })
 	for _, n := range c.present() {
 		if l := n.life; l.serves() {
 			l.soon(func() {
@@ -139,10 +139,17 @@ func (c *Cluster) removed() bool {
 // operate is the operator of a healed cluster, who aborts what cannot end because a node is dead for good: such
 // an operation makes no progress.
 func (c *Cluster) operate() {
+	if c.operating {
+		return
+	}
+	c.operating = true
 	last, since := "", c.kernel.Now()
 	var look func()
 	look = func() {
-		c.kernel.After(operateEvery, "operator", look)
+		if c.operating = c.healed; !c.operating {
+			return
+		}
+		c.kernel.After(c.paced(operateEvery), "operator", look)
 		now := ""
 		for _, o := range c.metadata().Topology.Operations() {
 			now += fmt.Sprintln(o.ID, o.Phase, o.Known, o.Streamed, o.Compared)
@@ -150,7 +157,7 @@ func (c *Cluster) operate() {
 		if now != last {
 			last, since = now, c.kernel.Now()
 		}
-		if now != "" && c.kernel.Now()-since > stuckAfter && !c.removed() {
+		if now != "" && c.kernel.Now()-since > c.paced(stuckAfter) && !c.removed() {
 			since = c.kernel.Now()
 			c.count("operations aborted by the operator")
 			c.abort(c.metadata().Topology.Operations()[0].ID)

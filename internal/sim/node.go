@@ -45,9 +45,11 @@ const (
 )
 
 // newNode is a machine that was never used.
-func newNode(c *Cluster, id ring.NodeID) *Node {
+func newNode(c *Cluster) *Node {
+	c.machines++
+	id := ring.NodeID(c.machines)
 	n := &Node{cluster: c, id: id, disk: vfs.NewCrashableMem()}
-	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(id)}), 7000))
+	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000))
 	c.net.nodes[id] = n
 	return n
 }
@@ -73,7 +75,7 @@ func (n *Node) start() {
 			return
 		}
 		c.kernel.Trace(fmt.Sprint("no start ", n.id))
-		c.kernel.After(100*time.Millisecond, "restart", n.start)
+		c.kernel.After(c.stretched(100*time.Millisecond), "restart", n.start)
 	}
 }
 
@@ -82,7 +84,7 @@ func (l *life) sweep() {
 	if _, err := l.engine.Sweep(sweepBudget); err != nil {
 		l.node.cluster.kernel.Trace("sweep failed")
 	}
-	clock{l}.After(sweepEvery, l.sweep)
+	clock{l}.After(sweepEvery*time.Duration(l.pace()), l.sweep)
 }
 
 // crash ends the process. After a power cut, what was not synced is gone; a killed process leaves the
@@ -123,7 +125,7 @@ func (c *Cluster) stopFatal() {
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
 			if l.alive() {
 				n.crash(true)
-				c.kernel.After(c.nemesis.Between(20*time.Millisecond, time.Second), "restart", n.start)
+				c.kernel.After(c.stretched(c.nemesis.Between(20*time.Millisecond, time.Second)), "restart", n.start)
 			}
 		})
 	}

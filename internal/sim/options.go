@@ -32,6 +32,10 @@ type Options struct {
 	Limits           coordinator.Limits
 	Points           []string // names of points: rare ways that are taken all the time
 
+	// Stretch makes everything that lasts, faults and what clients think about, so many times as long, and Pace the
+	// heartbeats of the cluster so many times as rare: with both, weeks go by in minutes. Zero: 1.
+	Stretch, Pace int
+
 	Story io.Writer // gets what happened, in words; may be nil
 
 	// What tests remove.

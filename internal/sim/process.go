@@ -101,6 +101,9 @@ func (l *life) serves() bool {
 // open assembles the process and begins to join.
 func (l *life) open() error {
 	n, c := l.node, l.node.cluster
+	if n.faults.raft.Load() != 0 {
+		return errDisk // Pebble v2.1.7 panics when it cannot make its log in Open: statistics of tables are still gathered
+	}
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
 	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
 	if c.options.LyingDisks {
@@ -149,7 +152,7 @@ func (l *life) openCluster() (err error) {
 		return err
 	}
 	l.cluster, err = cluster.Open(cluster.Options{
-		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: clock{l},
+		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{

@@ -31,7 +31,7 @@ func (l *life) openRepairs() {
 	})
 	l.repairs.auto = repair.NewAuto(repair.AutoOptions{
 		Repairer: l.repairs.repairer, Store: l.engine, Rand: NewStream(l.node.cluster.options.Seed, fmt.Sprint("repair ", l.node.id, l.node.lives)),
-		Delay: 200 * time.Millisecond, RetryAfter: time.Second,
+		Delay: l.node.cluster.stretched(200 * time.Millisecond), RetryAfter: l.node.cluster.stretched(time.Second),
 	})
 	l.coord.OnHintLost(l.repairs.auto.Dirty)
 }
@@ -107,8 +107,10 @@ type graves struct {
 	clients
 	table *schema.Table
 	rows  []*grave
-	byID  map[string]*grave
 	reads int
+	made  int // rows
+	// forgotten is how many of them are not watched any more.
+	forgotten int
 }
 
 // grave is one row's life, in the order of Cluster.tick.
@@ -134,7 +136,7 @@ func graveTable() *schema.CreateTable {
 }
 
 func newGraves(c *Cluster) *graves {
-	return &graves{clients: newClients(c, "graves"), table: c.table("graves"), byID: map[string]*grave{}}
+	return &graves{clients: newClients(c, "graves"), table: c.table("graves")}
 }
 
 func (w *graves) start() {
@@ -161,7 +163,7 @@ func (w *graves) counts() (tried, acked int) {
 			acked++
 		}
 	}
-	return len(w.rows) + w.reads, acked
+	return w.made + w.reads, acked + w.forgotten
 }
 
 func (w *graves) key(partition int) row.PartitionKey {
@@ -174,6 +176,8 @@ func (w *graves) step(l *life, _ int, end func() bool) {
 	switch {
 	case what < 4:
 		w.add(l, next)
+	case what < 7 && len(w.rows) > gravesKept:
+		w.bury(l, w.rows[victim%16], next) // so that there are no more
 	case what < 7 && len(w.rows) > 0:
 		w.bury(l, w.rows[victim%uint64(len(w.rows))], next)
 	default:
@@ -183,8 +187,8 @@ func (w *graves) step(l *life, _ int, end func() bool) {
 
 // add inserts a row on all replicas. One that some may not have is not looked at any more.
 func (w *graves) add(l *life, done func(error)) {
-	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", len(w.byID))}
-	w.byID[g.clustering] = g
+	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", w.made)}
+	w.made++
 	r := row.NewRow()
 	r.Clustering = []byte(g.clustering)
 	r.Liveness.Timestamp = w.c.stamp()
@@ -195,9 +199,21 @@ func (w *graves) add(l *life, done func(error)) {
 		if err == nil {
 			g.added = w.c.tick()
 			w.rows = append(w.rows, g)
+			w.forget()
 		}
 		done(err)
 	})
+}
+
+// gravesKept is how many rows are watched: a run of weeks has more.
+const gravesKept = 1500
+
+// forget takes the oldest row off the list, when that is too long and its client has tried to delete it.
+func (w *graves) forget() {
+	if len(w.rows) > gravesKept && w.rows[0].deleteCall != 0 {
+		w.rows = w.rows[1:]
+		w.forgotten++
+	}
 }
 
 // bury deletes a row, alone or as a range, at QUORUM, once.

@@ -68,7 +68,7 @@ func (t *Transport) connect() {
 			t.life.cluster.StreamChanged(id, true)
 		}
 	}
-	clock{t.life}.After(connectEvery, t.connect)
+	clock{t.life}.After(connectEvery*time.Duration(t.life.pace()), t.connect)
 }
 
 // link is the way to a member; false when nobody knows where it is.

@@ -111,7 +111,7 @@ func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
 		return
 	}
 	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
-	pause := w.rand.Between(time.Millisecond, pauseMax)
+	pause := w.c.stretched(w.rand.Between(time.Millisecond, pauseMax))
 	ended := false
 	end := func() bool {
 		if ended {
@@ -146,7 +146,7 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 		if c.options.at("one-row-pages") {
 			patience = time.Minute // for as many pages as there are rows
 		}
-		c.kernel.RunUntil(c.kernel.Now()+patience, func() bool { return ended })
+		c.kernel.RunUntil(c.kernel.Now()+c.paced(patience), func() bool { return ended })
 	}
 	switch {
 	case !ended:
