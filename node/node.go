@@ -19,6 +19,7 @@ import (
 	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/node/assembly"
 	"cqld/node/control"
 	"cqld/query"
 	"cqld/replica"
@@ -43,7 +44,7 @@ type Node struct {
 	streams     *replica.Streams
 	moves       *replica.Moves
 	repaired    *replica.Repaired
-	peers       *replica.Repairs
+	parts       *assembly.Parts
 	repairer    *repair.Repairer
 	autoRepair  *repair.Auto
 	processor   *query.Processor
@@ -230,18 +231,26 @@ func (n *Node) openCluster() error {
 }
 
 func (n *Node) openCoordinator() {
-	v := view{n.cluster}
-	local := replica.NewLocal(n.measured, v, func(id schema.StorageID) error { return n.coordinator.DropHints(id) })
-	replica.Serve(n.transport, local)
-	n.openMoves(local)
-	n.coordinator = coordinator.New(coordinator.Options{
-		View: v, Replicas: replica.NewDirectory(local, n.transport, v), Clock: n.clock, Rand: realRand{},
-		LocalDatacenter: n.opts.Datacenter, Hints: n.engine, Stamps: n.hlc,
-		OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) }, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+	n.parts = assembly.Assemble(assembly.Options{
+		Cluster: n.cluster, Requests: n.measured, Store: n.engine, Repaired: n.repaired, Transport: n.transport, Clock: n.clock,
+		Run: func(f func()) { n.running.Go(f) },
+		Coordinator: coordinator.Options{
+			Rand: realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
+		},
+		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
+		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
+		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
+			if err != nil {
+				n.log.Warn(message, "err", err)
+				return
+			}
+			n.log.Info(message)
+		}},
+		Note: func(message string) { n.log.Info(message) },
 	})
-	replica.ServeCounters(n.transport, n.coordinator)
-	replica.ServeBatches(n.transport, n.coordinator)
-	n.openRepairs()
+	n.coordinator, n.streams, n.moves = n.parts.Coordinator, n.parts.Streams, n.parts.Moves
+	n.repairer, n.autoRepair = n.parts.Repairer, n.parts.AutoRepair
 }
 
 func (n *Node) openServer() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"cqld/coordinator/repair"
@@ -14,25 +13,6 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 )
-
-// openRepairs makes this node take part in repairs, and able to lead them.
-func (n *Node) openRepairs() {
-	n.repairer = repair.NewRepairer(repair.Options{
-		Coordinator: n.coordinator, View: view{n.cluster}, Clock: n.clock, Peers: n.peers, Store: n.engine,
-		Limits: repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
-	})
-	n.autoRepair = repair.NewAuto(repair.AutoOptions{
-		Repairer: n.repairer, Store: n.engine, Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
-		Note: func(message string, err error) {
-			if err != nil {
-				n.log.Warn(message, "err", err)
-				return
-			}
-			n.log.Info(message)
-		},
-	})
-	n.coordinator.OnHintLost(n.autoRepair.Dirty)
-}
 
 // startRepairs begins to repair in the background.
 func (n *Node) startRepairs() {
@@ -45,23 +25,10 @@ func (n *Node) startRepairs() {
 	}
 }
 
-// repairsMoved forgets, when the ring has changed, that what this node gave away was repaired: when it
-// gets it back, it is not what it had.
+// repairsMoved is called when the ring has changed.
 func (n *Node) repairsMoved() {
-	n.autoRepair.Moved()
-	m, self := n.cluster.Metadata(), n.cluster.Self()
-	for _, id := range n.repaired.Tables() {
-		var held []ring.Range
-		if t := m.Schema.TableByStorage(id); t != nil && t.Replication.Class != ring.Local {
-			for _, piece := range m.Topology.Placement(t.Replication).Ranges(ring.FullRange()) {
-				if slices.Contains(piece.Replicas.Natural, self) {
-					held = append(held, piece.Range)
-				}
-			}
-		}
-		if err := n.repaired.Retain(id, held); err != nil {
-			n.log.Error("what was repaired could not be noted", "err", err)
-		}
+	if err := n.parts.RingMoved(n.repaired); err != nil {
+		n.log.Error("what was repaired could not be noted", "err", err)
 	}
 }
 

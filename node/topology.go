@@ -6,38 +6,8 @@ import (
 	"time"
 
 	"cqld/cluster"
-	"cqld/replica"
 	"cqld/ring"
 )
-
-// openMoves makes this node follow the ring's operations.
-func (n *Node) openMoves(local *replica.Local) {
-	v := view{n.cluster}
-	n.streams = replica.NewStreams(replica.StreamOptions{
-		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
-		Limits: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
-	})
-	n.peers = replica.NewRepairs(replica.RepairOptions{
-		Local: local, Engine: n.engine, Transport: n.transport, Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
-		Repaired: n.repaired,
-	})
-	n.moves = replica.NewMoves(replica.MovesOptions{
-		View: v, Agreement: n.cluster, Streams: n.streams, Local: local, Engine: n.engine, Hashes: n.peers, Clock: n.clock,
-		Unclean: n.unclean, Run: func(f func()) { n.running.Go(f) },
-		Note: func(message string) { n.log.Info(message) },
-	})
-}
-
-// unclean is the epoch since which this node has data that it lost; zero: it has none.
-func (n *Node) unclean() uint64 {
-	self := n.cluster.Self()
-	for _, u := range n.cluster.Metadata().Unclean {
-		if u.Node == self {
-			return u.Epoch
-		}
-	}
-	return 0
-}
 
 // ringChanged is called by the cluster's loop when the metadata changed.
 func (n *Node) ringChanged(old, now *cluster.Metadata) {

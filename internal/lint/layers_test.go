@@ -18,7 +18,7 @@ func layers() map[string]int {
 		"coordinator": 4, "coordinator/repair": 4, "replica": 4, "cluster": 4,
 		"query": 5, "query/term": 5, "query/function": 5, "query/system": 5,
 		"server": 6, "server/frame": 6, "table": 6, "table/entity": 6, "table/odata": 6,
-		"node": 7, "node/control": 7,
+		"node": 7, "node/control": 7, "node/assembly": 7,
 		"cmd/cqld": 8, "internal/sim": 8, "integration": 8, "tools": 8, "internal/lint": 8,
 	}
 }
@@ -34,7 +34,7 @@ func neighbours() map[string][]string {
 		"query/term":         {"query/function"},
 		"query/system":       {"query"},
 		"server":             {"server/frame"},
-		"node":               {"node/control"},
+		"node":               {"node/assembly", "node/control"},
 		"table":              {"table/odata", "table/entity"},
 		"table/entity":       {"table/odata"},
 	}

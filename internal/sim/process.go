@@ -5,10 +5,13 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/internal/env"
+	"cqld/node/assembly"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -27,7 +30,7 @@ type life struct {
 	engine    *storage.Engine
 	transport *Transport
 	cluster   *cluster.Cluster
-	streams   *replica.Streams
+	parts     *assembly.Parts
 	moves     *replica.Moves
 	coord     *coordinator.Coordinator
 	repairs   repairs
@@ -170,34 +173,28 @@ func (l *life) openCluster() (err error) {
 	return err
 }
 
-func (l *life) openCoordinator() error {
+func (l *life) openCoordinator() (err error) {
 	n, c := l.node, l.node.cluster
-	engine := slowEngine{l.engine, l}
-	local := replica.NewLocal(engine, l, func(id schema.StorageID) error { return l.coord.DropHints(id) })
-	local.SetUnsafe(c.options.Unsafe)
-	replica.Serve(l.transport, local)
-	l.streams = replica.NewStreams(replica.StreamOptions{
-		Local: local, Engine: engine, Transport: l.transport, Clock: clock{l}, Run: l.soon,
-	})
-	var err error
 	if l.repairs.repaired, err = replica.OpenRepaired(l.engine); err != nil {
 		return err
 	}
-	l.repairs.peers = replica.NewRepairs(replica.RepairOptions{
-		Local: local, Engine: slowEngine{l.engine, l}, Transport: l.transport, Clock: clock{l}, Run: l.soon, Repaired: l.repairs.repaired, StepBytes: 500,
+	engine := slowEngine{l.engine, l}
+	l.parts = assembly.Assemble(assembly.Options{
+		Cluster: l.cluster, Requests: engine, Store: engine, Repaired: l.repairs.repaired, Transport: l.transport, Clock: clock{l}, Run: l.soon,
+		Coordinator: coordinator.Options{
+			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
+			LocalDatacenter: datacenter, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+		},
+		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
+			Margin: repairMargin},
+		AutoRepair: repair.AutoOptions{
+			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
+			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
+		},
+		StepBytes: 500, LeafBytes: 300, NoCompare: c.options.NoCompare,
 	})
-	l.moves = replica.NewMoves(replica.MovesOptions{
-		View: l, Agreement: l.cluster, Streams: l.streams, Local: local, Engine: l.engine, Hashes: l.repairs.peers, Clock: clock{l},
-		Unclean: l.unclean, Run: l.soon, LeafBytes: 300, NoCompare: c.options.NoCompare,
-	})
-	l.coord = coordinator.New(coordinator.Options{
-		View: l, Replicas: replica.NewDirectory(local, l.transport, l), Clock: clock{l},
-		Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
-		LocalDatacenter: datacenter, Hints: l.engine, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
-	})
-	replica.ServeCounters(l.transport, l.coord)
-	replica.ServeBatches(l.transport, l.coord)
-	l.openRepairs()
+	l.coord, l.moves = l.parts.Coordinator, l.parts.Moves
+	l.repairs.repairer, l.repairs.auto = l.parts.Repairer, l.parts.AutoRepair
 	return nil
 }
 
@@ -235,16 +232,6 @@ func (l *life) changed(old, now *cluster.Metadata) {
 		l.soon(l.moves.Look)
 		l.soon(func() { l.repairs.ringMoved(l) })
 	}
-}
-
-// unclean is the epoch since which this node has data that it lost; zero: it has none.
-func (l *life) unclean() uint64 {
-	for _, u := range l.cluster.Metadata().Unclean {
-		if u.Node == l.Self() {
-			return u.Epoch
-		}
-	}
-	return 0
 }
 
 // tableInfo is what storage must know of a table. It is called before the cluster is open, too.

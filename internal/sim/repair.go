@@ -17,23 +17,8 @@ import (
 // repairs are a process's share of repairs.
 type repairs struct {
 	repaired *replica.Repaired
-	peers    *replica.Repairs
 	repairer *repair.Repairer
 	auto     *repair.Auto
-}
-
-// openRepairs makes a process take part in repairs.
-func (l *life) openRepairs() {
-	l.repairs.repairer = repair.NewRepairer(repair.Options{
-		Coordinator: l.coord, View: l, Clock: clock{l}, Peers: l.repairs.peers, Store: l.engine,
-		Limits: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
-			Margin: repairMargin},
-	})
-	l.repairs.auto = repair.NewAuto(repair.AutoOptions{
-		Repairer: l.repairs.repairer, Store: l.engine, Rand: NewStream(l.node.cluster.options.Seed, fmt.Sprint("repair ", l.node.id, l.node.lives)),
-		Delay: l.node.cluster.stretched(200 * time.Millisecond), RetryAfter: l.node.cluster.stretched(time.Second),
-	})
-	l.coord.OnHintLost(l.repairs.auto.Dirty)
 }
 
 // repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
@@ -56,22 +41,11 @@ func (r *repairs) joined(l *life) {
 
 // ringMoved forgets what was known of ranges that this node gave away.
 func (r *repairs) ringMoved(l *life) {
-	if r.auto == nil {
+	if l.parts == nil {
 		return
 	}
-	r.auto.Moved()
-	for _, id := range r.repaired.Tables() {
-		var held []ring.Range
-		if t := l.Schema().TableByStorage(id); t != nil && t.Replication.Class != ring.Local {
-			for _, piece := range l.Topology().Placement(t.Replication).Ranges(ring.FullRange()) {
-				if slices.Contains(piece.Replicas.Natural, l.Self()) {
-					held = append(held, piece.Range)
-				}
-			}
-		}
-		if err := r.repaired.Retain(id, held); err != nil {
-			l.node.cluster.kernel.Trace("retain failed")
-		}
+	if err := l.parts.RingMoved(r.repaired); err != nil {
+		l.node.cluster.kernel.Trace("retain failed")
 	}
 }
 

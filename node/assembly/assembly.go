@@ -1,0 +1,141 @@
+// Package assembly puts together the parts of a node that speak with other nodes: in package node around a real
+// engine and real connections, in internal/sim around simulated ones. So what is simulated is wired as what runs.
+//
+// It does not open storage, the transport or the cluster, and knows no clients.
+//
+//	cluster ──▶ View ──▶ Coordinator ──▶ Directory ──▶ Local ──▶ engine
+//	  ▲                     │ hints lost      └─ messaging ──▶ other nodes
+//	  └── Moves ◀─ Streams  └──▶ AutoRepair ──▶ Repairer ──▶ Peers (hashes)
+//	        └── compares by ───────────────────────────────────┘
+package assembly
+
+import (
+	"slices"
+
+	"cqld/cluster"
+	"cqld/coordinator"
+	"cqld/coordinator/repair"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Store is storage as the parts use it, but for requests of clients.
+type Store interface {
+	replica.StreamEngine
+	replica.RepairEngine
+	replica.RangeDropper
+	repair.LocalStore
+}
+
+// Options are what the parts are made of. Those without a comment are required.
+type Options struct {
+	Cluster   *cluster.Cluster
+	Requests  replica.Engine // storage as requests see it
+	Store     Store
+	Repaired  *replica.Repaired
+	Transport messaging.Transport
+	Clock     env.Clock
+	Run       func(func()) // as replica.StreamOptions.Run
+
+	// Coordinator has what is not made here: random numbers, stamps, limits, the data center.
+	Coordinator coordinator.Options
+	Streams     replica.StreamLimits
+	Repair      repair.Limits
+	AutoRepair  repair.AutoOptions // without Repairer and Store
+	Note        func(string)       // tells the operator of moves; nil: nobody
+
+	StepBytes, LeafBytes int64 // hashed at a time, compared at a time; zero: the defaults
+	NoCompare            bool  // of tests; see replica.MovesOptions
+}
+
+// Parts are what Assemble has made.
+type Parts struct {
+	View        View
+	Local       *replica.Local
+	Streams     *replica.Streams
+	Peers       *replica.Repairs
+	Moves       *replica.Moves
+	Coordinator *coordinator.Coordinator
+	Repairer    *repair.Repairer
+	AutoRepair  *repair.Auto
+}
+
+// View is the cluster as the parts see it.
+type View struct{ Cluster *cluster.Cluster }
+
+// Self implements coordinator.View.
+func (v View) Self() ring.NodeID { return v.Cluster.Self() }
+
+// Schema implements coordinator.View.
+func (v View) Schema() *schema.Schema { return v.Cluster.Metadata().Schema }
+
+// Topology implements coordinator.View.
+func (v View) Topology() *ring.Topology { return v.Cluster.Metadata().Topology }
+
+// Alive implements coordinator.View.
+func (v View) Alive(id ring.NodeID) bool { return v.Cluster.Alive(id) }
+
+// Assemble makes the parts; the transport must not let requests in before it returns.
+func Assemble(o Options) *Parts {
+	p := &Parts{View: View{o.Cluster}}
+	p.Local = replica.NewLocal(o.Requests, p.View, func(id schema.StorageID) error { return p.Coordinator.DropHints(id) })
+	p.Local.SetUnsafe(o.Coordinator.Unsafe)
+	replica.Serve(o.Transport, p.Local)
+	p.Streams = replica.NewStreams(replica.StreamOptions{
+		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
+	})
+	p.Peers = replica.NewRepairs(replica.RepairOptions{
+		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Repaired: o.Repaired, StepBytes: o.StepBytes,
+	})
+	p.Moves = replica.NewMoves(replica.MovesOptions{
+		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Engine: o.Store, Hashes: p.Peers, Clock: o.Clock,
+		Unclean: p.unclean, Run: o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+	})
+	c := o.Coordinator
+	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
+	p.Coordinator = coordinator.New(c)
+	replica.ServeCounters(o.Transport, p.Coordinator)
+	replica.ServeBatches(o.Transport, p.Coordinator)
+	p.Repairer = repair.NewRepairer(repair.Options{
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Limits: o.Repair,
+	})
+	a := o.AutoRepair
+	a.Repairer, a.Store = p.Repairer, o.Store
+	p.AutoRepair = repair.NewAuto(a)
+	p.Coordinator.OnHintLost(p.AutoRepair.Dirty)
+	return p
+}
+
+// unclean is the epoch since which this node has data that it lost; zero: it has none.
+func (p *Parts) unclean() uint64 {
+	for _, u := range p.View.Cluster.Metadata().Unclean {
+		if u.Node == p.View.Self() {
+			return u.Epoch
+		}
+	}
+	return 0
+}
+
+// RingMoved forgets, when the ring has changed, that what this node gave away was repaired: when it gets it
+// back, it is not what it had.
+func (p *Parts) RingMoved(repaired *replica.Repaired) error {
+	p.AutoRepair.Moved()
+	catalog, topology, self := p.View.Schema(), p.View.Topology(), p.View.Self()
+	for _, id := range repaired.Tables() {
+		var held []ring.Range
+		if t := catalog.TableByStorage(id); t != nil && t.Replication.Class != ring.Local {
+			for _, piece := range topology.Placement(t.Replication).Ranges(ring.FullRange()) {
+				if slices.Contains(piece.Replicas.Natural, self) {
+					held = append(held, piece.Range)
+				}
+			}
+		}
+		if err := repaired.Retain(id, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
