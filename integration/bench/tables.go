@@ -227,7 +227,7 @@ func (t *target) fill(s *spreadTable, rows int) error {
 		return err
 	}
 	o, err := run.do()
-	if err == nil && o.Ops < run.ops && o.Elapsed > run.limit {
+	if err == nil && o.Elapsed > run.limit {
 		err = fmt.Errorf("bench: %d of %d operations in %v", o.Ops, run.ops, o.Elapsed)
 	}
 	return err
