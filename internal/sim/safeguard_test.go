@@ -37,11 +37,11 @@ func TestSafeguards(t *testing.T) {
 		},
 		{
 			"replicas refuse what was planned for an earlier ring", "set", "join leave isolate one-way bad-links pause slow-links",
-			func(o *Options) { o.Unsafe.StaleEpochs, o.Nodes, o.Factor = true, 4, 1 }, "is missing",
+			func(o *Options) { o.Unsafe.StaleEpochs, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing",
 		},
 		{
 			"a write meets its level among the replicas before and after", "set", "join leave isolate one-way bad-links",
-			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1 }, "is missing",
+			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing",
 		},
 		{
 			"reads ask the sides before and after, and repair both", "register", "join leave isolate one-way bad-links",
@@ -83,6 +83,10 @@ func TestSafeguards(t *testing.T) {
 		})
 	}
 }
+
+// lastMoment takes away what finds, at the end of an operation, what was missed before: reads of both sides and
+// the comparison would hide for hundreds of seeds that a write went one way only.
+func (o *Options) lastMoment() { o.Unsafe.ReadOneSide, o.NoCompare = true, true }
 
 // findSeed is the first seed that fails in one of the ways.
 func findSeed(t *testing.T, without func(*Options), ways []string) (uint64, string) {
