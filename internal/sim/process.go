@@ -225,7 +225,7 @@ func (l *life) changed(old, now *cluster.Metadata) {
 			})
 		}
 	}
-	if old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil {
+	if l.cluster != nil && old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil { // nil: what a snapshot says
 		l.node.retire()
 	}
 	if l.moves != nil && (old.Topology != now.Topology || len(old.Unclean) != len(now.Unclean)) {
