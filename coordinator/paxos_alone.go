@@ -41,7 +41,7 @@ func (op *casRound) decideAloneLocked() {
 		var refusal *NotReplica
 		var overloaded *Overloaded
 		if err != nil && proposed && !errors.As(err, &overloaded) {
-			op.own = append(op.own, casProposed{op.ballot, op.outcomes}) // it may be on the disk
+			op.own = append(op.own, casProposed{op.ballot, op.outcomes, false}) // it may be on the disk
 		}
 		switch {
 		case err == nil && tooMuch:

@@ -153,7 +153,7 @@ func (op *casRound) expireLocked(at time.Duration) {
 // its may still be decided.
 func (op *casRound) errorOf(i int, err error) error {
 	for _, p := range op.own {
-		if p.outcomes[i].changes {
+		if p.outcomes[i].changes && !p.refused {
 			return op.unknown()
 		}
 	}

@@ -112,6 +112,7 @@ type casOutcome struct {
 type casProposed struct {
 	ballot   Ballot
 	outcomes []casOutcome
+	refused  bool // by all who were asked
 }
 
 type casPhase uint8

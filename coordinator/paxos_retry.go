@@ -30,10 +30,11 @@ func (op *casRound) pause() time.Duration {
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
 }
 
-// doubtLocked notes that the present proposal may have been accepted by some.
+// doubtLocked notes that the present proposal may have been accepted by some. All may have refused it: but a
+// message that came twice may have been accepted before it was refused, so the next promises are asked.
 func (op *casRound) doubtLocked() {
-	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 && op.maybeAccepted() {
-		op.own = append(op.own, casProposed{op.ballot, op.outcomes})
+	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 {
+		op.own = append(op.own, casProposed{op.ballot, op.outcomes, !op.maybeAccepted()})
 	}
 }
 

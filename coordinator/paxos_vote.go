@@ -173,7 +173,7 @@ func (v *vote) clean() bool {
 // settled says whether no acceptor holds a proposal that could be decided behind the reader's back:
 // certainly not, or not as far as is known.
 func (op *casRound) settled() (certain, possible bool) {
-	if op.reread || len(op.own) > 0 {
+	if op.reread || slices.ContainsFunc(op.own, func(p casProposed) bool { return !p.refused }) {
 		return false, false
 	}
 	certain = true

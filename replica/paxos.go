@@ -293,7 +293,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 func (a *acceptors) mayAccept(s *acceptorState, p *coordinator.Proposal) bool {
 	latest := s.latest()
 	if p.Previous.Present() && !a.noPrevious {
-		return !latest.After(p.Previous) || p.Ballot == s.accepted.Ballot
+		return !latest.After(p.Previous)
 	}
 	return p.Ballot.After(latest) || p.Ballot == latest
 }
@@ -318,6 +318,11 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 	var generation uint64
 	if err == nil {
 		s, generation, err = l.known(line, table, p.Key, false)
+	}
+	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
+		l.gate.RUnlock()
+		answer(coordinator.Ballot{}, nil) // it came before, and was accepted, whatever was promised since
+		return
 	}
 	if err != nil || !l.paxos.mayAccept(&s, p) {
 		l.gate.RUnlock()

@@ -107,7 +107,10 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 	if p.Refused || p.Accepted.Ballot != ballot(10, 1) || string(p.Accepted.Update) != string(mine.Update) || p.Commit.Ballot.Present() {
 		t.Errorf("a promise after acceptance: %+v", p)
 	}
-	if got := accept(t, l, mine); got != ballot(20, 2) {
+	if got := accept(t, l, mine); got.Present() {
+		t.Errorf("a message that comes twice was accepted before the promise: refused for %v", got)
+	}
+	if got := accept(t, l, proposalOf(table, ballot(15, 1), ballot(15, 1), "k")); got != ballot(20, 2) {
 		t.Errorf("an overtaken proposal: refused for %v", got)
 	}
 	taken := proposalOf(table, ballot(20, 2), ballot(10, 1), "k")
@@ -187,6 +190,14 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		if got := accept(t, l, after(ballot(30, 1), ballot(20, 1))); got.Present() {
 			t.Errorf("refused for %v", got)
 		}
+	}
+	// A message that comes again does not take a later promise back.
+	read(ballot(35, 2), coordinator.Ballot{})
+	if got := accept(t, l, after(ballot(30, 1), ballot(20, 1))); got.Present() {
+		t.Errorf("it was accepted: refused for %v", got)
+	}
+	if got := accept(t, l, after(ballot(33, 1), ballot(33, 1))); got != ballot(35, 2) {
+		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
 	}
 	// What is in memory is what is on disk.
 	key, line := row.NewPartitionKey([]byte("k")), lineOf(table.StorageID, row.NewPartitionKey([]byte("k")))

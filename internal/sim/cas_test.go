@@ -62,3 +62,17 @@ func TestSimNeedsPaxosRepair(t *testing.T) {
 func TestSimNeedsPaxosQuorum(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.Unsafe.PaxosQuorumOne = true })
 }
+
+// TestSimCASOfOneVoter runs them where every partition has one replica, which other nodes ask, too, while
+// messages come twice and late.
+func TestSimCASOfOneVoter(t *testing.T) {
+	n := max(*seeds/10, min(*seeds, 10))
+	for i := range n {
+		o := onlyCAS(*firstSeed + uint64(i))
+		o.Nodes, o.Factor = 3, 1
+		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "pause", "isolate", "one-way", "bad-links", "slow-links", "reorder", "clock-jump"}
+		for _, f := range run(t, o).Failures {
+			t.Errorf("seed %d: %s", o.Seed, f)
+		}
+	}
+}
