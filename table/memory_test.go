@@ -211,7 +211,11 @@ func (m *memory) Query(_ context.Context, account, table string, q *entity.Query
 			continue
 		}
 		page.Count++
-		if !q.CountOnly {
+		switch {
+		case q.CountOnly:
+		case q.Each != nil:
+			q.Each(e)
+		default:
 			page.Entities = append(page.Entities, *e)
 		}
 	}

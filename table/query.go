@@ -15,17 +15,19 @@ func (c *call) query() error {
 	if err != nil {
 		return err
 	}
+	ctx := c.context(c.spelled(c.path.Table))
+	ctx.Select = q.Select
+	r := c.resp
+	r.body = ctx.AppendListBegin(r.body)
+	q.Each = func(e *odata.Entity) { r.body = ctx.AppendListEntity(r.body, e) }
 	page, err := c.ask(q)
 	if err != nil {
 		return err
 	}
-	ctx := c.context(c.spelled(c.path.Table))
-	ctx.Select = q.Select
-	r := c.resp
+	r.body = ctx.AppendListEnd(r.body)
 	r.status, r.contentType = 200, c.level.ContentType()
 	r.data()
 	c.describe(page)
-	r.body = ctx.AppendEntities(r.body, page.Entities)
 	return nil
 }
 

@@ -108,6 +108,9 @@ type Query struct {
 	Order  Order
 	// CountOnly leaves the entities out of the answer.
 	CountOnly bool
+	// Each, when it is set, gets the answer's entities one by one, and Page.Entities stays empty: no memory is
+	// made for them. An entity is valid during the call only. An error of the query may come after some.
+	Each func(*odata.Entity)
 }
 
 // Page answers a Query.

@@ -132,6 +132,7 @@ type run struct {
 	page     Page
 	left     int // entities that the page may still take
 	bytes    int
+	entity   odata.Entity // of the row at hand
 	at       Position // nothing before it is to come
 
 	taken      int // partitions of which all was read
@@ -382,7 +383,8 @@ func (r *run) behind(partitionKey, rowKey string) Position {
 // row takes the row in the decoder if it matches; kept says that the page has it now.
 func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 	d := r.d
-	e := odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro}
+	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro}
+	e := &r.entity
 	if !r.exact {
 		if r.asks {
 			from := len(d.props)
@@ -394,7 +396,7 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 				d.props = d.props[:0] // they began a new chunk
 			}
 		}
-		if !odata.Matches(r.q.Filter, &e) {
+		if !odata.Matches(r.q.Filter, e) {
 			return false
 		}
 	}
@@ -404,12 +406,20 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 		return false
 	}
 	d.wanted = r.selected
+	if r.q.Each != nil {
+		d.props = d.props[:0]
+	}
 	e.Properties = d.properties(&d.reader.Header, &d.row)
 	r.bytes += len(partitionKey) + len(rowKey) + entityBytes
 	for i := range e.Properties {
 		r.bytes += len(e.Properties[i].Name) + len(e.Properties[i].Value.Bytes) + valueBytes
 	}
-	r.page.Entities = append(r.page.Entities, e)
+	if r.q.Each != nil {
+		r.q.Each(e)
+		d.arena = d.arena[:0]
+		return false
+	}
+	r.page.Entities = append(r.page.Entities, *e)
 	return true
 }
 

@@ -56,20 +56,33 @@ func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
 
 // AppendEntities appends an answer that is a list of entities.
 func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
+	dst = c.AppendListBegin(dst)
+	for i := range entities {
+		dst = c.AppendListEntity(dst, &entities[i])
+	}
+	return c.AppendListEnd(dst)
+}
+
+// AppendListBegin appends the beginning of an answer that is a list of entities, for those that come one by
+// one: AppendListEntity for each of them, and AppendListEnd.
+func (c *Context) AppendListBegin(dst []byte) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
 		dst = append(c.appendMetadata(dst, c.Table, ""), ',')
 	}
-	dst = append(dst, `"value":[`...)
-	for i := range entities {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '{')
-		dst = append(c.appendBody(dst, &entities[i]), '}')
-	}
-	return append(dst, "]}"...)
+	return append(dst, `"value":[`...)
 }
+
+// AppendListEntity appends the next entity of a list.
+func (c *Context) AppendListEntity(dst []byte, e *Entity) []byte {
+	if n := len(dst); n > 0 && dst[n-1] == '}' {
+		dst = append(dst, ',')
+	}
+	return append(c.appendBody(append(dst, '{'), e), '}')
+}
+
+// AppendListEnd appends the end of a list.
+func (c *Context) AppendListEnd(dst []byte) []byte { return append(dst, "]}"...) }
 
 // AppendTable appends an answer that is one table, with its name as created.
 func (c *Context) AppendTable(dst []byte, name string) []byte {
