@@ -38,7 +38,8 @@ func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte
 func openRaftLog(dir string, fs vfs.FS, logger pebbleLogger) (*raftLog, error) {
 	logger.failed = new(atomic.Pointer[error])
 	opts := &pebble.Options{FS: fs, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
-		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64}
+		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
+		DisableTableStats: true} // an Open that fails does not wait for them, and crashes
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)

@@ -26,7 +26,7 @@ import (
 )
 
 // ProtocolVersion is that of frames and of all payloads; both ends must have the same.
-const ProtocolVersion = 1
+const ProtocolVersion = 2
 
 const (
 	streamService = "cqld.Messaging"

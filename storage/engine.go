@@ -124,6 +124,8 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	if e.opts.Inline {
 		// When background work happens to be done must not change what a read meets.
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
+		// They are gathered in a goroutine that an Open which fails does not wait for.
+		o.DisableTableStats = true
 	}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 16 << 10
