@@ -34,8 +34,9 @@ type Local struct {
 	staleEpochs bool
 }
 
-// pageKept is the largest page whose memory is kept for the next read.
-const pageKept = 256 << 10
+// pageKept is the largest page whose memory is kept for the next read. A read has one while it runs, and does
+// not wait: there are as many as processors, and what a page of 1 MiB grows through again costs more than it.
+const pageKept = 2 << 20
 
 // NewLocal makes the replica of the engine. onTruncate, which may be nil, is called before a table is
 // truncated: hints for it are void then.

@@ -35,7 +35,14 @@ type carrier struct {
 		closing  bool
 		listener net.Listener
 	}
-	conns sync.Map // net.Conn → *atomic.Bool: it has asked for something
+	conns sync.Map // net.Conn → *connection
+}
+
+// connection is what is kept of a connection.
+type connection struct {
+	asked atomic.Bool // for something
+	// answer is of the request at hand: the library writes its body from where it stands, after handle.
+	answer *pair
 }
 
 // pair is what a request and its answer are kept in.
@@ -132,16 +139,31 @@ func (d *Door) Close() error {
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateNew:
-		c.conns.Store(conn, new(atomic.Bool))
+		c.conns.Store(conn, new(connection))
+	case fasthttp.StateIdle:
+		if x, ok := c.conns.Load(conn); ok {
+			c.written(x.(*connection))
+		}
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
-		c.conns.Delete(conn)
+		if x, ok := c.conns.LoadAndDelete(conn); ok {
+			c.written(x.(*connection))
+		}
+	}
+}
+
+// written frees the answer that was written, or never will be. It runs, as handle does, on the goroutine of
+// the connection.
+func (c *carrier) written(x *connection) {
+	if x.answer != nil {
+		c.pairs.Put(x.answer)
+		x.answer = nil
 	}
 }
 
 // closeConns closes all connections, or those that have asked for nothing.
 func (c *carrier) closeConns(all bool) {
-	c.conns.Range(func(conn, asked any) bool {
-		if all || !asked.(*atomic.Bool).Load() {
+	c.conns.Range(func(conn, x any) bool {
+		if all || !x.(*connection).asked.Load() {
 			conn.(net.Conn).Close()
 		}
 		return true
@@ -150,12 +172,18 @@ func (c *carrier) closeConns(all bool) {
 
 // handle takes a request apart, has it answered, and puts the answer together.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
+	x, ok := c.conns.Load(ctx.Conn())
+	if !ok {
+		ctx.Response.SetConnectionClose() // it is none that observe has seen
+		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		return
+	}
+	conn := x.(*connection)
 	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
-		if asked, ok := c.conns.Load(ctx.Conn()); ok {
-			asked.(*atomic.Bool).Store(true)
-		}
+		conn.asked.Store(true)
 	}
 	p := c.pairs.Get().(*pair)
+	conn.answer = p
 	p.resp.reset()
 	readRequest(ctx, &p.req)
 	held, err := c.readBody(ctx, &p.req)
@@ -168,7 +196,6 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	writeResponse(ctx, &p.resp)
 	c.large.Add(-held)
 	p.req = request{}
-	c.pairs.Put(p)
 }
 
 func readRequest(ctx *fasthttp.RequestCtx, r *request) {
@@ -267,8 +294,7 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 		f := &r.fields[i]
 		h.SetCanonical(unsafeBytes(f.name), unsafeBytes(f.value))
 	}
-	ctx.Response.SetBodyRaw(nil)
-	ctx.Response.AppendBody(r.body)
+	ctx.Response.SetBodyRaw(r.body)
 }
 
 // refuse answers what is no request at all: headers too large or malformed, too slow, or gone.

@@ -90,8 +90,9 @@ func (s *Store) newID() (id schema.UUID) {
 	return id
 }
 
-// keptMax bounds the memory that an idle read keeps.
-const keptMax = 256 << 10
+// keptMax bounds the memory that an idle read keeps, until the second garbage collection: a page of 1000
+// entities of 1 KB fits.
+const keptMax = 2 << 20
 
 // read is one read from the coordinator that is waited for; its callback is made once.
 type read struct {
