@@ -133,7 +133,7 @@ type run struct {
 	left     int // entities that the page may still take
 	bytes    int
 	entity   odata.Entity // of the row at hand
-	at       Position // nothing before it is to come
+	at       Position     // nothing before it is to come
 
 	taken      int // partitions of which all was read
 	takenCount int // entities that came of them
