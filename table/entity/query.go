@@ -134,6 +134,8 @@ type run struct {
 	bytes    int
 	entity   odata.Entity // of the row at hand
 	at       Position     // nothing before it is to come
+	last     string       // RowKey that was looked at last in the partition of at, if one was: passed
+	passed   bool
 
 	taken      int // partitions of which all was read
 	takenCount int // entities that came of them
@@ -169,7 +171,7 @@ func (r *run) run() error {
 			return nil // that was all
 		}
 		head := r.readings[0]
-		r.at = Position{PartitionKey: head.key, RowKey: head.from}
+		r.at, r.passed = Position{PartitionKey: head.key, RowKey: head.from}, false
 		full, err := r.take(head)
 		if err != nil {
 			return r.cut(err)
@@ -200,8 +202,16 @@ func (r *run) cut(err error) error {
 	if r.page.Scanned == 0 || r.ctx.Err() != nil {
 		return err
 	}
-	r.stop(r.at)
+	r.stop(r.reached())
 	return nil
+}
+
+// reached is the position behind all that was looked at.
+func (r *run) reached() Position {
+	if r.passed {
+		return r.behind(r.at.PartitionKey, r.last)
+	}
+	return r.at
 }
 
 // fill starts readings until there are as many as there may be.
@@ -314,7 +324,7 @@ func (r *run) take(x *reading) (full bool, err error) {
 			break
 		}
 		if r.late() {
-			r.stop(r.at)
+			r.stop(r.reached())
 			return true, nil
 		}
 		if x.limit = min(4*x.limit, rowsMax); r.exact && r.left < rowsMax {
@@ -355,7 +365,7 @@ func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err e
 			if r.row(x.key, rowKey, newest) {
 				kept = true
 			}
-			r.at = r.behind(x.key, rowKey)
+			r.last, r.passed = rowKey, true
 		}
 	}
 	return last, reader.More(), false, reader.Err()

@@ -34,12 +34,15 @@ func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 	}
 	year, month, day := civil(days)
 	seconds := int(rest / ticksPerSecond)
-	fraction := int(rest % ticksPerSecond)
 	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-')
 	dst = append(append2(append(append2(dst, month), '-'), day), 'T')
 	dst = append(append2(dst, seconds/3600), colon...)
 	dst = append(append2(dst, seconds/60%60), colon...)
 	dst = append2(dst, seconds%60)
+	return appendFraction(dst, int(rest%ticksPerSecond))
+}
+
+func appendFraction(dst []byte, fraction int) []byte {
 	if fraction != 0 {
 		dst = append(dst, '.')
 		for fraction != 0 {
@@ -51,6 +54,25 @@ func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 }
 
 func append2(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
+
+// second writes times as AppendDateTime does; what the one before began with serves those of the same second.
+type second struct {
+	ticks int64 // at which it begins
+	text  [len("2021-05-26T15:48:07")]byte
+}
+
+func (s *second) append(dst []byte, ticks int64) []byte {
+	if rest := ticks - s.ticks; s.text[0] != 0 && rest >= 0 && rest < ticksPerSecond {
+		return appendFraction(append(dst, s.text[:]...), int(rest))
+	}
+	start := len(dst)
+	dst = AppendDateTime(dst, ticks)
+	if ticks >= 0 && ticks <= MaxDateTime {
+		s.ticks = ticks - ticks%ticksPerSecond
+		copy(s.text[:], dst[start:])
+	}
+	return dst
+}
 
 // year1 is 0001-01-01.
 const year1 = -62_135_596_800 * ticksPerSecond

@@ -42,6 +42,8 @@ type Context struct {
 	// SelectText is $select as the request has it, without percent escapes: the answer repeats it. Where it is
 	// empty the answer has the names of Select.
 	SelectText string
+
+	second second // of the entity before: those of a page are often of the same
 }
 
 // AppendEntity appends an answer that is one entity.
@@ -254,7 +256,7 @@ func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
 	}
 	dst = append(dst, `"Timestamp":"`...)
-	return append(AppendDateTime(dst, ticks), '"')
+	return append(c.second.append(dst, ticks), '"')
 }
 
 // appendProperty appends "name":value, with the annotation in front where JSON does not tell the type.

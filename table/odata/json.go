@@ -10,8 +10,15 @@ import (
 // plainLen is how many bytes at the beginning of s stand for themselves in a JSON string: neither " nor \,
 // no control characters, nothing beyond ASCII. It looks at eight bytes at a time.
 func plainLen(s []byte) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
+	for ; i+32 <= len(s); i += 32 {
+		b := s[i : i+32 : i+32]
+		plain := plainBytes(binary.LittleEndian.Uint64(b)) & plainBytes(binary.LittleEndian.Uint64(b[8:])) &
+			plainBytes(binary.LittleEndian.Uint64(b[16:])) & plainBytes(binary.LittleEndian.Uint64(b[24:]))
+		if plain&highs != highs {
+			break
+		}
+	}
 	for ; i+8 <= len(s); i += 8 {
 		x := binary.LittleEndian.Uint64(s[i:])
 		quote := x ^ ones*'"'
@@ -28,6 +35,16 @@ func plainLen(s []byte) int {
 		}
 	}
 	return i
+}
+
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// plainBytes sets the high bits of the bytes of x that are plain. They are set in all eight only if all are
+// plain; where a byte has its own high bit set, what it carries may spoil the next one.
+func plainBytes(x uint64) uint64 {
+	quote := x ^ ones*'"'
+	slash := x ^ ones*'\\'
+	return (quote + ones*0x7F) & (slash + ones*0x7F) & (x + ones*0x60) &^ x
 }
 
 // cursor reads JSON from a body that it may write into: strings are unescaped where they stand. bad is set
