@@ -40,7 +40,10 @@ type PartitionsRequest struct {
 	Consistency ring.Consistency
 	Timeout     time.Duration
 	Now         int64 // seconds; decides what has expired
-	Trace       Trace
+	// Dead takes partitions without a live row into the answer, too. Nobody then looks whether they live, which
+	// is dear; who reads them all sees it.
+	Dead  bool
+	Trace Trace
 }
 
 // Partitions answers: every partition of the span that had a live row when the request began is there, up
@@ -59,6 +62,7 @@ type PartitionsRead struct {
 	Reversed bool
 	Limit    int
 	Now      int64
+	Dead     bool   // take partitions without a live row, too
 	Moved    uint64 // ring.Topology.Moved of the topology that the request was planned with
 }
 

@@ -364,7 +364,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 		}
 		q := &PartitionsRead{
 			Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed, Limit: op.limit - len(op.answer.Keys),
-			Now: op.req.Now, Moved: op.topology.Moved(),
+			Now: op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(),
 		}
 		epoch := op.topology.Epoch()
 		n.asked, n.sent = true, c.clock.Monotonic()

@@ -30,6 +30,7 @@ func (l *Local) Partitions(epoch uint64, q *coordinator.PartitionsRead, _ time.D
 	}
 	r := storage.PartitionsRead{
 		Table: q.Table, From: q.Span.From, To: q.Span.To, Reversed: q.Reversed, Limit: q.Limit, Now: q.Now,
+		Dead: q.Dead,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), l.view.Self()
@@ -85,13 +86,21 @@ func (s *server) partitions(_ ring.NodeID, payload []byte, respond messaging.Res
 // partitionKeysMax bounds what another node can ask for in one step; storage ends it earlier.
 const partitionKeysMax = 1 << 16
 
+const (
+	partitionsReversed = 1 << iota
+	partitionsDead
+)
+
 func appendPartitionsRead(dst []byte, epoch uint64, q *coordinator.PartitionsRead) []byte {
-	var reversed byte
+	var flags byte
 	if q.Reversed {
-		reversed = 1
+		flags |= partitionsReversed
+	}
+	if q.Dead {
+		flags |= partitionsDead
 	}
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
-	dst = append(wire.AppendUvarint(dst, uint64(q.Table)), reversed)
+	dst = append(wire.AppendUvarint(dst, uint64(q.Table)), flags)
 	dst = wire.AppendInt64(wire.AppendUvarint(dst, uint64(q.Limit)), q.Now)
 	return wire.AppendBytes(wire.AppendBytes(dst, q.Span.From), q.Span.To)
 }
@@ -101,7 +110,8 @@ func decodePartitionsRead(payload []byte) (epoch uint64, q *coordinator.Partitio
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
 	q = &coordinator.PartitionsRead{Moved: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
-	q.Reversed = c.Uint8() == 1
+	flags := c.Uint8()
+	q.Reversed, q.Dead = flags&partitionsReversed != 0, flags&partitionsDead != 0
 	q.Limit = int(min(c.Uvarint(), partitionKeysMax))
 	q.Now = c.Int64()
 	q.Span = coordinator.KeySpan{From: c.Bytes(), To: c.Bytes()}

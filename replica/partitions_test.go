@@ -14,6 +14,8 @@ func samplePartitionsReads() []*coordinator.PartitionsRead {
 		{Table: 1024, Limit: 5},
 		{Table: 1025, Span: coordinator.KeySpan{From: []byte{}, To: []byte{}}, Reversed: true, Now: -1, Moved: 7},
 		{Table: 1, Span: coordinator.KeySpan{From: []byte("a"), To: []byte("b\x00")}, Limit: partitionKeysMax, Now: 123},
+		{Table: 2, Dead: true},
+		{Table: 2, Dead: true, Reversed: true},
 	}
 }
 

@@ -22,6 +22,8 @@ type PartitionsRead struct {
 	Reversed bool
 	Limit    int   // most keys in the answer
 	Now      int64 // seconds; decides what has expired
+	// Dead takes partitions without a live row into the answer, too: nobody looks whether they live.
+	Dead bool
 	// Holds, when it is not nil, says whose partitions are wanted; what else is there is left out.
 	Holds func(ring.Token) bool
 }
@@ -125,7 +127,10 @@ func (w *partitionWalk) look(key []byte) error {
 		w.suspect(k)
 		return nil
 	}
-	live, nothing, err := w.alive(k)
+	live, nothing, err := w.q.Dead, false, error(nil)
+	if !live {
+		live, nothing, err = w.alive(k)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -23,6 +23,8 @@ type feed struct {
 	more   bool     // there may be further ones, from next on
 	behind []byte
 	limit  int
+	// dead: a partition of the list had nothing to show. From then on only such are listed that have.
+	dead bool
 }
 
 func newFeed(r *run, list []stretch) *feed {
@@ -115,7 +117,7 @@ func (f *feed) fetch() error {
 	s := &f.list[0]
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
 	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
-		Consistency: ring.Quorum, Timeout: f.r.s.o.Timeouts.Read, Now: f.r.now}
+		Consistency: ring.Quorum, Timeout: f.r.s.o.Timeouts.Read, Now: f.r.now, Dead: !f.dead}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}

@@ -302,7 +302,7 @@ func (r *run) start(x *reading) {
 
 // take takes the rows of the first reading; full says that the page has ended.
 func (r *run) take(x *reading) (full bool, err error) {
-	before := r.page.Count
+	before, scanned := r.page.Count, r.page.Scanned
 	for {
 		page, err := x.read.end()
 		x.open = false
@@ -331,6 +331,9 @@ func (r *run) take(x *reading) (full bool, err error) {
 			x.limit = uint32(r.left) + 1
 		}
 		r.start(x)
+	}
+	if r.page.Scanned == scanned {
+		r.feed.dead = true
 	}
 	r.taken++
 	r.takenCount += r.page.Count - before
