@@ -206,6 +206,7 @@ func (n *node) start() {
 	})
 	replica.ServeCounters(post, n.coord)
 	replica.ServeBatches(post, n.coord)
+	replica.ServeTurns(post, n.coord)
 }
 
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.
@@ -274,11 +275,17 @@ var verbNames = map[messaging.Verb]string{
 	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
 	messaging.VerbPartitions:   "list",
 	messaging.VerbPaxosPrepare: "prepare", messaging.VerbPaxosAccept: "accept", messaging.VerbPaxosCommit: "commit",
+	messaging.VerbTurn: "turn", messaging.VerbPass: "pass",
 }
 
 func (p *postbox) Handle(v messaging.Verb, h messaging.Handler) { p.n.handlers[v] = h }
 
-func (p *postbox) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
+	payload = slices.Clone(payload)
+	p.n.c.post(link{p.n.id, to}, verbNames[verb], func() {
+		p.n.c.node(to).handlers[verb](p.n.id, payload, func([]byte, error) {})
+	})
+}
 
 func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
 	c, from := p.n.c, p.n.id

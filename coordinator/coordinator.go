@@ -39,6 +39,8 @@ type Unsafe struct {
 	PaxosQuorumOne bool // one vote decides
 	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
 	NoPaxosPrevious bool
+	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
+	NoTurns bool
 
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
@@ -79,6 +81,8 @@ type Coordinator struct {
 	casLines   casLines
 	// lastBallots are of this process: a restart forgets them.
 	lastBallots *lastBallots
+	contested   contested
+	turns       *turns
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -103,6 +107,7 @@ func New(o Options) *Coordinator {
 	}
 	c.leader = newCounterLeader(c)
 	c.lastBallots = newLastBallots(c.limits.CASLast)
+	c.turns = newTurns(c.clock)
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
@@ -124,17 +129,17 @@ type Stats struct {
 	CASContentions, CASFinished                           uint64
 	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
 	// proposals that needed no promises, CASAlone rounds of the only voter.
-	CASRounds, CASShared, CASUnprepared, CASAlone uint64
+	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
 }
 
 type counters struct {
-	writeTimeouts, readTimeouts, unavailable, overloaded  atomic.Uint64
-	digestMismatches, readRepairs, shortReads, speculated atomic.Uint64
-	replans                                               atomic.Uint64
-	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
-	batchesStored, batchesReplayed                        atomic.Uint64
-	casContentions, casFinished                           atomic.Uint64
-	casRounds, casShared, casUnprepared, casAlone         atomic.Uint64
+	writeTimeouts, readTimeouts, unavailable, overloaded    atomic.Uint64
+	digestMismatches, readRepairs, shortReads, speculated   atomic.Uint64
+	replans                                                 atomic.Uint64
+	hintsStored, hintsReplayed, hintsExpired, hintsLost     atomic.Uint64
+	batchesStored, batchesReplayed                          atomic.Uint64
+	casContentions, casFinished                             atomic.Uint64
+	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -150,6 +155,7 @@ func (c *Coordinator) Stats() Stats {
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
+		CASTurns: n.casTurns.Load(),
 	}
 }
 

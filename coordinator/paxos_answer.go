@@ -227,6 +227,7 @@ func (op *casRound) answerLocked(outcomes []casOutcome, err error) {
 
 // leave lets the next round of the partition begin.
 func (op *casRound) leave() {
+	op.endTurn()
 	if next := op.c.casLines.leave(op.line, &op.c.limits); next != nil {
 		// Not on this stack: a long line would be a deep one.
 		op.c.clock.After(0, op.c.casRound(op.line, next).begin)

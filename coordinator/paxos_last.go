@@ -58,11 +58,16 @@ type lastBallots struct {
 func newLastBallots(n int) *lastBallots { return &lastBallots{slots: make([]lastBallot, n)} }
 
 func (l *lastBallots) slot(line string) *lastBallot {
-	h := uint32(2166136261)
-	for i := range len(line) {
-		h = (h ^ uint32(line[i])) * 16777619
+	return &l.slots[hashLine(line)%uint32(len(l.slots))]
+}
+
+// forget is what others' later ballots make of the partition's last.
+func (l *lastBallots) forget(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.slot(line); s.line == line {
+		*s = lastBallot{}
 	}
-	return &l.slots[h%uint32(len(l.slots))]
 }
 
 // take gives the partition's last ballot away: nothing is proposed after it a second time.

@@ -93,6 +93,7 @@ type casRound struct {
 	reread   bool // the page is not what the acceptors sent
 	timer    env.Timer
 
+	turn        casTurn       // of a contested partition
 	seen        int64         // the latest ballot of others
 	own         []casProposed // proposals of this round that some may have accepted and nobody decided yet
 	contentions int
@@ -147,9 +148,8 @@ func (op *casRound) enroll() {
 	op.cmd, op.disjoint = join(op.members)
 }
 
-// begin starts an attempt with a new ballot.
-func (op *casRound) begin() {
-	op.mu.Lock()
+// attemptLocked starts an attempt with a new ballot. It frees mu.
+func (op *casRound) attemptLocked() {
 	if err := op.plan(); err != nil {
 		op.concludeLocked(nil, err)
 		return
@@ -267,8 +267,7 @@ func (op *casRound) preparedLocked() {
 			return
 		}
 		if !op.enough(isPromise) { // others were here: some promised, some did not have to
-			op.contentions++
-			op.c.counts.casContentions.Add(1)
+			op.contendedLocked()
 			op.againLocked(0)
 			return
 		}

@@ -57,8 +57,7 @@ func (op *casRound) outvotedLocked() {
 	}
 	switch {
 	case contended:
-		op.contentions++
-		op.c.counts.casContentions.Add(1)
+		op.contendedLocked()
 		op.againLocked(op.pause())
 	case moved && op.plans < op.c.limits.PlansMax:
 		op.plans++
@@ -70,6 +69,13 @@ func (op *casRound) outvotedLocked() {
 	default:
 		op.concludeLocked(nil, op.timedOut())
 	}
+}
+
+// contendedLocked notes that others change the partition at the same time.
+func (op *casRound) contendedLocked() {
+	op.contentions++
+	op.c.counts.casContentions.Add(1)
+	op.c.contested.note(op.line, op.c.clock.Monotonic())
 }
 
 // maybeAccepted says whether any voter has accepted the proposal, or may have.

@@ -34,6 +34,8 @@ const (
 	VerbRepaired                     // a range was repaired
 	VerbControl                      // an operator's command for another node
 	VerbPartitions                   // the next partition keys in their own order
+	VerbTurn                         // when is it this node's turn with a partition that several change?
+	VerbPass                         // the turn is over; one-way
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

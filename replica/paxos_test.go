@@ -392,5 +392,10 @@ func FuzzPaxosMessages(f *testing.F) {
 		}
 		var decoded coordinator.Proposal
 		_ = decodeUpdate(b, &decoded)
+		if turn, err := decodeTurn(b); err == nil {
+			if again, err := decodeTurn(appendTurn(nil, turn)); err != nil || again != turn {
+				t.Errorf("%+v: again %+v, %v", turn, again, err)
+			}
+		}
 	})
 }

@@ -99,6 +99,7 @@ func Assemble(o Options) *Parts {
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
+	replica.ServeTurns(o.Transport, p.Coordinator)
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Limits: o.Repair,
 	})

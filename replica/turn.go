@@ -1,0 +1,75 @@
+package replica
+
+import (
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// TurnKeeper says whose turn it is with a partition of which this node is the home: the coordinator.
+type TurnKeeper interface {
+	Turn(line string, from ring.NodeID, timeout time.Duration, done func(coordinator.Turn))
+	Pass(line string, ticket uint64)
+}
+
+// ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
+// starts.
+//
+//	VerbTurn   timeout (µs), line     reply: ticket, alone (1)
+//	VerbPass   ticket, line           one-way
+func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
+	transport.Handle(messaging.VerbTurn, func(from ring.NodeID, payload []byte, respond messaging.Respond) {
+		c := wire.NewCursor(payload)
+		timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
+		line := string(c.Rest())
+		if err := c.Err(); err != nil {
+			respond(nil, toRemote(err))
+			return
+		}
+		keeper.Turn(line, from, timeout, func(t coordinator.Turn) { respond(appendTurn(nil, t), nil) })
+	})
+	transport.Handle(messaging.VerbPass, func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
+		c := wire.NewCursor(payload)
+		ticket, line := c.Uvarint(), string(c.Rest())
+		if c.Err() == nil {
+			keeper.Pass(line, ticket)
+		}
+	})
+}
+
+// Turn implements coordinator.Usher.
+func (r *Remote) Turn(line string, timeout time.Duration, done func(coordinator.Turn, error)) {
+	request := append(wire.AppendUvarint(nil, uint64(timeout.Microseconds())), line...)
+	r.transport.Request(r.node, messaging.VerbTurn, request, timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(coordinator.Turn{}, fromRemote(err))
+			return
+		}
+		done(decodeTurn(payload))
+	})
+}
+
+// Pass implements coordinator.Usher.
+func (r *Remote) Pass(line string, ticket uint64) {
+	r.transport.Send(r.node, messaging.VerbPass, append(wire.AppendUvarint(nil, ticket), line...))
+}
+
+var _ coordinator.Usher = (*Remote)(nil)
+
+func appendTurn(dst []byte, t coordinator.Turn) []byte {
+	alone := byte(0)
+	if t.Alone {
+		alone = 1
+	}
+	return append(wire.AppendUvarint(dst, t.Ticket), alone)
+}
+
+// decodeTurn is the inverse of appendTurn.
+func decodeTurn(payload []byte) (coordinator.Turn, error) {
+	c := wire.NewCursor(payload)
+	t := coordinator.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
+	return t, c.Finish()
+}
