@@ -124,6 +124,15 @@ func (c *Cursor) Int64() int64 { return int64(c.Uint64()) }
 
 // Uvarint consumes a base-128 varint.
 func (c *Cursor) Uvarint() uint64 {
+	if len(c.rest) > 0 && c.rest[0] < 0x80 { // most are
+		v := uint64(c.rest[0])
+		c.rest = c.rest[1:]
+		return v
+	}
+	return c.longUvarint()
+}
+
+func (c *Cursor) longUvarint() uint64 {
 	v, n := binary.Uvarint(c.rest)
 	if n <= 0 {
 		c.failVarint(n)

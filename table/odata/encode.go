@@ -354,6 +354,9 @@ const hexDigits = "0123456789abcdef"
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
+	if len(s) >= longText && allPlain(dst[start:]) {
+		return dst
+	}
 	if n := plainLen(dst[start:]); n < len(s) {
 		return appendHard(dst[:start+n], s[n:])
 	}

@@ -1,6 +1,7 @@
 package odata
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf16"
@@ -35,6 +36,25 @@ func plainLen(s []byte) int {
 		}
 	}
 	return i
+}
+
+// longText is from where on allPlain is faster than plainLen.
+const longText = 64
+
+// allPlain says whether all of s is plain. It may take longer than to find the first byte that is not.
+func allPlain(s []byte) bool {
+	if bytes.IndexByte(s, '"') >= 0 || bytes.IndexByte(s, '\\') >= 0 {
+		return false
+	}
+	plain, other := uint64(highs), uint64(0)
+	for len(s) >= 32 {
+		x, y := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
+		z, w := binary.LittleEndian.Uint64(s[16:]), binary.LittleEndian.Uint64(s[24:])
+		plain &= (x + ones*0x60) & (y + ones*0x60) & (z + ones*0x60) & (w + ones*0x60) // as plainBytes
+		other |= x | y | z | w
+		s = s[32:]
+	}
+	return plain&^other == highs && plainLen(s) == len(s)
 }
 
 const ones, highs = 0x0101010101010101, 0x8080808080808080

@@ -421,5 +421,8 @@ func TestPlainTextIsFoundEightBytesAtATime(t *testing.T) {
 		if got := plainLen(b); got != want {
 			t.Fatalf("%q: %d, want %d", b, got, want)
 		}
+		if got := allPlain(b); got != (want == len(b)) {
+			t.Fatalf("%q: all plain: %v", b, got)
+		}
 	}
 }
