@@ -39,6 +39,35 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 	}
 }
 
+// TestALongHeaderIsAllThereIs shows that a partition whose header alone is longer than a page does not say
+// that there is more: who asked on would get the same again.
+func TestALongHeaderIsAllThereIs(t *testing.T) {
+	e := openTest(t, Options{Sync: SyncNone, PageBytes: 100})
+	defer e.Close()
+	static := new(row.Mutation)
+	static.Reset(testTable, row.NewPartitionKey([]byte("key")))
+	header := row.NewRow()
+	header.Cells = []row.Cell{{Column: 9, Timestamp: 1, Value: bytes.Repeat([]byte("x"), 500)}}
+	static.AddHeader(header)
+	mustApply(t, e, static)
+	for _, want := range []bool{false, true} {
+		var r row.PageReader
+		r.Reset(mustRead(t, e, readKey("key")))
+		n, x := 0, row.NewRow()
+		for r.NextPartition() {
+			for r.NextRow(x) {
+				n++
+			}
+		}
+		if r.Err() != nil || r.More() != want || want && n == 0 {
+			t.Errorf("%d rows, more %v, %v", n, r.More(), r.Err())
+		}
+		for i := range 30 { // now there is
+			mustApply(t, e, putRow("key", i, 1, "0123456789"))
+		}
+	}
+}
+
 // TestPagesAreBoundedAndTogetherComplete pages through a table, by rows and by bytes.
 func TestPagesAreBoundedAndTogetherComplete(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, PageBytes: 2000})

@@ -303,8 +303,8 @@ func (r *reader) readPartition() error {
 	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
 		r.count()
 	}
-	if r.w.Len()-r.pageStart >= r.pageBytes {
-		r.full = true
+	if r.w.Len()-r.pageStart >= r.pageBytes && !r.cmd.SinglePartition() {
+		r.full = true // before the next partition: of one, this was all
 	}
 	return nil
 }
