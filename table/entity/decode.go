@@ -1,6 +1,8 @@
 package entity
 
 import (
+	"strings"
+
 	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/row"
@@ -21,6 +23,7 @@ type decoder struct {
 	props []odata.Property // those of many entities, one behind the other
 	arena []byte           // text that had to be made
 	key   []byte
+	keys  strings.Builder // RowKeys, one behind the other: memory is made for many at once
 
 	reader row.PageReader
 	row    row.Row
@@ -36,6 +39,9 @@ type found struct {
 	ticksAt   int64 // timestamp of rest
 }
 
+// keysChunk is how many bytes of RowKeys memory is made for at once, at most.
+const keysChunk = 4 << 10
+
 // propsChunk is how many properties memory is made for at once, at most: 64 KiB.
 const propsChunk = 1024
 
@@ -48,7 +54,10 @@ func (d *decoder) reset(p *plan, now int64) {
 }
 
 // release lets go of what entities point into.
-func (d *decoder) release() { d.p, d.props, d.arena, d.wanted = nil, nil, nil, nil }
+func (d *decoder) release() {
+	d.p, d.props, d.arena, d.wanted = nil, nil, nil, nil
+	d.keys = strings.Builder{}
+}
 
 // next begins a row.
 func (d *decoder) next() {
@@ -267,7 +276,14 @@ func (d *decoder) rowKey(clustering []byte) string {
 		return ""
 	}
 	d.key = b
-	return string(b)
+	if d.keys.Cap()-d.keys.Len() < len(b) {
+		size := min(max(2*d.keys.Cap(), 64), keysChunk)
+		d.keys = strings.Builder{}
+		d.keys.Grow(max(size, len(b)))
+	}
+	from := d.keys.Len()
+	d.keys.Write(b)
+	return d.keys.String()[from:]
 }
 
 // appendClustering appends the clustering of a RowKey. An empty one is no null.
