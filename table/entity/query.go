@@ -171,6 +171,10 @@ func (r *run) run() error {
 			return nil // that was all
 		}
 		head := r.readings[0]
+		if r.taken > 0 && r.late() {
+			r.stop(Position{PartitionKey: head.key, RowKey: head.from})
+			return nil
+		}
 		r.at, r.passed = Position{PartitionKey: head.key, RowKey: head.from}, false
 		full, err := r.take(head)
 		if err != nil {
@@ -181,10 +185,6 @@ func (r *run) run() error {
 		}
 		r.pop()
 		r.adapt()
-		if r.late() && len(r.readings) > 0 {
-			r.stop(Position{PartitionKey: r.readings[0].key, RowKey: r.readings[0].from})
-			return nil
-		}
 	}
 }
 
@@ -214,7 +214,7 @@ func (r *run) reached() Position {
 	return r.at
 }
 
-// fill starts readings until there are as many as there may be.
+// fill starts readings until there are as many as there may be, or the first one's answer is there already.
 func (r *run) fill() error {
 	for len(r.readings) < r.width {
 		key, rows, from, ok, err := r.feed.next()
@@ -229,6 +229,9 @@ func (r *run) fill() error {
 			Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
 		r.start(x)
 		r.readings = append(r.readings, x)
+		if len(r.readings) == 1 && x.read.answered.Load() {
+			return nil // this node's own answer: it is taken while it is in the processor's cache
+		}
 	}
 	return nil
 }

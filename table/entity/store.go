@@ -3,6 +3,7 @@ package entity
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator"
@@ -101,6 +102,8 @@ type read struct {
 	page   []byte // a copy: the coordinator's is valid during the callback only
 	err    error
 	onPage func([]byte, error)
+	// answered tells, without waiting, that end would not wait.
+	answered atomic.Bool
 }
 
 func newRead(s *Store) *read {
@@ -108,6 +111,7 @@ func newRead(s *Store) *read {
 	r.onPage = func(page []byte, err error) {
 		r.err = err
 		r.page = append(r.page[:0], page...)
+		r.answered.Store(true)
 		r.waiter.Signal()
 	}
 	return r
@@ -116,6 +120,7 @@ func newRead(s *Store) *read {
 // begin starts the read that r.req.Command, which stays as it is until end, says.
 func (s *Store) begin(r *read) {
 	r.req.Consistency, r.req.Timeout = ring.Quorum, s.o.Timeouts.Read
+	r.answered.Store(false)
 	s.o.Coordinator.Read(&r.req, r.onPage)
 }
 
