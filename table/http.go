@@ -244,8 +244,9 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 		_, err = io.ReadFull(stream, r.body)
 		return 0, unreadable(err)
 	}
-	if size < 0 {
-		size = limit // chunked: it says when it ends
+	chunked := size < 0
+	if chunked {
+		size = limit // it says when it ends
 	}
 	if err := c.door.recognize(r); err != nil { // strangers get no memory
 		linger(stream)
@@ -254,6 +255,11 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 	if held = int64(size); c.large.Add(held) > c.door.limits.BodyBytesTotal {
 		linger(stream)
 		return held, odata.Of(odata.ServerBusy)
+	}
+	if !chunked {
+		r.body = make([]byte, size)
+		_, err = io.ReadFull(stream, r.body)
+		return held, unreadable(err)
 	}
 	r.body, err = io.ReadAll(io.LimitReader(stream, int64(size)+1))
 	if err == nil && len(r.body) > limit {
