@@ -175,6 +175,9 @@ func (e *Engine) Flush() error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
+	if err := e.tryLog(); err != nil {
+		return e.failure(err)
+	}
 	return e.failure(e.db.Flush())
 }
 

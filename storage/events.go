@@ -56,6 +56,16 @@ func (e *Engine) commitPanic(err *error) {
 	}
 }
 
+// tryLog meets a log that takes no more before Pebble closes it to begin a new one: that it would not
+// survive.
+func (e *Engine) tryLog() (err error) {
+	defer e.commitPanic(&err)
+	if err := e.db.LogData([]byte("sync"), pebble.Sync); err != nil {
+		return err
+	}
+	return e.failedErr()
+}
+
 // failedErr is why the engine stopped, or nil.
 func (e *Engine) failedErr() error {
 	if p := e.failed.Load(); p != nil {

@@ -189,11 +189,7 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 	if err := e.indexIngested(g); err != nil {
 		return err
 	}
-	// A log that takes no more is met here, and not when Ingest begins a new one: Pebble does not survive that.
-	if err := e.db.LogData([]byte("ingest"), pebble.Sync); err != nil {
-		return err
-	}
-	if err := e.failedErr(); err != nil {
+	if err := e.tryLog(); err != nil {
 		return err
 	}
 	return e.db.Ingest(context.Background(), []string{g.path})

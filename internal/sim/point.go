@@ -28,7 +28,7 @@ func points() []point {
 // wantsPartitions says whether a workload needs to see a partition in one page: a condition reads one page, a
 // change is seen whole in one page.
 func (o Options) wantsPartitions() bool {
-	return o.has("append") || o.has("bank") || o.has("isolation")
+	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves")
 }
 
 // at says whether a point is on.
@@ -44,9 +44,11 @@ func (o Options) withPoints() Options {
 	return o
 }
 
-// memTableBytes is the size of a memtable: a tiny one is written out within a run.
+// memTableBytes is the size of a memtable: a tiny one is written out within a run. Where logs fail it is not:
+// Pebble ends the process when it cannot close the log of a memtable that is full.
 func (o Options) memTableBytes() int64 {
-	if o.at("tiny-memtable") {
+	fails := slices.Contains(o.FaultKinds, "fsync-error") || slices.Contains(o.FaultKinds, "write-error")
+	if o.at("tiny-memtable") && !fails {
 		return 16 << 10
 	}
 	return 1 << 20
