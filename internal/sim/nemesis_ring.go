@@ -192,8 +192,11 @@ func (c *Cluster) abort(operation uint64) {
 // left says whether a refusal means that the node was a member and is none any more.
 func (n *Node) left(err error) bool {
 	var refused *cluster.Refused
-	if !errors.As(err, &refused) || n.life == nil || n.life.Self() == 0 {
+	if !errors.As(err, &refused) || n.life == nil || refused.Busy {
 		return false
+	}
+	if n.life.Self() == 0 { // taken back before it heard that it was let in
+		return true
 	}
 	return n.cluster.metadata().Topology.Node(n.life.Self()) == nil
 }
