@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 
 	"cqld/ring"
 	"cqld/row"
@@ -70,7 +71,7 @@ func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, cont
 	case reader.More() && key != nil && p.only == nil:
 		p.inside, p.after = nil, key // its header, and nothing behind
 	case reader.More() && key != nil:
-		p.done = true // likewise, and no other partition is wanted
+		return errors.New("a page of a partition says that there is more, and not behind which row")
 	case p.inside != nil && p.only == nil && !reader.More():
 		p.inside, p.after = nil, p.inside
 	case !reader.More():
