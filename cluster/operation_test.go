@@ -14,33 +14,37 @@ import (
 	"cqld/schema"
 )
 
-// follow makes the nodes do what their owners would: report what they gain as fetched and as compared, and
-// what they lost as dropped.
+// follow makes the nodes do what their owners would, until nothing is left to do. An operation of a node
+// that is not among them would never end: see report.
 func follow(t *testing.T, nodes ...*testNode) {
 	t.Helper()
-	eventually(t, func() bool {
-		idle := true
-		for _, n := range nodes {
-			m := n.Metadata()
-			for _, o := range m.Topology.Operations() {
-				idle = false
-				if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
-					n.StartStreamed(o.ID, func(error) {})
-				}
-				if o.Known && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Compared, n.Self()) {
-					n.StartCompared(o.ID, func(error) {})
-				}
+	eventually(t, func() bool { return report(nodes...) })
+}
+
+// report makes the nodes do once what their owners would: tell what they gain as fetched and as compared, and
+// what they lost as dropped. It says whether there was nothing to do.
+func report(nodes ...*testNode) bool {
+	idle := true
+	for _, n := range nodes {
+		m := n.Metadata()
+		for _, o := range m.Topology.Operations() {
+			idle = false
+			if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
+				n.StartStreamed(o.ID, func(error) {})
 			}
-			for _, u := range m.Unclean {
-				idle = false
-				if u.Node == n.Self() {
-					n.StartCleaned(u.Epoch, func(error) {})
-				}
+			if o.Known && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Compared, n.Self()) {
+				n.StartCompared(o.ID, func(error) {})
 			}
 		}
-		time.Sleep(20 * time.Millisecond)
-		return idle
-	})
+		for _, u := range m.Unclean {
+			idle = false
+			if u.Node == n.Self() {
+				n.StartCleaned(u.Epoch, func(error) {})
+			}
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	return idle
 }
 
 func TestTheRingGrowsAndShrinks(t *testing.T) {
@@ -62,10 +66,18 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	all := append(slices.Clone(nodes), fifth)
-	follow(t, all...)
-	if err := <-joined; err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, func() bool { // the sixth may be under way before all five have seen the fifth's end
+		report(all...)
+		select {
+		case err := <-joined:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
 	all = append(all, sixth)
 	follow(t, all...)
 	if n := len(nodes[0].Metadata().Topology.Tokens()); n != 96 {
