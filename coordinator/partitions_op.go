@@ -506,7 +506,7 @@ func (op *partitionsOp) arm() {
 }
 
 // patienceLocked is how long a node may take before others are asked, too; not ok when there are none, or the
-// table's speculative_retry says never. ALWAYS is no reason to ask more: it is about single partitions.
+// table's speculative_retry says never. ALWAYS is hardly any time: an answer on the spot needs no others.
 func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 	spare := slices.ContainsFunc(op.nodes, func(n *partitionsNode) bool {
 		return n.state == partitionsReady && op.compare(n.mark, op.at) <= 0
@@ -515,7 +515,7 @@ func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 		return 0, false
 	}
 	after, ok = op.c.speculateAfter(op.req.Table)
-	return max(after, time.Millisecond), ok
+	return max(after, time.Millisecond), ok || op.c.speculatesAlways(op.req.Table)
 }
 
 // tick is the event of the timer.

@@ -173,7 +173,8 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 }
 
 // choose takes the nearest replicas that satisfy the level, and one more when the table speculates
-// always. tally.open counts all that may be asked; the first asked sends its page.
+// always. tally.open counts all that may be asked; the first asked sends its page, and where one more is
+// asked the second does, too: any one of them may be silent (Cassandra's AlwaysSpeculatingReadExecutor).
 func (op *readOp) choose(asks []ask) []ask {
 	for _, t := range op.targets {
 		if op.tally.ask(t.node) {
@@ -182,6 +183,7 @@ func (op *readOp) choose(asks []ask) []ask {
 	}
 	if len(asks) < len(op.targets) && op.c.speculatesAlways(op.table) {
 		asks = append(asks, op.mark(op.nextSpare(), true))
+		asks[1] = op.mark(asks[1].target, false)
 	}
 	return asks
 }
