@@ -38,6 +38,8 @@ type testNode struct {
 	replace string
 	// aliveChanged, if any, is told what Options.AliveChanged is.
 	aliveChanged func(ring.NodeID, bool)
+	// network, if any, stands between the node and its transport.
+	network func(Network) Network
 
 	*Cluster
 	net  *messaging.GRPC
@@ -63,7 +65,11 @@ func (n *testNode) open() error {
 		return err
 	}
 	n.addr = n.net.Addr()
-	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: n.net, Clock: wallClock{time.Now()},
+	network := Network(n.net)
+	if n.network != nil {
+		network = n.network(n.net)
+	}
+	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
 		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
 		ReplicationFactor: 4, AliveChanged: n.aliveChanged, Fatal: func(err error) { n.t.Error(err) }})

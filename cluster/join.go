@@ -30,9 +30,10 @@ const numTokensMax = 1024
 
 // Pauses of a node that waits to be admitted, and how long a seed may take to answer.
 const (
-	joinPause   = 50 * time.Millisecond
-	busyPause   = time.Second
-	seedTimeout = 5 * time.Second
+	joinPause    = 50 * time.Millisecond
+	busyPause    = time.Second
+	confirmPause = 2 * time.Second // of one that was admitted, and hears nothing
+	seedTimeout  = 5 * time.Second
 )
 
 // Join returns when this node is a member: at once when it was one before, else after it founded
@@ -138,7 +139,7 @@ func (j *joining) ask() {
 	if j.next < len(j.seeds) {
 		seed := j.seeds[j.next]
 		j.next++
-		j.askAddr(seed, func(b []byte, err error) { j.answered(seed, b, err) })
+		j.askAddr(seed, j.c.opts.Self, func(b []byte, err error) { j.answered(seed, b, err) })
 		return
 	}
 	j.next = 0
@@ -153,8 +154,8 @@ func (j *joining) ask() {
 	j.establish()
 }
 
-func (j *joining) askAddr(addr netip.AddrPort, then func([]byte, error)) {
-	request, err := json.Marshal(j.c.opts.Self)
+func (j *joining) askAddr(addr netip.AddrPort, spec NodeSpec, then func([]byte, error)) {
+	request, err := json.Marshal(spec)
 	if err != nil {
 		j.end(err)
 		return
@@ -197,10 +198,13 @@ func (j *joining) answered(seed netip.AddrPort, b []byte, err error) {
 	}
 }
 
-// await waits until this node has applied its own admission; look ends it.
+// await waits until this node has applied its own admission; look ends it. The admission may be undone
+// before any of the log has come, and then none ever does: Raft has dropped a node that was never heard.
 func (j *joining) await() {
 	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
-	j.look()
+	if j.look(); !j.over() {
+		j.later(confirmPause, j.confirm)
+	}
 }
 
 // look is called when the metadata changed.
@@ -287,9 +291,11 @@ func (j *joining) confirm() {
 		j.await()
 		return
 	}
+	spec := j.c.opts.Self
+	spec.Replace = "" // its first start is over, and the node that it replaced may be gone
 	answered := false
 	for _, a := range addrs {
-		j.askAddr(a, func(_ []byte, err error) {
+		j.askAddr(a, spec, func(_ []byte, err error) {
 			open--
 			var remote *messaging.RemoteError
 			if errors.As(err, &remote) && remote.Code == refusedCode {

@@ -147,6 +147,11 @@ func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
 		t.Errorf("after the replacement: %+v", n)
 	}
 
+	// The option of the first start may stay where it is, also when the node comes back at another address.
+	wiped.stop()
+	wiped.addr, wiped.replace = netip.MustParseAddrPort("127.0.0.1:0"), dead.HostID().String()
+	wiped.mustOpen()
+
 	wiped.stop()
 	eventually(t, func() bool { return !nodes[0].Alive(wiped.Self()) })
 	if _, err := nodes[0].RemoveNode(ctx, wiped.Self(), false); err == nil || !strings.Contains(err.Error(), "forceful") {

@@ -237,6 +237,39 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	}
 }
 
+// deafNetwork hears nothing of Raft.
+type deafNetwork struct{ Network }
+
+func (n deafNetwork) Handle(v messaging.Verb, h messaging.Handler) {
+	if v == messaging.VerbRaft {
+		h = func(ring.NodeID, []byte, messaging.Respond) {}
+	}
+	n.Network.Handle(v, h)
+}
+
+// A node that was let in, and taken back before it heard anything of the log, is told: Raft has dropped it,
+// and would not tell it ever.
+func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "ks"); err != nil {
+		t.Fatal(err)
+	}
+	fifth := newTestNode(t, 5, nodes[0].addr)
+	fifth.network = func(n Network) Network { return deafNetwork{n} }
+	joined := make(chan error, 1)
+	go func() { joined <- fifth.open() }()
+	eventually(t, func() bool { return len(nodes[1].Metadata().Topology.Operations()) == 1 })
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	var refused *Refused
+	if err := <-joined; !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
+		t.Errorf("it hears %v", err)
+	}
+}
+
 // countingRand gives numbers that differ.
 type countingRand struct{ n uint64 }
 
