@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"cqld/ring"
@@ -39,6 +40,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyAbort(&next, c.Abort, index)
 	case c.Cleaned != nil:
 		err = applyCleaned(&next, c.Cleaned)
+	case c.PaxosFloor != nil:
+		err = applyPaxosFloor(&next, c.PaxosFloor)
 	default:
 		err = &Refused{Reason: "empty command"}
 	}
@@ -157,5 +160,31 @@ func applySchema(m *Metadata, c *schemaCommand) error {
 		}
 	}
 	m.Schema = s
+	m.dropPaxosFloors()
 	return nil
+}
+
+func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
+	if m.Schema.TableByStorage(c.Table) == nil {
+		return &Refused{Reason: fmt.Sprintf("there is no table %d", c.Table)}
+	}
+	if m.PaxosFloors[c.Table] >= c.Micros {
+		return nil // another node was first
+	}
+	floors := maps.Clone(m.PaxosFloors)
+	if floors == nil {
+		floors = map[schema.StorageID]int64{}
+	}
+	floors[c.Table] = c.Micros
+	m.PaxosFloors = floors
+	return nil
+}
+
+// dropPaxosFloors forgets those of tables that are gone.
+func (m *Metadata) dropPaxosFloors() {
+	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
+	floors := maps.Clone(m.PaxosFloors)
+	if maps.DeleteFunc(floors, gone); len(floors) < len(m.PaxosFloors) {
+		m.PaxosFloors = floors
+	}
 }

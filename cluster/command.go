@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // CommandID tells a command that is proposed again from a new one.
@@ -39,6 +40,8 @@ type command struct {
 	End      *endCommand      `json:",omitempty"`
 	Abort    *abortCommand    `json:",omitempty"`
 	Cleaned  *cleanedCommand  `json:",omitempty"`
+
+	PaxosFloor *paxosFloorCommand `json:",omitempty"`
 }
 
 // foundCommand begins a cluster; it is the first.
@@ -97,6 +100,12 @@ type abortCommand struct{ Operation uint64 }
 type cleanedCommand struct {
 	Node  ring.NodeID
 	Epoch uint64
+}
+
+// paxosFloorCommand raises a table's floor.
+type paxosFloorCommand struct {
+	Table  schema.StorageID
+	Micros int64
 }
 
 func (c *command) encode() ([]byte, error) { return json.Marshal(c) }

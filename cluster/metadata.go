@@ -22,6 +22,9 @@ type Metadata struct {
 	Unclean []Unclean
 	// Removed are the members that were; they must not come back.
 	Removed []Removed
+	// PaxosFloors are, by table, the ballots (µs) up to which acceptors refuse whatever they have forgotten.
+	// They only rise, and go with their tables.
+	PaxosFloors map[schema.StorageID]int64
 
 	nextNode ring.NodeID
 	recent   []CommandID // the last commands applied, so that a repeated one is not applied twice
@@ -66,6 +69,8 @@ type metadataJSON struct {
 	Operations []*ring.Operation `json:",omitempty"`
 	Unclean    []Unclean         `json:",omitempty"`
 	Removed    []Removed         `json:",omitempty"`
+	// Since the state of Paxos is purged:
+	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
 }
 
 type nodeJSON struct {
@@ -88,7 +93,7 @@ func emptyMetadata() *Metadata {
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
-		Unclean: m.Unclean, Removed: m.Removed}
+		Unclean: m.Unclean, Removed: m.Removed, PaxosFloors: m.PaxosFloors}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -116,7 +121,7 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		j.Moved = j.Topology // written before the ring could change
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
-		Unclean: j.Unclean, Removed: j.Removed, nextNode: j.NextNode, recent: j.Recent}, nil
+		Unclean: j.Unclean, Removed: j.Removed, PaxosFloors: j.PaxosFloors, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost finds a member by its host id; nil when there is none.

@@ -84,7 +84,7 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 		t.Errorf("%d tokens", n)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, n := range []*testNode{fifth, nodes[0]} { // one of them leads, or has led
 		id, err := n.Decommission(ctx, false)
@@ -124,7 +124,7 @@ func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
 	}
 	dead := nodes[3]
 	id := dead.Self()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := nodes[0].RemoveNode(ctx, id, true); err == nil || !strings.Contains(err.Error(), "is alive") {
 		t.Errorf("got %v", err)
@@ -173,7 +173,7 @@ func TestAnAbortedJoinLeavesNothing(t *testing.T) {
 	}
 	before := nodes[0].Metadata().Topology.Tokens()
 	fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := nodes[1].Abort(ctx, fifth.Metadata().Topology.Operations()[0].ID); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestADeadNodeStopsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := nodes[0].Metadata().Topology.Tokens()
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
 			dead, o := fifth.Self(), fifth.Metadata().Topology.Operations()[0]

@@ -43,6 +43,12 @@ func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
 	c.start(&command{Schema: &schemaCommand{schema.EncodeChange(change)}}, done)
 }
 
+// StartPaxosFloor raises a table's Paxos floor to a ballot's time (µs). done is called by the loop when every live
+// node has applied that.
+func (c *Cluster) StartPaxosFloor(table schema.StorageID, micros int64, done func(error)) {
+	c.start(&command{PaxosFloor: &paxosFloorCommand{table, micros}}, done)
+}
+
 // start proposes cmd under a new id; done is called by the loop. stop gives the proposal up.
 func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
 	p := &proposal{done: done}

@@ -17,6 +17,8 @@ type View interface {
 	Topology() *ring.Topology
 	// Alive is this node's own opinion.
 	Alive(ring.NodeID) bool
+	// PaxosFloor is the time (µs) of the ballot up to which a table's acceptors refuse, as if they had promised it.
+	PaxosFloor(schema.StorageID) int64
 }
 
 // Replica is one node's share of the work, on this node or another. Every method returns at once

@@ -32,10 +32,11 @@ type benchNode struct {
 	coord    *coordinator.Coordinator
 }
 
-func (n *benchNode) Self() ring.NodeID        { return n.id }
-func (n *benchNode) Schema() *schema.Schema   { return n.schema }
-func (n *benchNode) Topology() *ring.Topology { return n.topology }
-func (n *benchNode) Alive(ring.NodeID) bool   { return true }
+func (n *benchNode) Self() ring.NodeID                 { return n.id }
+func (n *benchNode) Schema() *schema.Schema            { return n.schema }
+func (n *benchNode) Topology() *ring.Topology          { return n.topology }
+func (n *benchNode) Alive(ring.NodeID) bool            { return true }
+func (n *benchNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 func (n *benchNode) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
 func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte)     {}

@@ -53,6 +53,7 @@ type node struct {
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
+	floor    int64                // of Paxos
 }
 
 // life is one process of a node: what it waits for dies with it.
@@ -72,11 +73,12 @@ func (k lifeClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
-func (n *node) Self() ring.NodeID            { return n.id }
-func (n *node) Schema() *schema.Schema       { return n.c.schema }
-func (n *node) Topology() *ring.Topology     { return n.topology }
-func (n *node) Alive(id ring.NodeID) bool    { return !n.down[id] }
-func (c *cluster) node(id ring.NodeID) *node { return c.nodes[id-1] }
+func (n *node) Self() ring.NodeID                 { return n.id }
+func (n *node) Schema() *schema.Schema            { return n.c.schema }
+func (n *node) Topology() *ring.Topology          { return n.topology }
+func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
+func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
+func (c *cluster) node(id ring.NodeID) *node      { return c.nodes[id-1] }
 
 // letter is a message under way.
 type letter struct {

@@ -26,10 +26,11 @@ type alone struct {
 	topology *ring.Topology
 }
 
-func (a *alone) Self() ring.NodeID        { return 1 }
-func (a *alone) Schema() *schema.Schema   { return a.schema }
-func (a *alone) Topology() *ring.Topology { return a.topology }
-func (a *alone) Alive(ring.NodeID) bool   { return true }
+func (a *alone) Self() ring.NodeID                 { return 1 }
+func (a *alone) Schema() *schema.Schema            { return a.schema }
+func (a *alone) Topology() *ring.Topology          { return a.topology }
+func (a *alone) Alive(ring.NodeID) bool            { return true }
+func (a *alone) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 // TestCountersUnderLoad adds from many goroutines to a few counters of a node whose disk answers on
 // its own goroutine, some by the same message twice, some more than fit at once.

@@ -27,6 +27,7 @@ func (v *fakeView) Self() ring.NodeID                             { return 1 }
 func (v *fakeView) Schema() *schema.Schema                        { return v.schema }
 func (v *fakeView) Topology() *ring.Topology                      { return v.topology }
 func (v *fakeView) Alive(ring.NodeID) bool                        { return true }
+func (v *fakeView) PaxosFloor(schema.StorageID) int64             { return 0 }
 func (v *fakeView) Replica(id ring.NodeID) coordinator.Replica    { return v.replicas[id] }
 func (h noHints) SetLocal([]byte, []byte, bool) error             { return nil }
 func (h noHints) DeleteLocal([]byte, bool) error                  { return nil }

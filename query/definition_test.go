@@ -33,10 +33,11 @@ func newOneNode() *oneNode {
 	return &oneNode{schema: schema.Initial(), topology: ring.NewTopology(1, []*ring.Node{self})}
 }
 
-func (n *oneNode) Self() ring.NodeID        { return 1 }
-func (n *oneNode) Schema() *schema.Schema   { return n.schema }
-func (n *oneNode) Topology() *ring.Topology { return n.topology }
-func (n *oneNode) Alive(ring.NodeID) bool   { return true }
+func (n *oneNode) Self() ring.NodeID                 { return 1 }
+func (n *oneNode) Schema() *schema.Schema            { return n.schema }
+func (n *oneNode) Topology() *ring.Topology          { return n.topology }
+func (n *oneNode) Alive(ring.NodeID) bool            { return true }
+func (n *oneNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 func (n *oneNode) ProposeSchema(_ context.Context, change schema.Change) error {
 	decoded, err := schema.DecodeChange(schema.EncodeChange(change))

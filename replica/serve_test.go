@@ -28,6 +28,7 @@ func (v *view) Self() ring.NodeID                                { return v.self
 func (v *view) Schema() *schema.Schema                           { return v.schema }
 func (v *view) Topology() *ring.Topology                         { return v.topology }
 func (v *view) Alive(ring.NodeID) bool                           { return true }
+func (v *view) PaxosFloor(schema.StorageID) int64                { return v.floor }
 func (e *engine) Read(d []byte, _ *row.ReadCommand) ([]byte, error) {
 	return append(d, e.page...), e.err
 }
@@ -54,6 +55,7 @@ type view struct {
 	self     ring.NodeID
 	schema   *schema.Schema
 	topology *ring.Topology
+	floor    int64 // of every table
 }
 
 // engine remembers what it was given.

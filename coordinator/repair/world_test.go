@@ -52,12 +52,14 @@ type node struct {
 	repaired *replica.Repaired
 	peers    *replica.Repairs
 	down     map[ring.NodeID]bool // as this node sees it
+	floor    int64
 }
 
-func (n *node) Self() ring.NodeID         { return n.id }
-func (n *node) Schema() *schema.Schema    { return n.w.schema }
-func (n *node) Topology() *ring.Topology  { return n.topology }
-func (n *node) Alive(id ring.NodeID) bool { return !n.down[id] }
+func (n *node) Self() ring.NodeID                 { return n.id }
+func (n *node) Schema() *schema.Schema            { return n.w.schema }
+func (n *node) Topology() *ring.Topology          { return n.topology }
+func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
+func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
 
 // scriptClock stands still until the script moves it.
 type scriptClock struct {

@@ -78,6 +78,9 @@ func (v View) Topology() *ring.Topology { return v.Cluster.Metadata().Topology }
 // Alive implements coordinator.View.
 func (v View) Alive(id ring.NodeID) bool { return v.Cluster.Alive(id) }
 
+// PaxosFloor implements coordinator.View.
+func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata().PaxosFloors[id] }
+
 // Assemble makes the parts; the transport must not let requests in before it returns.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}}

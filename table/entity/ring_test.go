@@ -135,10 +135,11 @@ func (n *testNode) ordered(id schema.StorageID) bool {
 	return t != nil && t.OrderedPartitions()
 }
 
-func (n *testNode) Self() ring.NodeID        { return n.id }
-func (n *testNode) Schema() *schema.Schema   { return n.ring.schema.Load() }
-func (n *testNode) Topology() *ring.Topology { return n.ring.top }
-func (n *testNode) Alive(ring.NodeID) bool   { return true }
+func (n *testNode) Self() ring.NodeID                 { return n.id }
+func (n *testNode) Schema() *schema.Schema            { return n.ring.schema.Load() }
+func (n *testNode) Topology() *ring.Topology          { return n.ring.top }
+func (n *testNode) Alive(ring.NodeID) bool            { return true }
+func (n *testNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 // Replica implements coordinator.Replicas.
 func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.nodes[id-1].local }

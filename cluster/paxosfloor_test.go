@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"maps"
+	"testing"
+
+	"cqld/cql/types"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// TestPaxosFloorsRiseAndGoWithTheirTables applies commands one after the other, each to metadata as a snapshot would
+// bring it.
+func TestPaxosFloorsRiseAndGoWithTheirTables(t *testing.T) {
+	m := emptyMetadata()
+	step := func(c *command) error {
+		t.Helper()
+		c.ID = CommandID{byte(m.Epoch + 1)}
+		next, err := apply(m, c, m.Epoch+1)
+		m = recode(t, next)
+		m.Epoch = next.Epoch + 1 // also after a refusal: the log goes on
+		return err
+	}
+	change := func(c schema.Change) {
+		t.Helper()
+		if err := step(&command{Schema: &schemaCommand{schema.EncodeChange(c)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := func(name string) *schema.CreateTable {
+		return &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{name[0]}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}}
+	}
+	raise := func(id schema.StorageID, micros int64) error {
+		return step(&command{PaxosFloor: &paxosFloorCommand{id, micros}})
+	}
+	change(&schema.CreateKeyspace{Keyspace: "ks", DurableWrites: true, Replication: ring.Replication{Class: ring.Simple, Factor: 3}})
+	change(table("a"))
+	change(table("b"))
+	a, b := m.Schema.Table("ks", "a").StorageID, m.Schema.Table("ks", "b").StorageID
+	for _, micros := range []int64{5, 9, 7} {
+		if err := raise(a, micros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := raise(b, 3); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[schema.StorageID]int64{a: 9, b: 3}; !maps.Equal(m.PaxosFloors, want) {
+		t.Errorf("floors %v, want %v", m.PaxosFloors, want)
+	}
+	if err := raise(b+1, 3); err == nil {
+		t.Error("a table that does not exist has a floor")
+	}
+	change(&schema.DropTable{Keyspace: "ks", Table: "a"})
+	if want := map[schema.StorageID]int64{b: 3}; !maps.Equal(m.PaxosFloors, want) {
+		t.Errorf("floors %v after a drop, want %v", m.PaxosFloors, want)
+	}
+}
