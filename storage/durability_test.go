@@ -179,9 +179,11 @@ func TestFormatIsChecked(t *testing.T) {
 		_, err := Open(Options{FS: disk, Dir: "db", Clock: newTestClock()})
 		return err
 	}
-	write("cqld storage format 99\n")
-	if err := open(); err == nil || !strings.Contains(err.Error(), "format 99, this cqld reads formats 1 to 2") {
-		t.Fatalf("a newer format: %v", err)
+	for _, other := range []int{FormatVersion - 1, FormatVersion + 1} {
+		write(fmt.Sprintf("cqld storage format %d\n", other))
+		if err := open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d, this cqld reads format %d", other, FormatVersion)) {
+			t.Fatalf("another format: %v", err)
+		}
 	}
 	write("something else")
 	if err := open(); !errors.Is(err, ErrCorrupt) {

@@ -15,10 +15,11 @@ import (
 //
 //	1  rows
 //	2  the partition index (partitionindex.go): a cqld of version 1 would write rows without their entries
-const FormatVersion = 2
-
-// formatOldest is the oldest version that can be opened; it becomes FormatVersion then.
-const formatOldest = 1
+//	3  which disk it is (node's note), and what a Paxos proposal came after: without them, a directory would be
+//	   taken for one that lost its rows, and an older state of Paxos be misread
+//
+// Older directories are refused: none of them was of a release.
+const FormatVersion = 3
 
 const formatFile = "CQLD_FORMAT"
 
@@ -42,11 +43,8 @@ func checkFormat(disk vfs.FS, dir string) error {
 	if _, err := fmt.Sscanf(string(bytes.TrimSpace(content)), "cqld storage format %d", &version); err != nil {
 		return &CorruptError{Path: path, Err: fmt.Errorf("not a format file: %q", content)}
 	}
-	if version < formatOldest || version > FormatVersion {
-		return fmt.Errorf("storage: %s was written in format %d, this cqld reads formats %d to %d", dir, version, formatOldest, FormatVersion)
-	}
-	if version < FormatVersion {
-		return writeFormat(disk, dir)
+	if version != FormatVersion {
+		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d", dir, version, FormatVersion)
 	}
 	return nil
 }

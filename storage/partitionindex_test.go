@@ -377,8 +377,8 @@ func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	}
 }
 
-// TestIndexOfAnOldDirectory opens a directory of format 1, of which nothing has entries.
-func TestIndexOfAnOldDirectory(t *testing.T) {
+// TestIndexOfOlderRows opens a table that has rows without entries, as one has whose columns were renamed into the shape.
+func TestIndexOfOlderRows(t *testing.T) {
 	disk, clock := vfs.NewMem(), newTestClock()
 	o := orderedOptions(clock, disk, GCDisabled)
 	old := o
@@ -393,14 +393,6 @@ func TestIndexOfAnOldDirectory(t *testing.T) {
 	if err := errors.Join(e.Drain(), e.Close()); err != nil {
 		t.Fatal(err)
 	}
-	f, err := disk.Create("db/"+formatFile, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte("cqld storage format 1\n")); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
 	e = openTest(t, o)
 	mustApply(t, e, putRow("new", 1, 1, "v"))
 	want = append(want, "new")
