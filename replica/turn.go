@@ -15,6 +15,9 @@ type TurnKeeper interface {
 	Pass(line string, ticket uint64)
 }
 
+// turnTimeoutMax keeps what a request asks for a duration; the keeper waits for less.
+const turnTimeoutMax = time.Minute
+
 // ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
 // starts.
 //
@@ -23,7 +26,7 @@ type TurnKeeper interface {
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 	transport.Handle(messaging.VerbTurn, func(from ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(payload)
-		timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
+		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 		line := string(c.Rest())
 		if err := c.Err(); err != nil {
 			respond(nil, toRemote(err))
