@@ -104,7 +104,7 @@ func TestAnOperationEndsWithItsClientAndWithTheServer(t *testing.T) {
 		if err == nil {
 			t.Error("an operation succeeded that was cut off")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("Close left an operation under way")
 	}
 	if _, err := os.Stat(filepath.Join(dir, SocketName)); !errors.Is(err, os.ErrNotExist) {
@@ -224,7 +224,7 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 	for range operationsMax {
 		go Call(ctx, c, echo(), KeyspaceArgs{"wait"}, nil)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{"ks"}, nil)
 		if err != nil && strings.Contains(err.Error(), "too many operations") {
 			return
