@@ -39,7 +39,9 @@ type PartitionsRequest struct {
 	Reversed    bool
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	Now         int64 // seconds; decides what has expired
+	// Patience is after how long the answer may be what is known by then, if that is anything; zero: never.
+	Patience time.Duration
+	Now      int64 // seconds; decides what has expired
 	// Dead takes partitions without a live row into the answer, too. Nobody then looks whether they live, which
 	// is dear; who reads them all sees it.
 	Dead  bool
@@ -50,7 +52,10 @@ type PartitionsRequest struct {
 // to the limit; one that is there may turn out empty when it is read.
 type Partitions struct {
 	Keys [][]byte
-	More bool // there may be further ones behind the last
+	More bool // there may be further ones behind Reached
+	// Reached is the key up to which, and with which, all was told, when there is more: the last of Keys, or one
+	// behind it where time ended the answer.
+	Reached []byte
 	// Scanned is how many keys the replica that looked at most had to look at.
 	Scanned int
 }

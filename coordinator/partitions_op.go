@@ -223,7 +223,7 @@ func (op *partitionsOp) advance() {
 	op.busy = true
 	for op.again && op.done != nil && !op.pausing {
 		op.again = false
-		if op.mergeLocked() {
+		if op.mergeLocked() || op.enoughLocked() {
 			op.finishLocked(nil)
 			return
 		}
@@ -270,9 +270,9 @@ func (op *partitionsOp) mergeLocked() (finished bool) {
 	slices.SortFunc(told, func(a, b []byte) int { return compareKeys(a, b, op.req.Reversed) })
 	told = slices.CompactFunc(told, func(a, b []byte) bool { return compareKeys(a, b, false) == 0 })
 	op.at = to
-	for i, key := range told {
+	for _, key := range told {
 		if len(op.answer.Keys) == op.limit || len(op.answer.Keys) > 0 && op.bytes+len(key) > op.c.limits.ResultBytes {
-			op.answer.More = i < len(told)
+			op.answer.More, op.at = true, keyMark{key: op.answer.Keys[len(op.answer.Keys)-1]}
 			return true
 		}
 		op.answer.Keys = append(op.answer.Keys, key)
@@ -280,6 +280,11 @@ func (op *partitionsOp) mergeLocked() (finished bool) {
 	}
 	op.answer.More = to.place != 1 || rest > 0
 	return !op.answer.More || len(op.answer.Keys) == op.limit
+}
+
+// enoughLocked says whether what is known by now is an answer.
+func (op *partitionsOp) enoughLocked() bool {
+	return op.at.place == 0 && op.req.Patience > 0 && op.c.clock.Monotonic()-op.started >= op.req.Patience
 }
 
 // reached is how far as many nodes have told as the quota asks for.
@@ -420,13 +425,22 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 func (op *partitionsOp) giveUpLocked() (ended bool) {
 	c := op.c
 	if !op.refused || op.plans >= c.limits.PlansMax || c.unsafe.NoReplan {
-		op.finishLocked(op.failureLocked())
+		op.endLocked()
 		return true
 	}
 	op.pausing = true
 	c.counts.replans.Add(1)
 	c.clock.After(replanPause<<(op.plans-1), op.replan)
 	return false
+}
+
+// endLocked fails the request, unless what is known by now is an answer. It frees mu.
+func (op *partitionsOp) endLocked() {
+	if op.enoughLocked() {
+		op.finishLocked(nil)
+		return
+	}
+	op.finishLocked(op.failureLocked())
 }
 
 // replan goes on from the watermark, with the topology of now.
@@ -480,8 +494,11 @@ func (op *partitionsOp) finishLocked(err error) {
 	done, timer := op.done, op.timer
 	op.done, op.timer = nil, nil
 	answer := &op.answer
-	if err != nil {
+	switch {
+	case err != nil:
 		answer = nil
+	case answer.More:
+		answer.Reached = op.at.key
 	}
 	op.mu.Unlock()
 	if timer != nil {
@@ -528,7 +545,7 @@ func (op *partitionsOp) tick() {
 	}
 	now := op.c.clock.Monotonic()
 	if now >= op.deadline {
-		op.finishLocked(op.failureLocked())
+		op.endLocked()
 		return
 	}
 	if after, ok := op.patienceLocked(); ok {

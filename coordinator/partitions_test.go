@@ -66,7 +66,7 @@ func (l *listReplica) Partitions(
 }
 
 // TestListingHasWhatAQuorumHas lists partitions of which some live on a quorum of their replicas, some on
-// fewer, some nowhere, from replicas that end anywhere and answer late or never.
+// fewer, some nowhere, from replicas that end anywhere and answer late or never. Some do not wait for all.
 func TestListingHasWhatAQuorumHas(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -111,6 +111,9 @@ func TestListingHasWhatAQuorumHas(t *testing.T) {
 			req := &coordinator.PartitionsRequest{
 				Table: table, Limit: rng.IntN(30), Reversed: rng.IntN(2) == 0, Consistency: ring.Quorum, Timeout: 200 * time.Millisecond,
 			}
+			if rng.IntN(3) == 0 {
+				req.Patience = time.Duration(1 + rng.IntN(2_000_000))
+			}
 			if rng.IntN(2) == 0 {
 				req.Span.From = []byte(fmt.Sprintf("%03d", rng.IntN(1000)))
 			}
@@ -132,6 +135,50 @@ func TestListingHasWhatAQuorumHas(t *testing.T) {
 	}
 }
 
+// TestListingOfTheDeadComesToAnEnd goes over partitions of which none lives, with no patience: an answer tells how
+// far it came.
+func TestListingOfTheDeadComesToAnEnd(t *testing.T) {
+	wild := &wildReplica{}
+	view := newFakeView(t, 3, 3, func(ring.NodeID) coordinator.Replica {
+		l := &listReplica{wildReplica: wild}
+		for i := range 100 {
+			l.keys = append(l.keys, fmt.Sprintf("%03d-", i))
+		}
+		return l
+	})
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}})
+	answers := 0
+	for _, reversed := range []bool{false, true} {
+		req := &coordinator.PartitionsRequest{
+			Table: view.schema.Table("ks", "o"), Reversed: reversed, Consistency: ring.Quorum, Timeout: time.Minute, Patience: 1,
+		}
+		for more := true; more; answers++ {
+			var p *coordinator.Partitions
+			var err error
+			var told sync.WaitGroup
+			told.Add(1)
+			c.Partitions(req, func(answer *coordinator.Partitions, failed error) {
+				defer told.Done()
+				p, err = answer, failed
+			})
+			told.Wait()
+			if err != nil || len(p.Keys) > 0 || p.More != (p.Reached != nil) {
+				t.Fatalf("%+v %v", p, err)
+			}
+			if more = p.More; more {
+				at := string(p.Reached)
+				if req.Span.From = []byte(at + "\x00"); reversed {
+					req.Span.From, req.Span.To = nil, []byte(at)
+				}
+			}
+		}
+	}
+	wild.goroutines.Wait()
+	if answers < 6 || answers > 202 {
+		t.Errorf("%d answers", answers)
+	}
+}
+
 func checkListing(t *testing.T, req *coordinator.PartitionsRequest, p *coordinator.Partitions, acknowledged, anywhere []string) {
 	compare := bytes.Compare
 	if req.Reversed {
@@ -150,12 +197,18 @@ func checkListing(t *testing.T, req *coordinator.PartitionsRequest, p *coordinat
 		}
 		listed[string(key)] = true
 	}
-	if req.Limit > 0 && (len(p.Keys) > req.Limit || p.More && len(p.Keys) < req.Limit) {
+	if req.Limit > 0 && (len(p.Keys) > req.Limit || p.More && len(p.Keys) < req.Limit && req.Patience == 0) {
 		t.Errorf("%d keys of %d, more %v", len(p.Keys), req.Limit, p.More)
+	}
+	switch n := len(p.Keys); {
+	case p.More != (p.Reached != nil):
+		t.Errorf("more %v, reached %q", p.More, p.Reached)
+	case p.More && n > 0 && compare(p.Reached, p.Keys[n-1]) < 0:
+		t.Errorf("%q was reached, behind %q", p.Reached, p.Keys)
 	}
 	for _, key := range acknowledged {
 		inside := key >= string(req.Span.From) && (req.Span.To == nil || key < string(req.Span.To))
-		covered := !p.More || compare([]byte(key), p.Keys[len(p.Keys)-1]) <= 0
+		covered := !p.More || compare([]byte(key), p.Reached) <= 0
 		if inside && covered && !listed[key] {
 			t.Errorf("%q is missing: %q of %+v", key, p.Keys, req.Span)
 		}

@@ -68,6 +68,9 @@ func (w *partitionsWalk) page(page []byte, err error) {
 	case w.ended:
 		w.trim()
 		w.answer.Keys = w.keys
+		if w.answer.More {
+			w.answer.Reached = w.keys[len(w.keys)-1]
+		}
 		w.done(&w.answer, nil)
 	}
 	if w.turn.Add(1) == 2 && !w.ended {

@@ -20,8 +20,10 @@ type feed struct {
 	single bool
 
 	keys   [][]byte // that are there in list[0]
-	more   bool     // there may be further ones, from next on
+	more   bool     // there may be further ones, from behind on
 	behind []byte
+	asked  bool // for keys, once at least
+	paused bool // the page's time was over before there were more keys
 	limit  int
 	// dead: a partition of the list had nothing to show. From then on only such are listed that have.
 	dead bool
@@ -70,6 +72,9 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 			continue
 		}
 		if len(f.keys) == 0 && f.more {
+			if f.paused = f.asked && f.r.late(); f.paused {
+				return "", nil, "", false, nil
+			}
 			if err := f.fetch(); err != nil {
 				return "", nil, "", false, err
 			}
@@ -112,12 +117,13 @@ func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
 	return f.r.p.slices(left), f.from.RowKey
 }
 
-// fetch asks which partitions there are.
+// fetch asks which partitions there are. When that takes too long, there may be none, and yet more.
 func (f *feed) fetch() error {
 	s := &f.list[0]
+	f.asked = true
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
 	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
-		Consistency: ring.Quorum, Timeout: f.r.s.o.Timeouts.Read, Now: f.r.now, Dead: !f.dead}
+		Consistency: ring.Quorum, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}
@@ -136,10 +142,8 @@ func (f *feed) fetch() error {
 		return known(failed)
 	}
 	f.keys, f.more = answer.Keys, answer.More
-	if n := len(f.keys); n > 0 {
-		f.behind = append(append(make([]byte, 0, len(f.keys[n-1])+1), f.keys[n-1]...), 0)
-	} else {
-		f.more = false
+	if f.more {
+		f.behind = append(append(make([]byte, 0, len(answer.Reached)+1), answer.Reached...), 0)
 	}
 	f.limit = min(4*f.limit, keysMax)
 	return nil

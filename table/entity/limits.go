@@ -1,5 +1,7 @@
 package entity
 
+import "time"
+
 // Limits bound what one request may cost. Zero fields get the service's values.
 type Limits struct {
 	PageEntities int // of one answer: 1000
@@ -38,14 +40,15 @@ const (
 	readsFirst = 4
 	// partitionRows is how many rows a partition is asked for before it is known how large they are.
 	partitionRows = 64
-	// keysFirst and keysMax are how many partition keys are asked for at once, at first and at most: 1 KiB
-	// each at the most, 1 MiB.
-	keysFirst = 16
-	keysMax   = 1024
+	// keysMax is how many partition keys are asked for at once, at most: 1 KiB each at the most, 1 MiB.
+	keysMax = 1024
 	// filteredFirst and rowsMax are how many rows are asked for at once where a filter decides how many of
 	// them count, at first and at most. Storage ends a page at 1 MiB anyway.
 	filteredFirst = 128
 	rowsMax       = 4096
+	// timeoutLeast is what a read may take however late in a page it is begun: with less, slow replicas would
+	// look like silent ones.
+	timeoutLeast = time.Second
 	// altersMax is how often columns are added for one transaction: each time another one was faster with
 	// another type.
 	altersMax = 8

@@ -26,7 +26,7 @@ func (s *Store) Get(_ context.Context, account, table, partitionKey, rowKey stri
 	cmd := row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)),
 		Slices: []row.Slice{row.ExactRow(p.appendClustering(nil, []byte(rowKey)))}, Now: s.now()}
 	r.req.Command = &cmd
-	s.begin(r)
+	s.begin(r, s.o.Timeouts.Read)
 	page, err := r.end()
 	if err != nil {
 		return nil, err
@@ -168,6 +168,9 @@ func (r *run) run() error {
 			return r.cut(err)
 		}
 		if len(r.readings) == 0 {
+			if r.feed.paused {
+				r.stop(Position{PartitionKey: string(r.feed.behind)})
+			}
 			return nil // that was all
 		}
 		head := r.readings[0]
@@ -191,6 +194,14 @@ func (r *run) run() error {
 // late says whether the page has taken as long as it may.
 func (r *run) late() bool {
 	return r.s.o.Clock.Monotonic() >= r.end || r.ctx.Err() != nil
+}
+
+// patience is how long the page may still take; not zero.
+func (r *run) patience() time.Duration { return max(r.end-r.s.o.Clock.Monotonic(), 1) }
+
+// timeout is that of a read for the page: it should not take much longer than that.
+func (r *run) timeout() time.Duration {
+	return min(r.s.o.Timeouts.Read, max(r.patience(), timeoutLeast))
 }
 
 // stop ends the page before at.
@@ -300,7 +311,7 @@ func (r *run) start(x *reading) {
 	}
 	x.cmd.Limits.Rows = x.limit
 	x.read.req.Command, x.open = &x.cmd, true
-	r.s.begin(x.read)
+	r.s.begin(x.read, r.timeout())
 }
 
 // take takes the rows of the first reading; full says that the page has ended.

@@ -118,8 +118,8 @@ func newRead(s *Store) *read {
 }
 
 // begin starts the read that r.req.Command, which stays as it is until end, says.
-func (s *Store) begin(r *read) {
-	r.req.Consistency, r.req.Timeout = ring.Quorum, s.o.Timeouts.Read
+func (s *Store) begin(r *read, timeout time.Duration) {
+	r.req.Consistency, r.req.Timeout = ring.Quorum, timeout
 	r.answered.Store(false)
 	s.o.Coordinator.Read(&r.req, r.onPage)
 }
