@@ -130,7 +130,9 @@ func wantsJSON(contentType string) error {
 func (c *call) admit(table, partitionKey string, n int) error {
 	wait, ok := c.door.byAccount.admit(c.account.name, n)
 	if ok && table != "" && c.door.partitions != nil {
-		wait, ok = c.door.partitions.admit(c.partition(table, partitionKey), n)
+		if wait, ok = c.door.partitions.admit(c.partition(table, partitionKey), n); !ok {
+			c.door.byAccount.giveBack(c.account.name, n) // what is refused is not for the other partitions to pay
+		}
 	}
 	if ok {
 		return nil

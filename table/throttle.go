@@ -53,7 +53,16 @@ func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 
 // charge counts n more entities of something that was let in.
 func (t *throttle) charge(name string, n int) {
-	if t == nil || n <= 0 {
+	if n > 0 {
+		t.take(name, n)
+	}
+}
+
+// giveBack undoes what admit counted.
+func (t *throttle) giveBack(name string, n int) { t.take(name, -n) }
+
+func (t *throttle) take(name string, n int) {
+	if t == nil {
 		return
 	}
 	set, key := t.find(name)
