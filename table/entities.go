@@ -155,17 +155,9 @@ func (c *call) insert() error {
 	link := c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey)
 	r.data()
 	r.add("ETag", c.etag(ticks))
-	r.add("Location", link)
-	if c.prefer != "" {
-		r.add("Preference-Applied", c.prefer)
+	if c.created(link) {
+		r.body = ctx.AppendEntity(r.body, e)
 	}
-	if c.prefer == "return-no-content" {
-		r.status = 204
-		r.add("DataServiceId", link)
-		return nil
-	}
-	r.status, r.contentType = 201, c.level.ContentType()
-	r.body = ctx.AppendEntity(r.body, e)
 	return nil
 }
 
@@ -212,7 +204,7 @@ func (c *call) get() error {
 		return err
 	}
 	ctx := c.context(c.spelled(c.path.Table))
-	ctx.Select = selected
+	ctx.Select, ctx.SelectText = selected, c.params.selected
 	r := c.resp
 	r.status, r.contentType = 200, c.level.ContentType()
 	r.data()

@@ -317,7 +317,7 @@ func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 	var resp response
 	resp.reset()
-	resp.frontEnd, resp.server, resp.status, resp.contentType = true, frontEndName, status, "application/xml"
+	resp.status, resp.contentType = status, "application/xml"
 	resp.body = e.AppendXML(nil, c.door.newID(), c.door.o.Clock.Now())
 	writeResponse(ctx, &resp)
 	ctx.Response.SetConnectionClose()

@@ -35,11 +35,10 @@ func parseParams(query string) (p params, err error) {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		if name, err = unescape(name, true); err == nil {
-			value, err = unescape(value, true)
-		}
-		if err != nil {
-			return p, err
+		name, ok1 := odata.Unescape(name, true)
+		value, ok2 := odata.Unescape(value, true)
+		if !ok1 || !ok2 {
+			return p, odata.Of(odata.InvalidURI)
 		}
 		p.set(name, value)
 	}
@@ -117,37 +116,4 @@ func (s *signature) set(name, value string) {
 	}
 	s.twice = s.twice || *field != ""
 	*field = value
-}
-
-// unescape is a text of a URL without percent-encoding.
-func unescape(s string, plusIsSpace bool) (string, error) {
-	if !strings.Contains(s, "%") && !(plusIsSpace && strings.Contains(s, "+")) {
-		return s, nil
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '+' && plusIsSpace:
-			out = append(out, ' ')
-		case c != '%':
-			out = append(out, c)
-		case i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			out = append(out, unhex(s[i+1])<<4|unhex(s[i+2]))
-			i += 2
-		default:
-			return "", odata.Of(odata.InvalidURI)
-		}
-	}
-	return string(out), nil
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&7 + 9
 }

@@ -16,7 +16,7 @@ func (c *call) query() error {
 		return err
 	}
 	ctx := c.context(c.spelled(c.path.Table))
-	ctx.Select = q.Select
+	ctx.Select, ctx.SelectText = q.Select, c.params.selected
 	r := c.resp
 	r.body = ctx.AppendListBegin(r.body)
 	q.Each = func(e *odata.Entity) { r.body = ctx.AppendListEntity(r.body, e) }

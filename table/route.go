@@ -114,6 +114,22 @@ func (c *call) spelled(table string) string {
 	return table
 }
 
+// created answers that something is there now, at a URL; content says whether the client wants to see it.
+func (c *call) created(location string) (content bool) {
+	r := c.resp
+	r.add("Location", location)
+	if c.prefer != "" {
+		r.add("Preference-Applied", c.prefer)
+	}
+	if c.prefer == "return-no-content" {
+		r.status = 204
+		r.add("DataServiceId", location)
+		return false
+	}
+	r.status, r.contentType = 201, c.level.ContentType()
+	return true
+}
+
 // wantsJSON says whether a body is in the one format that is read.
 func wantsJSON(contentType string) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")

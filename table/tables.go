@@ -115,20 +115,10 @@ func (c *call) createTable() error {
 		return err
 	}
 	ctx := c.context("")
-	r := c.resp
-	r.data()
-	location := ctx.Root + "/Tables('" + name + "')"
-	r.add("Location", location)
-	if c.prefer != "" {
-		r.add("Preference-Applied", c.prefer)
+	c.resp.data()
+	if c.created(ctx.Root + "/Tables('" + name + "')") {
+		c.resp.body = ctx.AppendTable(c.resp.body, name)
 	}
-	if c.prefer == "return-no-content" {
-		r.status = 204
-		r.add("DataServiceId", location)
-		return nil
-	}
-	r.status, r.contentType = 201, c.level.ContentType()
-	r.body = ctx.AppendTable(r.body, name)
 	return nil
 }
 

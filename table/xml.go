@@ -91,22 +91,6 @@ func appendElement(dst []byte, name, text string) []byte {
 		return append(append(append(dst, '<'), name...), " />"...)
 	}
 	dst = append(append(append(dst, '<'), name...), '>')
-	dst = appendText(dst, text)
+	dst = odata.AppendXMLText(dst, text)
 	return append(append(append(dst, "</"...), name...), '>')
-}
-
-func appendText(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '<':
-			dst = append(dst, "&lt;"...)
-		case '>':
-			dst = append(dst, "&gt;"...)
-		case '&':
-			dst = append(dst, "&amp;"...)
-		default:
-			dst = append(dst, s[i])
-		}
-	}
-	return dst
 }

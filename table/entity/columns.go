@@ -21,25 +21,7 @@ const (
 const typesCount = int(odata.Int64) + 1
 
 // typeSuffix is what a column's name ends with that keeps a property beside its column.
-func typeSuffix(t odata.Type) string {
-	switch t {
-	case odata.String:
-		return "@Edm.String"
-	case odata.Binary:
-		return "@Edm.Binary"
-	case odata.Boolean:
-		return "@Edm.Boolean"
-	case odata.DateTime:
-		return "@Edm.DateTime"
-	case odata.Double:
-		return "@Edm.Double"
-	case odata.GUID:
-		return "@Edm.Guid"
-	case odata.Int32:
-		return "@Edm.Int32"
-	}
-	return "@Edm.Int64"
-}
+func typeSuffix(t odata.Type) string { return separator + t.String() }
 
 // cqlType is the CQL type that keeps values of t as they are.
 func cqlType(t odata.Type) *types.Type {

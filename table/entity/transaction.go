@@ -3,8 +3,6 @@ package entity
 import (
 	"bytes"
 	"slices"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
@@ -175,13 +173,13 @@ func (t *transaction) prepareChange(i int) error {
 	if len(e.Properties) > t.s.o.Limits.Properties {
 		return odata.Of(odata.TooManyProperties)
 	}
-	c.size = 4 + 2*(len(e.PartitionKey)+len(e.RowKey))
+	c.size = (&odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}).EntityBytes()
 	t.nextTurn()
 	for k := range e.Properties {
 		if err := t.prepareProperty(&e.Properties[k]); err != nil {
 			return err
 		}
-		c.size += size(e.Properties[k].Name, &e.Properties[k].Value)
+		c.size += e.Properties[k].EntityBytes()
 	}
 	c.to = len(t.cells)
 	return t.checkSize(c.size)
@@ -475,7 +473,7 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 			total += len(cell.Path) + col.size(cell.Value)
 			if !col.many || i == 0 || c.row.Cells[i-1].Column != cell.Column {
 				count++
-				total += 8 + 2*len(col.prop.name)
+				total += odata.PropertyBytes(col.prop.name)
 			}
 		case col.many:
 			n := len(t.row.Complex)
@@ -496,43 +494,5 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 	return t.checkSize(total)
 }
 
-// size is how many bytes the service counts for a property: 8, its name and a string in UTF-16.
-func size(name string, v *odata.Value) int {
-	n := 8 + 2*len(name)
-	switch v.Type {
-	case odata.String:
-		return n + 4 + 2*utf16Len(v.Bytes)
-	case odata.Binary:
-		return n + 4 + len(v.Bytes)
-	case odata.Boolean:
-		return n + 1
-	case odata.GUID:
-		return n + 16
-	case odata.Int32:
-		return n + 4
-	}
-	return n + 8
-}
-
 // size is how many bytes the service counts for a cell's value.
-func (c *column) size(b []byte) int {
-	if c.shown == odata.String {
-		return 4 + 2*utf16Len(b)
-	}
-	return len(b)
-}
-
-// utf16Len is how many units the text has in UTF-16.
-func utf16Len(b []byte) (n int) {
-	for len(b) > 0 {
-		if b[0] < utf8.RuneSelf {
-			n++
-			b = b[1:]
-			continue
-		}
-		r, size := utf8.DecodeRune(b)
-		n += utf16.RuneLen(r)
-		b = b[size:]
-	}
-	return n
-}
+func (c *column) size(b []byte) int { return (&odata.Value{Type: c.shown, Bytes: b}).EntityBytes() }

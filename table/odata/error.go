@@ -159,7 +159,7 @@ func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
 // policies, service properties). The service begins it with a byte order mark.
 func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, "\ufeff"+`<?xml version="1.0" encoding="utf-8"?><Error><Code>`...)
-	dst = appendXMLText(dst, string(e.Code))
+	dst = AppendXMLText(dst, string(e.Code))
 	dst = append(dst, `</Code><Message>`...)
 	dst = e.appendXMLMessage(dst, requestID, now)
 	return append(dst, `</Message></Error>`...)
@@ -169,16 +169,16 @@ func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
 func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `<?xml version="1.0" encoding="utf-8"?>`+
 		`<m:error xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><m:code>`...)
-	dst = appendXMLText(dst, string(e.Code))
+	dst = AppendXMLText(dst, string(e.Code))
 	dst = append(dst, `</m:code><m:message xml:lang="en-US">`...)
 	dst = e.appendXMLMessage(dst, requestID, now)
 	return append(dst, `</m:message></m:error>`...)
 }
 
 func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []byte {
-	dst = appendXMLText(dst, e.Message)
+	dst = AppendXMLText(dst, e.Message)
 	dst = append(dst, "\nRequestId:"...)
-	dst = appendXMLText(dst, requestID)
+	dst = AppendXMLText(dst, requestID)
 	dst = append(dst, "\nTime:"...)
 	return now.UTC().AppendFormat(dst, timeFormat)
 }
@@ -186,7 +186,8 @@ func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []
 // timeFormat is the time in an error's message: always seven digits of the second.
 const timeFormat = "2006-01-02T15:04:05.0000000Z"
 
-func appendXMLText(dst []byte, s string) []byte {
+// AppendXMLText appends a text as it stands in an XML element.
+func AppendXMLText(dst []byte, s string) []byte {
 	for _, r := range s {
 		switch {
 		case r == '<':

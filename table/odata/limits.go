@@ -67,13 +67,19 @@ const propertyBytes = 8
 func (e *Entity) EntityBytes() int {
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey))
 	for i := range e.Properties {
-		p := &e.Properties[i]
-		size += propertyBytes + 2*utf16Len(p.Name) + p.Value.bytes()
+		size += e.Properties[i].EntityBytes()
 	}
 	return size
 }
 
-func (v *Value) bytes() int {
+// EntityBytes is a property's part of its entity's size.
+func (p *Property) EntityBytes() int { return PropertyBytes(p.Name) + p.Value.EntityBytes() }
+
+// PropertyBytes is that part without the value.
+func PropertyBytes(name string) int { return propertyBytes + 2*utf16Len(name) }
+
+// EntityBytes is a value's part of its entity's size.
+func (v *Value) EntityBytes() int {
 	switch v.Type {
 	case String:
 		return 4 + 2*utf16LenBytes(v.Bytes)

@@ -41,7 +41,7 @@ func ParsePath(escaped, hostAccount string) (Path, error) {
 	rest := strings.TrimPrefix(escaped, "/")
 	if hostAccount == "" {
 		account, more, _ := strings.Cut(rest, "/")
-		name, ok := unescape(account)
+		name, ok := Unescape(account, false)
 		if !ok || name == "" {
 			return p, newError(InvalidURI)
 		}
@@ -70,7 +70,7 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 
 // resource reads what stands behind the account.
 func (p *Path) resource(escaped string) error {
-	name, ok := unescape(escaped)
+	name, ok := Unescape(escaped, false)
 	if !ok {
 		return errPath()
 	}
@@ -191,8 +191,11 @@ func quoted(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape undoes percent escapes; what they stand for must be UTF-8.
-func unescape(s string) (string, bool) {
+// Unescape undoes a URL's percent escapes; what they stand for must be UTF-8. In a query a plus is a space.
+func Unescape(s string, query bool) (text string, ok bool) {
+	if query && strings.IndexByte(s, '+') >= 0 {
+		s = strings.ReplaceAll(s, "+", " ")
+	}
 	if strings.IndexByte(s, '%') < 0 {
 		return s, utf8.ValidString(s)
 	}
