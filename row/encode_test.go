@@ -75,10 +75,10 @@ func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
 	}
 	want := Summary{
 		Live: r.Live(now), Deletes: r.Deletion.Present() || len(r.Complex) > 0, Empty: r.Empty(),
-		TimestampMin: math.MaxInt64, LocalTimeMin: math.MaxInt64,
+		TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64,
 	}
 	met := func(timestamp, localTime int64, dead bool) {
-		want.TimestampMin = min(want.TimestampMin, timestamp)
+		want.TimestampMin, want.TimestampMax = min(want.TimestampMin, timestamp), max(want.TimestampMax, timestamp)
 		want.LocalTimeMin = min(want.LocalTimeMin, localTime)
 		if dead {
 			want.Tombstones++

@@ -21,6 +21,8 @@ type Summary struct {
 	Tombstones int
 	// TimestampMin is the least timestamp (µs) in it; an older deletion shadows nothing of it.
 	TimestampMin int64
+	// TimestampMax is the greatest one; NoTimestamp when there is none.
+	TimestampMax int64
 	// LocalTimeMin is the least time (seconds) at which something in it was deleted or will expire;
 	// a gcBefore up to it purges nothing. MaxInt64 when nothing is or will.
 	LocalTimeMin int64
@@ -35,7 +37,7 @@ func Immortal(b []byte) bool {
 // Summarize scans an encoded row without decoding it. now is in seconds.
 func Summarize(b []byte, now int64) (Summary, error) {
 	s := scanner{b: b, now: now}
-	s.sum = Summary{TimestampMin: math.MaxInt64, LocalTimeMin: math.MaxInt64, Empty: len(b) == 1 && b[0] == 0}
+	s.sum = Summary{TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64, Empty: len(b) == 1 && b[0] == 0}
 	if !s.head() {
 		return s.sum, wire.ErrMalformed
 	}
@@ -199,7 +201,8 @@ func (s *scanner) timestamp() bool {
 	if len(s.b)-s.at < 8 {
 		return false
 	}
-	s.sum.TimestampMin = min(s.sum.TimestampMin, int64(binary.BigEndian.Uint64(s.b[s.at:])))
+	t := int64(binary.BigEndian.Uint64(s.b[s.at:]))
+	s.sum.TimestampMin, s.sum.TimestampMax = min(s.sum.TimestampMin, t), max(s.sum.TimestampMax, t)
 	s.at += 8
 	return true
 }

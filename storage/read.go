@@ -109,13 +109,8 @@ func (r *reader) end() {
 }
 
 func (r *reader) run() error {
-	tokens := r.cmd.Range.Tokens
-	if r.cmd.SinglePartition() {
-		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
-	}
-	// A repair's read brings back what was lost.
-	if lost := r.e.lost.overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
-		return lost.lostError()
+	if err := r.checkLost(); err != nil {
+		return err
 	}
 	if r.cmd.SinglePartition() {
 		return r.readOne()
@@ -123,15 +118,32 @@ func (r *reader) run() error {
 	return r.readRange()
 }
 
-// readOne reads the partition of a key.
-func (r *reader) readOne() error {
+// checkLost refuses what this node may have lost; a repair's read brings it back.
+func (r *reader) checkLost() error {
+	tokens := r.cmd.Range.Tokens
+	if r.cmd.SinglePartition() {
+		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
+	}
+	if lost := r.e.lost.overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
+		return lost.lostError()
+	}
+	return nil
+}
+
+// openOne makes the iterator over the partition of the key; lower is its header's key.
+func (r *reader) openOne() error {
 	if len(r.cmd.Key.Bytes) > keyBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
 	}
 	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
 	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
 	r.upper = append(append(r.upper[:0], r.prefix...), kindEnd)
-	if err := r.open(); err != nil {
+	return r.open()
+}
+
+// readOne reads the partition of a key.
+func (r *reader) readOne() error {
+	if err := r.openOne(); err != nil {
 		return err
 	}
 	r.beginPartition(r.cmd.Key)

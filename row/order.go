@@ -1,0 +1,86 @@
+package row
+
+// Stamped is the command for what of m bears the timestamp stamp, or the one before it: its rows and
+// intervals of rows as slices in the order of m, its header as StaticCounts. Of a partition's deletion it
+// is all of it. False when nothing in m does. The command points into m.
+func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error) {
+	cmd = &ReadCommand{Table: m.Table, Key: m.Key}
+	whole := false
+	r := NewRow()
+	var e Entry
+	es := m.Entries()
+	for es.Next(&e) {
+		if err := DecodeRow(r, e.Value); err != nil {
+			return nil, false, err
+		}
+		if !r.bears(stamp) {
+			continue
+		}
+		some = true
+		switch e.Kind {
+		case KindHeader:
+			cmd.StaticCounts = true
+			whole = whole || r.Deletion.Present()
+		case KindRow:
+			cmd.Slices = append(cmd.Slices, ExactRow(e.Start))
+		case KindRangeTombstone:
+			cmd.Slices = append(cmd.Slices, Slice{Start: e.Start, End: e.End})
+		}
+	}
+	if whole {
+		cmd.Slices = []Slice{AllRows()}
+	}
+	return cmd, some, es.Err()
+}
+
+// Restamp is a copy of m in which everything with the timestamp stamp has the timestamp to, and what is one
+// before the one is one before the other.
+func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
+	out := &Mutation{Table: m.Table, Key: m.Key, entries: make([]byte, 0, len(m.entries)+16)}
+	r := NewRow()
+	var e Entry
+	es := m.Entries()
+	for es.Next(&e) {
+		if err := DecodeRow(r, e.Value); err != nil {
+			return nil, err
+		}
+		r.stamps(func(t *int64) {
+			if at(*t, stamp) {
+				*t = to - (stamp - *t)
+			}
+		})
+		out.entries = append(out.entries, byte(e.Kind))
+		if e.Kind != KindHeader {
+			out.addBytes(e.Start)
+		}
+		if e.Kind == KindRangeTombstone {
+			out.addBytes(e.End)
+		}
+		out.addValue(r)
+	}
+	return out, es.Err()
+}
+
+// at says whether t is one of the timestamps of a write at stamp: what it overwrites is deleted just before.
+func at(t, stamp int64) bool { return t == stamp || t == stamp-1 }
+
+func (r *Row) bears(stamp int64) (yes bool) {
+	r.stamps(func(t *int64) { yes = yes || at(*t, stamp) })
+	return yes
+}
+
+// stamps calls f with every timestamp in r.
+func (r *Row) stamps(f func(*int64)) {
+	if r.Liveness.Present() {
+		f(&r.Liveness.Timestamp)
+	}
+	if r.Deletion.Present() {
+		f(&r.Deletion.Timestamp)
+	}
+	for i := range r.Complex {
+		f(&r.Complex[i].Timestamp)
+	}
+	for i := range r.Cells {
+		f(&r.Cells[i].Timestamp)
+	}
+}

@@ -1,0 +1,125 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+
+	"cqld/row"
+)
+
+// Newest is the newest timestamp (µs) of what lies in cmd.Slices, in any order, of the partition cmd.Key:
+// of rows, of all that deletes some of them, and with StaticCounts of the static row. Deletions that can be
+// purged, and have not been, count as well: they still delete. row.NoTimestamp when there is none. Of the
+// command, nothing else has a meaning.
+func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
+	if err := e.failedErr(); err != nil {
+		return 0, err
+	}
+	r := e.readers.Get().(*reader)
+	r.begin(e, nil, cmd)
+	newest, err = r.newest()
+	if r.iter != nil {
+		err = errors.Join(err, r.iter.Close())
+		r.iter = nil
+	}
+	if err == nil {
+		err = e.failedErr()
+	}
+	r.end()
+	e.readers.Put(r)
+	if e.hot.count.Load() > 0 {
+		e.foldHot()
+	}
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		err = e.failure(err)
+	}
+	return newest, err
+}
+
+func (r *reader) newest() (newest int64, err error) {
+	if err := r.checkLost(); err != nil {
+		return 0, err
+	}
+	if err := r.openOne(); err != nil {
+		return 0, err
+	}
+	newest = row.NoTimestamp
+	// The flag is looked at after the iterator was made: see headerFlags.
+	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+		if newest, err = r.newestOfHeader(); err != nil {
+			return 0, err
+		}
+	}
+	for _, s := range r.cmd.Slices {
+		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+		if s.Exact() { // the bloom filter knows
+			if r.iter.SeekPrefixGE(r.seek) {
+				newest, err = r.newer(newest)
+			}
+		} else {
+			for valid := r.iter.SeekGE(r.seek); valid && err == nil && r.inSlice(s); valid = r.iter.Next() {
+				newest, err = r.newer(newest)
+			}
+		}
+		if err = errors.Join(err, r.iter.Error()); err != nil {
+			return 0, err
+		}
+	}
+	return newest, nil
+}
+
+// newer is the newest timestamp of the row that the iterator stands on, or t.
+func (r *reader) newer(t int64) (int64, error) {
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return 0, err
+	}
+	sum, err := row.Summarize(value, 0)
+	if err != nil {
+		return 0, r.badValue(err)
+	}
+	return max(t, sum.TimestampMax), nil
+}
+
+// newestOfHeader is the newest timestamp of the header that the iterator stands on, and of range
+// tombstones, as far as they concern what is asked for.
+func (r *reader) newestOfHeader() (newest int64, err error) {
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return 0, err
+	}
+	if err := row.DecodeRow(&r.header, value); err != nil {
+		return 0, r.badValue(err)
+	}
+	newest = r.header.Deletion.Timestamp
+	if r.cmd.StaticCounts {
+		if newest, err = r.newer(newest); err != nil {
+			return 0, err
+		}
+	}
+	if !r.header.HasRangeTombstones {
+		return newest, nil
+	}
+	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
+	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+		r.arena = r.arena[:0]
+		t, err := r.rangeTombstone()
+		if err != nil {
+			return 0, err
+		}
+		if r.concerns(t) {
+			newest = max(newest, t.Deletion.Timestamp)
+		}
+	}
+	return newest, r.iter.Error()
+}
+
+// concerns says whether t deletes rows of a slice that is asked for.
+func (r *reader) concerns(t row.RangeTombstone) bool {
+	for _, s := range r.cmd.Slices {
+		if bytes.Compare(s.Start, t.End) < 0 && (s.End == nil || bytes.Compare(t.Start, s.End) < 0) {
+			return true
+		}
+	}
+	return false
+}
