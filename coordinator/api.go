@@ -88,6 +88,10 @@ type WriteRequest struct {
 	Type        WriteType
 	Timeout     time.Duration
 	Trace       Trace
+	// Ordered says that tables with write_ordering are among those of the mutations. What has the timestamp Stamp, or
+	// that less one, is moved after all that a quorum holds of it (order.go); what a client stamped stays.
+	Ordered bool
+	Stamp   int64
 	// Applied says that this node has applied the mutations already, durably.
 	Applied bool
 	// settled, when not nil, is told once nothing of the request is under way any more: whether every

@@ -34,6 +34,10 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 		c.Write(req, done)
 		return
 	}
+	if req.Ordered { // before it is kept: holders apply it as it is
+		c.order(req, c.Batch, done)
+		return
+	}
 	for _, m := range req.Mutations {
 		if err := c.available(m, req.Consistency); err != nil {
 			done(err)

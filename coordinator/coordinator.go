@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/coordinator/latency"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -39,12 +40,15 @@ type Unsafe struct {
 	PaxosQuorumOne bool // one vote decides
 	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
 	NoPaxosPrevious bool
+	// NoPaxosFloor makes acceptors take proposals from before what they have purged.
+	NoPaxosFloor bool
 	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
 	NoTurns bool
 
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
+	NoWriteOrder         bool // do not act on the table option write_ordering
 
 	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
 	// its level is met among the replicas of now alone, and votes likewise.
@@ -88,9 +92,9 @@ type Coordinator struct {
 		rand env.Rand
 	}
 
-	latency peerLatencies
-	tables  sync.Map // schema.StorageID → *tableLatency
-	counts  counters
+	peers  latency.Peers
+	tables latency.Tables
+	counts counters
 }
 
 // New makes a coordinator; it starts nothing but the replay of hints found in Options.Hints.
@@ -123,7 +127,7 @@ func New(o Options) *Coordinator {
 type Stats struct {
 	WriteTimeouts, ReadTimeouts, Unavailable, Overloaded  uint64
 	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
-	Replans                                               uint64
+	Replans, Restamped                                    uint64
 	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
 	BatchesStored, BatchesReplayed                        uint64
 	CASContentions, CASFinished                           uint64
@@ -135,7 +139,7 @@ type Stats struct {
 type counters struct {
 	writeTimeouts, readTimeouts, unavailable, overloaded    atomic.Uint64
 	digestMismatches, readRepairs, shortReads, speculated   atomic.Uint64
-	replans                                                 atomic.Uint64
+	replans, restamped                                      atomic.Uint64
 	hintsStored, hintsReplayed, hintsExpired, hintsLost     atomic.Uint64
 	batchesStored, batchesReplayed                          atomic.Uint64
 	casContentions, casFinished                             atomic.Uint64
@@ -149,7 +153,7 @@ func (c *Coordinator) Stats() Stats {
 		WriteTimeouts: n.writeTimeouts.Load(), ReadTimeouts: n.readTimeouts.Load(),
 		Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(),
 		DigestMismatches: n.digestMismatches.Load(), ReadRepairs: n.readRepairs.Load(),
-		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(),
+		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(), Restamped: n.restamped.Load(),
 		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
 		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/latency"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -187,7 +188,7 @@ func (op *counterOp) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 		if n := t.Node(node); n != nil {
 			local = n.Datacenter == c.localDC
 		}
-		rank := int64(c.latency.of(node, now) / latencyStep)
+		rank := int64(c.peers.Of(node, now) / latency.Step)
 		switch level := op.update.Consistency; {
 		case node == c.view.Self():
 			rank = -1

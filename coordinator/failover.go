@@ -14,7 +14,7 @@ func (op *readOp) arm() {
 		return
 	}
 	wait := op.deadline - op.started
-	if d, ok := op.c.speculateAfter(op.table); ok && op.nextSpare() != nil {
+	if d, ok := op.c.tables.After(op.table); ok && op.nextSpare() != nil {
 		wait = min(wait, d)
 	}
 	op.refs++

@@ -205,7 +205,7 @@ func (op *partitionsOp) sortNodes() {
 	for _, n := range op.nodes {
 		targets = append(targets, &readTarget{node: n.node})
 	}
-	op.c.sortByProximity(op.topology, op.c.view.Self(), targets)
+	sortByProximity(op.c, op.topology, op.c.view.Self(), targets, (*readTarget).at)
 	nodes := make([]*partitionsNode, 0, len(targets))
 	for _, t := range targets {
 		nodes = append(nodes, op.find(t.node))
@@ -393,7 +393,7 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 	op.mu.Lock()
 	if n.node != op.c.view.Self() {
 		now := op.c.clock.Monotonic()
-		op.c.latency.record(n.node, now-n.sent, now)
+		op.c.peers.Record(n.node, now-n.sent, now)
 	}
 	if op.done == nil || plan != op.plans || op.pausing {
 		op.mu.Unlock()
@@ -531,8 +531,8 @@ func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 	if !spare {
 		return 0, false
 	}
-	after, ok = op.c.speculateAfter(op.req.Table)
-	return max(after, time.Millisecond), ok || op.c.speculatesAlways(op.req.Table)
+	after, ok = op.c.tables.After(op.req.Table)
+	return max(after, time.Millisecond), ok || op.c.tables.Always(op.req.Table)
 }
 
 // tick is the event of the timer.

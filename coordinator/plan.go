@@ -134,7 +134,7 @@ func (op *readOp) plan() error {
 		return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
 	}
 	if len(op.targets) > 1 {
-		c.sortByProximity(op.topology, op.self, op.targets)
+		sortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
 	}
 	if len(op.tally.also) > 0 { // first those that count on both sides: they are fewer
 		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })
@@ -181,7 +181,7 @@ func (op *readOp) choose(asks []ask) []ask {
 			asks = append(asks, op.mark(t, len(asks) > 0))
 		}
 	}
-	if len(asks) < len(op.targets) && op.c.speculatesAlways(op.table) {
+	if len(asks) < len(op.targets) && op.c.tables.Always(op.table) {
 		asks = append(asks, op.mark(op.nextSpare(), true))
 		asks[1] = op.mark(asks[1].target, false)
 	}

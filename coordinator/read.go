@@ -62,6 +62,8 @@ type readTarget struct {
 	onDigest func(row.Digest, error)
 }
 
+func (t *readTarget) at() ring.NodeID { return t.node }
+
 type readState uint8
 
 const (
@@ -293,7 +295,7 @@ func (op *readOp) stale(t *readTarget, round int) bool {
 func (op *readOp) clocked(t *readTarget) {
 	if t.node != op.self {
 		now := op.c.clock.Monotonic()
-		op.c.latency.record(t.node, now-t.sent, now)
+		op.c.peers.Record(t.node, now-t.sent, now)
 	}
 }
 
@@ -420,7 +422,7 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 // succeedLocked answers with page; it frees mu and the caller's reference.
 func (op *readOp) succeedLocked(page []byte) {
 	if op.remote && op.deadline > 0 {
-		op.c.recordRead(op.table, op.c.clock.Monotonic()-op.started)
+		op.c.tables.Record(op.table, op.c.clock.Monotonic()-op.started)
 	}
 	op.concludeLocked(page, nil)
 }

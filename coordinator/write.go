@@ -22,6 +22,10 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 		}
 		return
 	}
+	if req.Ordered {
+		c.order(req, c.Write, done)
+		return
+	}
 	op := c.writes.Get().(*writeOp)
 	if err := op.admit(req, done); err != nil {
 		c.writes.Put(op)

@@ -36,6 +36,8 @@ const (
 	VerbPartitions                   // the next partition keys in their own order
 	VerbTurn                         // when is it this node's turn with a partition that several change?
 	VerbPass                         // the turn is over; one-way
+	VerbNewest                       // read command; reply is the newest timestamp there
+	VerbPaxosPurge                   // step over the state of Paxos in a range; reply is a step
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

@@ -16,6 +16,7 @@ import (
 type Engine interface {
 	Apply(mutations []*row.Mutation, durable bool, done func(error))
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
+	Newest(cmd *row.ReadCommand) (int64, error)
 	Truncate(table schema.StorageID) error
 	Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error)
 }

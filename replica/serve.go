@@ -21,6 +21,7 @@ func Serve(transport messaging.Transport, l *Local) {
 	transport.Handle(messaging.VerbDigest, s.digest)
 	transport.Handle(messaging.VerbTruncate, s.truncate)
 	transport.Handle(messaging.VerbPartitions, s.partitions)
+	transport.Handle(messaging.VerbNewest, s.newest)
 	servePaxos(transport, l)
 }
 

@@ -1,4 +1,4 @@
-package coordinator
+package latency
 
 import (
 	"testing"
@@ -45,27 +45,27 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%s speculates", text)
 		}
 	}
-	if p, _, _ := parsePolicy("99p"); p(samples[:10]) != latencyFirst {
+	if p, _, _ := parsePolicy("99p"); p(samples[:10]) != afterFirst {
 		t.Error("ten samples are no percentile")
 	}
 }
 
 // TestSlowNodesAreTriedAgain follows an average up and down.
 func TestSlowNodesAreTriedAgain(t *testing.T) {
-	var p peerLatencies
-	if p.of(1, 0) != 0 {
+	var p Peers
+	if p.Of(1, 0) != 0 {
 		t.Error("an unknown node must be tried")
 	}
 	for range 100 {
-		p.record(1, 80*time.Millisecond, time.Minute)
+		p.Record(1, 80*time.Millisecond, time.Minute)
 	}
-	if got := p.of(1, time.Minute); got < 70*time.Millisecond || got > 80*time.Millisecond {
+	if got := p.Of(1, time.Minute); got < 70*time.Millisecond || got > 80*time.Millisecond {
 		t.Errorf("average %v of 80ms", got)
 	}
-	if got := p.of(1, time.Minute+5*latencyHalfLife); got > 3*time.Millisecond {
+	if got := p.Of(1, time.Minute+5*halfLife); got > 3*time.Millisecond {
 		t.Errorf("%v after five half-lives", got)
 	}
-	if got := p.of(1, time.Hour); got != 0 {
+	if got := p.Of(1, time.Hour); got != 0 {
 		t.Errorf("%v after an hour", got)
 	}
 }

@@ -1,0 +1,29 @@
+package coordinator
+
+import (
+	"math"
+
+	"cqld/coordinator/latency"
+	"cqld/ring"
+)
+
+// sortByProximity puts this node first, then those of its data center, each by latency.
+func sortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, targets []T, nodeOf func(T) ring.NodeID) {
+	now := c.clock.Monotonic()
+	rank := func(x T) int64 {
+		node := nodeOf(x)
+		if node == self {
+			return -1
+		}
+		r := int64(c.peers.Of(node, now) / latency.Step)
+		if n := t.Node(node); n == nil || n.Datacenter != c.localDC {
+			r += math.MaxInt32
+		}
+		return r
+	}
+	for i := 1; i < len(targets); i++ { // few, and mostly in order: insertion
+		for k := i; k > 0 && rank(targets[k]) < rank(targets[k-1]); k-- {
+			targets[k], targets[k-1] = targets[k-1], targets[k]
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package replica
+
+import (
+	"errors"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// The newest timestamp of what a write will change:
+//
+//	VerbNewest   epoch, row.AppendReadCommand of one partition   reply: time (8, µs)
+
+var (
+	_ coordinator.Dated = (*Local)(nil)
+	_ coordinator.Dated = (*Remote)(nil)
+)
+
+// Newest implements coordinator.Dated.
+func (l *Local) Newest(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(int64, error)) {
+	if err := l.current(epoch); err != nil {
+		done(0, err)
+		return
+	}
+	newest, err := l.engine.Newest(cmd)
+	if err != nil {
+		done(0, fromStorage(err))
+		return
+	}
+	done(newest, nil)
+}
+
+// Newest implements coordinator.Dated.
+func (r *Remote) Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
+	r.transport.Request(r.node, messaging.VerbNewest, appendRead(nil, epoch, cmd), timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(0, fromRemote(err))
+			return
+		}
+		c := wire.NewCursor(payload)
+		newest := c.Int64()
+		done(newest, c.Finish())
+	})
+}
+
+var errNotOnePartition = errors.New("replica: the newest timestamp is asked of one partition")
+
+func (s *server) newest(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	cmd := s.commands.Get().(*row.ReadCommand)
+	defer s.commands.Put(cmd)
+	epoch, err := decodeRead(payload, cmd)
+	if err == nil && !cmd.SinglePartition() {
+		err = errNotOnePartition
+	}
+	if err == nil {
+		err = s.local.admitRead(cmd)
+	}
+	if err != nil {
+		respond(nil, toRemote(err))
+		return
+	}
+	s.local.Newest(epoch, cmd, 0, func(newest int64, err error) {
+		if err != nil {
+			respond(nil, toRemote(err))
+			return
+		}
+		respond(wire.AppendInt64(nil, newest), nil)
+	})
+}
