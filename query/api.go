@@ -35,6 +35,7 @@ type Params struct {
 	PagingState       []byte   // nil: from the beginning
 	Timestamp         int64    // µs, when HasTimestamp
 	HasTimestamp      bool
+	stated            bool   // by USING of a batch, not by a driver that gives one with every request
 	Keyspace          string // v5; empty: the session's
 	NowInSeconds      int64  // v5, when HasNow
 	HasNow            bool

@@ -71,7 +71,7 @@ func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*R
 			return nil, err
 		}
 		with := *params
-		with.HasTimestamp, with.Timestamp = true, p.timestamps.Next()
+		with.HasTimestamp, with.Timestamp, with.stated = true, p.timestamps.Next(), v.Kind != wire.ValueUnset
 		if err := setTimestamp(v, &with.Timestamp); err != nil {
 			return nil, err
 		}
@@ -135,11 +135,13 @@ func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement
 		timestamp = p.timestamps.Next()
 	}
 	var c mutationCollector
+	ordered := false
 	for _, s := range statements {
 		w.begin(p, params, s.values, p.nowSeconds(params))
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, err
 		}
+		ordered = ordered || w.ordered(s.m.table)
 		if err := w.build(s.m, func(m *row.Mutation) { c.add(s.m.table, m) }); err != nil {
 			return nil, err
 		}
@@ -154,7 +156,7 @@ func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement
 		}
 	}
 	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: params.Consistency,
-		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Trace: t.sink()}
+		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Ordered: ordered, Stamp: timestamp, Trace: t.sink()}
 	switch {
 	case isCounterTable(c.tables[0]):
 		req.Type, req.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter

@@ -9,6 +9,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -52,7 +53,7 @@ func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 	store := &lateStore{}
 	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
 	p.o.Clock = &hostClock{}
-	p.timestamps = &hybridClock{clock: p.o.Clock}
+	p.timestamps = env.NewHLC(p.o.Clock, 0)
 	insert := prepare(t, p, s, "INSERT INTO t (k, c, v) VALUES (?, ?, ?)")
 	point := prepare(t, p, s, "SELECT v FROM t WHERE k = ? AND c = ?")
 	var workers sync.WaitGroup

@@ -89,24 +89,6 @@ func (p *Processor) timePath(ticks uint64) []byte {
 	return types.Native(types.Timeuuid).AppendOrdered(nil, id[:], false)
 }
 
-// hybridClock gives timestamps that never go back: the wall clock's, or one more than the last.
-type hybridClock struct {
-	clock env.Clock
-	last  atomic.Int64
-}
-
-// Next is a new timestamp (µs).
-func (h *hybridClock) Next() int64 {
-	now := h.clock.Now().UnixMicro()
-	for {
-		last := h.last.Load()
-		next := max(now, last+1)
-		if h.last.CompareAndSwap(last, next) {
-			return next
-		}
-	}
-}
-
 // nowSeconds decides what has expired: the clock's time, or what the request says it is.
 func (p *Processor) nowSeconds(params *Params) int64 {
 	if params.HasNow {

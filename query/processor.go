@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"cqld/cql"
+	"cqld/internal/env"
 	"cqld/query/function"
 	"cqld/schema"
 )
@@ -33,7 +34,7 @@ func New(o Options) *Processor {
 		o.NewWaiter = NewChannelWaiter
 	}
 	if o.Timestamps == nil {
-		o.Timestamps = &hybridClock{clock: o.Clock}
+		o.Timestamps = env.NewHLC(o.Clock, 0)
 	}
 	p := &Processor{
 		o:          o,

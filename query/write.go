@@ -19,6 +19,7 @@ type write struct {
 	env       environment
 	params    *Params
 	timestamp int64 // µs
+	stated    bool  // by USING
 	now       int64 // seconds
 	ttl       int32 // seconds; 0: does not expire
 
@@ -44,7 +45,7 @@ func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int
 
 // attributes evaluates USING; fallback is the timestamp when the statement has none.
 func (w *write) attributes(m *modification, fallback int64) error {
-	w.timestamp, w.ttl = fallback, m.table.Options.DefaultTTL
+	w.timestamp, w.stated, w.ttl = fallback, w.params.stated, m.table.Options.DefaultTTL
 	if m.timestamp != nil && w.known == nil { // what goes with a condition has the ballot's
 		v, err := m.timestamp.Eval(&w.scope)
 		if err != nil {
@@ -53,6 +54,7 @@ func (w *write) attributes(m *modification, fallback int64) error {
 		if err := setTimestamp(v, &w.timestamp); err != nil {
 			return err
 		}
+		w.stated = v.Kind != wire.ValueUnset
 	}
 	if err := w.checkAhead(m.table); err != nil {
 		return err
@@ -74,6 +76,11 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	}
 	w.ttl = ttl
 	return nil
+}
+
+// ordered says whether the coordinator moves the timestamp after those of what is there.
+func (w *write) ordered(t *schema.Table) bool {
+	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
 // checkAhead refuses a timestamp in the far future: what is written with it could not be overwritten
@@ -396,7 +403,7 @@ func (p *Processor) executeModification(m *modification, params *Params, values 
 	defer p.writes.Put(w)
 	w.begin(p, params, values, p.nowSeconds(params))
 	timestamp := params.Timestamp
-	if !params.HasTimestamp && m.timestamp == nil {
+	if !params.HasTimestamp {
 		timestamp = p.timestamps.Next()
 	}
 	if err := w.attributes(m, timestamp); err != nil {
@@ -418,7 +425,7 @@ func (p *Processor) executeModification(m *modification, params *Params, values 
 		return voidResult(), err
 	}
 	x.request = coordinator.WriteRequest{Mutations: x.list[:], Consistency: params.Consistency,
-		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Trace: trace.sink()}
+		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Ordered: w.ordered(m.table), Stamp: timestamp, Trace: trace.sink()}
 	if more != nil {
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
