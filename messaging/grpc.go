@@ -74,13 +74,14 @@ type GRPC struct {
 		open   bool // peers are dialled from then on
 		closed bool
 	}
-	stop chan struct{}
+	stop  chan struct{}
+	asked chan struct{} // capacity 1: requests wait for answers
 }
 
 // NewGRPC makes a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
-		dialTimeout: 2 * time.Second, stop: make(chan struct{})}
+		dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,18 +148,34 @@ func (t *GRPC) Open() error {
 // Addr is where the transport listens.
 func (t *GRPC) Addr() netip.AddrPort { return t.listener.Addr().(*net.TCPAddr).AddrPort() }
 
+// expireLoop answers requests whose time has passed. While there are none it waits for one: to be woken often
+// for nothing is most of what an idle node would do.
 func (t *GRPC) expireLoop() {
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		select {
 		case <-t.stop:
 			return
-		case now := <-tick.C:
-			for _, p := range t.present() { // replies ask again: the lock is not held meanwhile
-				p.expire(now)
+		case <-t.asked:
+		}
+		for pending := true; pending; {
+			select {
+			case <-t.stop:
+				return
+			case now := <-time.After(expireEvery):
+				pending = false
+				for _, p := range t.present() { // replies ask again: the lock is not held meanwhile
+					pending = p.expire(now) || pending
+				}
 			}
 		}
+	}
+}
+
+// awaited tells expireLoop of a request that was added to those that wait for answers.
+func (t *GRPC) awaited() {
+	select {
+	case t.asked <- struct{}{}:
+	default:
 	}
 }
 

@@ -18,6 +18,10 @@ type Limits struct {
 	DialBackoffMax time.Duration
 }
 
+// expireEvery is how late, at most, a request is told that its time has passed: little beside the shortest
+// timeouts, of tenths of a second.
+const expireEvery = 25 * time.Millisecond
+
 // DefaultLimits are the bounds a node uses.
 func DefaultLimits() Limits {
 	return Limits{

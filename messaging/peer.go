@@ -74,6 +74,7 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, rep Rep
 	id := p.mu.nextID
 	p.mu.pending[id] = pendingRequest{rep, time.Now().Add(timeout)}
 	p.mu.Unlock()
+	p.t.awaited()
 	if err := l.send(envelope{kind: request, verb: verb, id: id, payload: payload}); err != nil {
 		if r, ok := p.take(id); ok {
 			if err == errQueueFull {
@@ -93,8 +94,8 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 	return r, ok
 }
 
-// expire answers requests whose deadline has passed.
-func (p *peer) expire(now time.Time) {
+// expire answers requests whose deadline has passed, and says whether others wait.
+func (p *peer) expire(now time.Time) (pending bool) {
 	var late []Reply
 	p.mu.Lock()
 	for id, r := range p.mu.pending {
@@ -103,10 +104,12 @@ func (p *peer) expire(now time.Time) {
 			delete(p.mu.pending, id)
 		}
 	}
+	pending = len(p.mu.pending) > 0
 	p.mu.Unlock()
 	for _, r := range late {
 		r(nil, ErrTimeout)
 	}
+	return pending
 }
 
 // run keeps the stream up until the peer is closed.
