@@ -17,6 +17,34 @@ import (
 // applied. The mutations have been copied when Apply returns. done may be called before Apply
 // returns, must not block, and may call Apply.
 func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+	e.take(ms, durable, true, done)
+}
+
+// Queue is Apply by a caller that calls Commit soon after, when it can wait for the disk: nobody may see to
+// the commit before.
+func (e *Engine) Queue(ms []*row.Mutation, durable bool, done func(error)) {
+	e.take(ms, durable, false, done)
+}
+
+// Commit sees to it that what was queued is committed: in the caller's goroutine when nobody commits just
+// now, so that one who is alone is spared two changes of goroutines, each of which wakes a thread or two; or
+// else by who does. It may take as long as a sync, and done of others may be called in it. It must not be
+// called with a lock held that a done may want.
+func (e *Engine) Commit() {
+	q := &e.queue
+	q.Lock()
+	defer q.Unlock()
+	if q.committing || len(q.groups) == 0 {
+		return
+	}
+	e.commitFirst()
+	if len(q.groups) > 0 || q.syncDue || q.closing {
+		q.wake.Signal() // this caller has waited long enough
+	}
+}
+
+// take is Apply and Queue.
+func (e *Engine) take(ms []*row.Mutation, durable, wake bool, done func(error)) {
 	if err := e.failedErr(); err != nil {
 		done(err)
 		return
@@ -41,7 +69,7 @@ func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
 		e.applyInline(ms, durable, done)
 		return
 	}
-	if err := e.enqueue(ms, size, durable, done); err != nil {
+	if err := e.enqueue(ms, size, durable, wake, done); err != nil {
 		done(err)
 	}
 }
@@ -61,8 +89,8 @@ func (e *Engine) waitsForDisk(ms []*row.Mutation) bool {
 	return false
 }
 
-// enqueue adds mutations to the group that is committed next.
-func (e *Engine) enqueue(ms []*row.Mutation, size int, durable bool, done func(error)) error {
+// enqueue adds mutations to the group that is committed next, and wakes the committer, if wanted and necessary.
+func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done func(error)) error {
 	q := &e.queue
 	q.Lock()
 	defer q.Unlock()
@@ -88,7 +116,9 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable bool, done func(e
 	} else {
 		g.early = append(g.early, done)
 	}
-	q.wake.Signal()
+	if wake && !q.committing { // who commits looks at the queue again
+		q.wake.Signal()
+	}
 	return nil
 }
 
@@ -133,33 +163,38 @@ func (e *Engine) commitLoop() {
 	q.Lock()
 	defer q.Unlock()
 	for {
-		for len(q.groups) == 0 && !q.closing && !q.syncDue {
+		for q.committing || len(q.groups) == 0 && !q.closing && !q.syncDue {
 			q.wake.Wait()
 		}
 		if len(q.groups) == 0 && !q.syncDue {
 			return
 		}
-		var g *group
 		if len(q.groups) > 0 {
-			g = q.groups[0]
-			q.groups = slices.Delete(q.groups, 0, 1)
+			e.commitFirst()
 		}
-		syncDue := q.syncDue
-		q.syncDue = false
-		q.Unlock()
-		if g != nil {
-			e.commit(g)
-		}
-		if syncDue {
+		if q.syncDue {
+			q.syncDue = false
+			q.Unlock()
 			e.syncLog()
-		}
-		q.Lock()
-		if g != nil {
-			q.bytes -= g.bytes
-			g.reset()
-			q.spare = append(q.spare, g)
+			q.Lock()
 		}
 	}
+}
+
+// commitFirst commits the first of the groups. The queue is locked, but for the time that it takes, in which
+// nobody else commits.
+func (e *Engine) commitFirst() {
+	q := &e.queue
+	g := q.groups[0]
+	q.groups = slices.Delete(q.groups, 0, 1)
+	q.committing = true
+	q.Unlock()
+	e.commit(g)
+	q.Lock()
+	q.committing = false
+	q.bytes -= g.bytes
+	g.reset()
+	q.spare = append(q.spare, g)
 }
 
 // applyInline commits in the caller's goroutine.
@@ -327,7 +362,7 @@ func (e *Engine) drain() error {
 		return nil
 	}
 	committed := make(chan error, 1)
-	if err := e.enqueue(nil, 0, false, func(err error) { committed <- err }); err != nil {
+	if err := e.enqueue(nil, 0, false, true, func(err error) { committed <- err }); err != nil {
 		return err
 	}
 	return <-committed

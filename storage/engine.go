@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,17 +28,19 @@ type Engine struct {
 	readers sync.Pool // *reader
 	watched watch
 
-	// What waits for the committer.
+	// What waits for the committer, or for a caller of Commit.
 	queue struct {
 		sync.Mutex
-		wake     *sync.Cond
-		groups   []*group // the last one is being filled
-		spare    []*group
-		bytes    int
-		syncDue  bool
-		closing  bool
-		dropped  map[schema.StorageID]bool
-		periodic env.Timer
+		wake   *sync.Cond
+		groups []*group // the last one is being filled
+		spare  []*group
+		bytes  int
+		// committing says that somebody commits a group; it or the committer goes on with the next.
+		committing bool
+		syncDue    bool
+		closing    bool
+		dropped    map[schema.StorageID]bool
+		periodic   env.Timer
 	}
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
@@ -121,6 +124,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MaxOpenFiles:                1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
+	o.Experimental.SpanPolicyFunc = spanPolicy
 	if e.opts.Inline {
 		// When background work happens to be done must not change what a read meets.
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
@@ -133,6 +137,16 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
 	return o
+}
+
+// spanPolicy ends each file where the tables of users begin. What the system writes all the time (Paxos state,
+// entries of the partition index) lies before them: a flushed file with both would overlap everything between,
+// and compactions would write all of it again, even when the users' rows come in order.
+func spanPolicy(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+	if users := appendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {
+		end = users
+	}
+	return policy, end, nil
 }
 
 // start starts the goroutines of an engine that has any.

@@ -1,0 +1,82 @@
+package storage
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/row"
+)
+
+// Whoever is alone has its own commit done when Commit returns.
+func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
+	e := openTest(t, Options{})
+	defer e.Close()
+	for i := range 100 {
+		told := false // no lock: done is called here
+		e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { told = err == nil })
+		e.Commit()
+		if !told {
+			t.Fatal("nobody was told, or of an error")
+		}
+	}
+	e.Commit() // of nothing
+	if n := len(rows(t, mustRead(t, e, readKey("a")))); n != 100 {
+		t.Fatalf("%d rows", n)
+	}
+}
+
+// Whatever callers commit, the committer, or what one is told leads to: all is told, once, and on disk.
+func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
+	disk := vfs.NewMem()
+	e := openTest(t, Options{FS: disk})
+	const callers, each = 8, 200
+	var told atomic.Int64
+	var wait, running sync.WaitGroup
+	write := func(caller, i int, queue bool, then func()) {
+		wait.Add(1)
+		ms := []*row.Mutation{putRow(fmt.Sprint("k", caller), i, 1, "x")}
+		done := func(err error) {
+			if err == nil {
+				told.Add(1)
+			}
+			then()
+			wait.Done()
+		}
+		if !queue {
+			e.Apply(ms, i%3 != 0, done)
+			return
+		}
+		e.Queue(ms, i%3 != 0, done)
+		e.Commit()
+	}
+	for caller := range callers {
+		running.Go(func() {
+			for i := range each {
+				write(caller, i, (caller+i)%2 == 0, func() {
+					if i%5 == 0 { // on the goroutine of whoever commits
+						write(caller, each+i, i%10 == 0, func() {})
+					}
+				})
+			}
+		})
+	}
+	running.Wait()
+	if err := e.Close(); err != nil { // while some are still being told
+		t.Fatal(err)
+	}
+	wait.Wait()
+	e = openTest(t, Options{FS: disk})
+	defer e.Close()
+	n := 0
+	for caller := range callers {
+		n += len(rows(t, mustRead(t, e, readKey(fmt.Sprint("k", caller)))))
+	}
+	// What came when the engine was closing was refused.
+	if want := int(told.Load()); n != want || n < callers*each {
+		t.Fatalf("%d rows, %d were acknowledged, of %d", n, want, callers*each+callers*each/5)
+	}
+}
