@@ -134,6 +134,34 @@ func reconcileRowCells(dst *Row, a, b []Cell) {
 	}
 }
 
+// Covers says that merging b into a changes nothing: each part of b has one in a that wins over it. It is
+// what Reconcile would find out, without building the merge.
+func Covers(a, b *Row) bool {
+	if b.HasRangeTombstones && !a.HasRangeTombstones ||
+		a.Deletion.Max(b.Deletion) != a.Deletion || reconcileLiveness(a.Liveness, b.Liveness) != a.Liveness {
+		return false
+	}
+	complexes := a.Complex
+	for _, c := range b.Complex {
+		for len(complexes) > 0 && complexes[0].Column < c.Column {
+			complexes = complexes[1:]
+		}
+		if len(complexes) == 0 || complexes[0].Column != c.Column || complexes[0].Max(c.Deletion) != complexes[0].Deletion {
+			return false
+		}
+	}
+	cells := a.Cells
+	for i := range b.Cells {
+		for len(cells) > 0 && cells[0].compareID(&b.Cells[i]) < 0 {
+			cells = cells[1:]
+		}
+		if len(cells) == 0 || cells[0].compareID(&b.Cells[i]) != 0 || ReconcileCells(&cells[0], &b.Cells[i]) != &cells[0] {
+			return false
+		}
+	}
+	return true
+}
+
 // Shadow removes from r all that d, a deletion of a wider scope, deletes. The row's own deletion
 // goes too when d covers it.
 func (r *Row) Shadow(d Deletion) {

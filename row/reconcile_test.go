@@ -1,6 +1,7 @@
 package row
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 )
@@ -31,6 +32,28 @@ func TestReconcileIsIdempotent(t *testing.T) {
 		sameRow(t, "a∪a = a", reconciled(a, a), canonical(a))
 		sameRow(t, "(a∪b)∪b = a∪b", reconciled(sum, b), sum)
 		sameRow(t, "(a∪b) is canonical", canonical(sum), sum)
+	}
+}
+
+func TestCoversIsWhatReconcileLeavesUnchanged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	covered, changed := 0, 0
+	for range draws {
+		a, b := randomRow(rng), randomRow(rng)
+		if rng.IntN(2) == 0 { // two rows of chance hardly ever cover each other
+			*a = reconciled(a, b).Clone()
+		}
+		want := canonical(a)
+		switch merged := reconciled(a, b); {
+		case Covers(a, b):
+			covered++
+			sameRow(t, "a covers b: a∪b = a", merged, want)
+		case !bytes.Equal(encoded(merged), encoded(want)):
+			changed++
+		}
+	}
+	if covered < draws/20 || changed < draws/20 {
+		t.Errorf("only %d of %d were covered, %d changed the row", covered, draws, changed)
 	}
 }
 

@@ -29,6 +29,9 @@ const (
 	foldQueueMax = 64
 	// mergeArenaBytes is how much a merge gathers before it merges what it has.
 	mergeArenaBytes = 64 << 10
+	// mergeLargeBytes is from how many bytes on an operand is merged at once: copying it costs more then than
+	// finding out whether it changes anything.
+	mergeLargeBytes = 4 << 10
 	// indexRemembered is how many entries of the partition index are remembered for each of 64 stripes:
 	// 16,384 partitions that are written to now, in 40 bytes and a key each. indexKeyRemembered is the
 	// longest key that is: 3 MiB in all.

@@ -25,7 +25,7 @@ func newMerger(crowded func(key []byte)) *pebble.Merger {
 		Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 			m := pool.Get().(*merge)
 			m.key = append(m.key[:0], key...)
-			m.arena, m.ends, m.operands = m.arena[:0], m.ends[:0], 0
+			m.arena, m.ends, m.operands, m.large = m.arena[:0], m.ends[:0], 0, false
 			return m, m.add(value)
 		},
 	}
@@ -43,6 +43,10 @@ type merge struct {
 	operands int
 	out      []byte
 
+	large bool    // arena begins with a row that is worth looking at before another is added
+	known bool    // top is that row
+	top   row.Row // points into arena
+
 	next, sum, spare row.Row
 }
 
@@ -53,17 +57,51 @@ func (m *merge) MergeNewer(value []byte) error { return m.add(value) }
 func (m *merge) MergeOlder(value []byte) error { return m.add(value) }
 
 func (m *merge) add(value []byte) error {
+	m.operands++
+	if m.large {
+		if covered, err := m.covers(value); covered || err != nil {
+			return err
+		}
+	}
 	m.arena = append(m.arena, value...)
 	m.ends = append(m.ends, len(m.arena))
-	m.operands++
-	if len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin {
+	// What has to be decoded for it is not much more than what came.
+	large := len(value) >= mergeLargeBytes && len(m.arena) <= 4*len(value)
+	if !large && (len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin) {
 		return nil
 	}
-	if err := m.reduce(); err != nil {
-		return err
+	return m.gather()
+}
+
+// gather makes one row of what was gathered.
+func (m *merge) gather() error {
+	if len(m.ends) > 1 {
+		if err := m.reduce(); err != nil {
+			return err
+		}
+		m.arena, m.out = m.out, m.arena
+		m.ends = append(m.ends[:0], len(m.arena))
 	}
-	m.arena = append(m.arena[:0], m.out...)
-	m.ends = append(m.ends[:0], len(m.arena))
+	m.large, m.known = true, false
+	return nil
+}
+
+// covers says whether value changes nothing of the large row that was gathered.
+func (m *merge) covers(value []byte) (bool, error) {
+	if !m.known {
+		if err := m.decode(&m.top, m.arena[:m.ends[0]]); err != nil {
+			return false, err
+		}
+		m.known = true
+	}
+	err := m.decode(&m.next, value)
+	return err == nil && row.Covers(&m.top, &m.next), err
+}
+
+func (m *merge) decode(r *row.Row, encoded []byte) error {
+	if err := row.DecodeRow(r, encoded); err != nil {
+		return &CorruptError{Err: fmt.Errorf("row under key %x: %w", m.key, err)}
+	}
 	return nil
 }
 
@@ -72,8 +110,8 @@ func (m *merge) reduce() error {
 	m.sum.Reset()
 	at := 0
 	for _, end := range m.ends {
-		if err := row.DecodeRow(&m.next, m.arena[at:end]); err != nil {
-			return &CorruptError{Err: fmt.Errorf("row under key %x: %w", m.key, err)}
+		if err := m.decode(&m.next, m.arena[at:end]); err != nil {
+			return err
 		}
 		row.Reconcile(&m.spare, &m.sum, &m.next)
 		m.sum, m.spare = m.spare, m.sum
