@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -188,5 +190,44 @@ func TestLocalKeysAreApartFromTables(t *testing.T) {
 	}
 	if v, err := e.GetLocal([]byte("c")); string(v) != "vc" || err != nil {
 		t.Fatal(v, err)
+	}
+}
+
+// TestFilesEndBeforeTheTablesOfUsers: rows of the system's do not make files overlap that hold what came in order.
+func TestFilesEndBeforeTheTablesOfUsers(t *testing.T) {
+	e := openTest(t, Options{})
+	defer e.Close()
+	for i := range 4 {
+		system := putRow("k", 1, int64(i), "state")
+		system.Table = 8
+		mustApply(t, e, system, putRow("k", 2*i, 1, "a"), putRow("k", 2*i+1, 1, "b"))
+		if err := e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	levels, err := e.db.SSTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users [][2]string
+	for _, files := range levels {
+		for _, f := range files {
+			from, to := tableOf(f.Smallest.UserKey), tableOf(f.Largest.UserKey)
+			if from < schema.FirstStorageID && to >= schema.FirstStorageID {
+				t.Errorf("a file has tables %d to %d", from, to)
+			}
+			if from >= schema.FirstStorageID {
+				users = append(users, [2]string{string(f.Smallest.UserKey), string(f.Largest.UserKey)})
+			}
+		}
+	}
+	slices.SortFunc(users, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	for i := range users {
+		if i > 0 && users[i][0] <= users[i-1][1] {
+			t.Errorf("files overlap: %x", users[i-1:i+1])
+		}
+	}
+	if len(users) == 0 {
+		t.Error("no file of the user's table")
 	}
 }

@@ -153,43 +153,55 @@ func TestCorruptFileIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-// flipBit changes one bit of an sstable.
+// flipBit changes one bit of the newest sstable.
 func flipBit(t *testing.T, mem *vfs.MemFS, flip int) string {
+	t.Helper()
+	return flipBits(t, mem, flip, 1)[0]
+}
+
+// flipBits changes one bit in each of the n newest sstables.
+func flipBits(t *testing.T, mem *vfs.MemFS, flip, n int) (flipped []string) {
 	t.Helper()
 	names, err := mem.List("db")
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(names)
-	for _, name := range slices.Backward(names) { // the newest
+	for _, name := range slices.Backward(names) {
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
-		path := mem.PathJoin("db", name)
-		f, err := mem.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-		if err != nil {
-			t.Fatal(err)
+		flipAt(t, mem, mem.PathJoin("db", name), flip)
+		if flipped = append(flipped, name); len(flipped) == n {
+			return flipped
 		}
-		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := info.Size() * int64(flip) / flips
-		b := make([]byte, 1)
-		if _, err := f.ReadAt(b, at); err != nil {
-			t.Fatal(err)
-		}
-		b[0] ^= 1 << (flip % 8)
-		if _, err := f.WriteAt(b, at); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return name
 	}
-	t.Fatal("no sstable")
-	return ""
+	t.Fatalf("%d sstables of %d", len(flipped), n)
+	return nil
+}
+
+func flipAt(t *testing.T, mem *vfs.MemFS, path string, flip int) {
+	t.Helper()
+	f, err := mem.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := info.Size() * int64(flip) / flips
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1 << (flip % 8)
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // checkCorrupt reads everything: it is right, or an ErrCorrupt; 1 when the latter.

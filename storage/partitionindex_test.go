@@ -512,7 +512,7 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 	}
 }
 
-// TestIndexInQuarantine corrupts a file with entries: they go with it, and the index is built again when what
+// TestIndexInQuarantine corrupts the files of rows and of entries: they go with them, and the index is built again when what
 // was lost is back.
 func TestIndexInQuarantine(t *testing.T) {
 	mem := vfs.NewMem()
@@ -534,19 +534,22 @@ func TestIndexInQuarantine(t *testing.T) {
 	if err := errors.Join(e.Flush(), e.Close()); err != nil {
 		t.Fatal(err)
 	}
-	flipBit(t, mem, flips/3)
+	flipBits(t, mem, flips/3, 2) // the rows' and the entries'
 	e = openTest(t, o)
 	defer e.Close()
 	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
 	if _, err := e.Read(nil, all); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)
 	}
+	list := func() (PartitionsPage, error) {
+		return e.Partitions(&PartitionsRead{Table: testTable, Limit: 1000, Now: 5})
+	}
+	if _, err := list(); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("a listing from a corrupt file: %v", err)
+	}
 	lost, err := e.Quarantine()
 	if err != nil || len(lost) == 0 {
 		t.Fatalf("lost %v, %v", lost, err)
-	}
-	list := func() (PartitionsPage, error) {
-		return e.Partitions(&PartitionsRead{Table: testTable, Limit: 1000, Now: 5})
 	}
 	if _, err := list(); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("a listing of what was lost: %v", err)
