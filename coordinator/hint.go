@@ -276,7 +276,10 @@ type hintBatch struct {
 	keys      [][]byte
 	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
-	size      int64 // of the records on disk
+	size      int64           // of the records on disk
+	void      int             // mutations that are not sent any more
+	expired   []*row.Mutation // of them, those that somebody may still lack
+	damaged   int             // records of which the rest could not be read
 }
 
 // look sends the oldest records of a node that lives.
@@ -373,17 +376,17 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			expiry, made := c.Int64(), c.Int64()
 			m := new(row.Mutation)
 			row.ConsumeMutation(&c, m)
-			if c.Err() != nil {
-				break // a record that cannot be read helps nobody
+			switch {
+			case c.Err() != nil: // it helps nobody; the cursor is at its end
+				batch.damaged++
+			case expiry <= now:
+				batch.void++
+				batch.expired = append(batch.expired, m)
+			case catalog.TableByStorage(m.Table) == nil || made <= h.truncation(m.Table):
+				batch.void++
+			default:
+				batch.mutations = append(batch.mutations, m)
 			}
-			if expiry <= now || catalog.TableByStorage(m.Table) == nil || made <= h.truncation(m.Table) {
-				h.c.counts.hintsExpired.Add(1)
-				if expiry <= now {
-					h.lostOne(m)
-				}
-				continue
-			}
-			batch.mutations = append(batch.mutations, m)
 		}
 		return nil
 	})
@@ -414,6 +417,11 @@ func (h *hints) delivered(q *hintQueue, batch hintBatch) {
 		q.records--
 		h.forgetLocked(q, batch.sizes[i])
 		h.mu.Unlock()
+	}
+	h.c.counts.hintsExpired.Add(uint64(batch.void))
+	h.c.counts.hintsLost.Add(uint64(batch.damaged))
+	for _, m := range batch.expired {
+		h.lostOne(m)
 	}
 	h.pause(q, time.Duration(batch.size*int64(time.Second)/h.c.limits.HintBytesPerSecond))
 }
