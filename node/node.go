@@ -256,9 +256,8 @@ func (n *Node) openCoordinator() {
 func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
-	v := view{n.cluster}
 	n.processor = query.New(query.Options{
-		Store: serving{n.coordinator, n.clockRefusal}, View: v, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
+		Store: serving{n.coordinator, n.clockRefusal}, View: n.parts.View, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

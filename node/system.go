@@ -11,7 +11,7 @@ import (
 // systemTables are what this node shows of itself.
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
-		View: view{n.cluster}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
+		View: n.parts.View, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
 		Clients: n.clients, Settings: n.opts.settings,
 	})
 }

@@ -66,9 +66,8 @@ func (n *Node) startTables() error {
 	}
 	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
 		BatchOperations: n.opts.TablesMaxBatchOperations}
-	v := view{n.cluster}
 	store := entity.New(entity.Options{
-		Coordinator: serving{n.coordinator, n.tablesRefusal}, View: v, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
+		Coordinator: serving{n.coordinator, n.tablesRefusal}, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})

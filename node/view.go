@@ -14,14 +14,6 @@ import (
 	"cqld/server"
 )
 
-// view is the cluster as the rooms above storage see it.
-type view struct{ c *cluster.Cluster }
-
-func (v view) Self() ring.NodeID         { return v.c.Self() }
-func (v view) Schema() *schema.Schema    { return v.c.Metadata().Schema }
-func (v view) Topology() *ring.Topology  { return v.c.Metadata().Topology }
-func (v view) Alive(id ring.NodeID) bool { return v.c.Alive(id) }
-
 func (n *Node) replicaAddress(id ring.NodeID) netip.Addr {
 	if m := n.cluster.Metadata().Topology.Node(id); m != nil {
 		return m.Internode.Addr()
