@@ -153,8 +153,18 @@ func (e *Engine) newGroup() *group {
 	if n := len(q.spare); n > 0 {
 		g, q.spare = q.spare[n-1], q.spare[:n-1]
 	}
-	g.batch = e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(256 << 10))
+	if g.batch == nil {
+		g.batch = e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(groupBytesKept))
+	}
 	return g
+}
+
+// giveBack keeps a group, and the memory of its batch, for another. The queue is locked.
+func (e *Engine) giveBack(g *group) {
+	g.reset()
+	if q := &e.queue; len(q.spare) < groupsKept {
+		q.spare = append(q.spare, g)
+	}
 }
 
 // commitLoop is the committer: while one group waits for its fsync, the next one fills.
@@ -193,8 +203,7 @@ func (e *Engine) commitFirst() {
 	q.Lock()
 	q.committing = false
 	q.bytes -= g.bytes
-	g.reset()
-	q.spare = append(q.spare, g)
+	e.giveBack(g)
 }
 
 // applyInline commits in the caller's goroutine.
@@ -220,8 +229,7 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 	e.inline.Unlock()
 	done(result)
 	e.queue.Lock()
-	g.reset()
-	e.queue.spare = append(e.queue.spare, g)
+	e.giveBack(g)
 	e.queue.Unlock()
 }
 
@@ -275,7 +283,8 @@ func (e *Engine) publish(g *group) (err error) {
 	return e.failedErr()
 }
 
-// await waits until the group is on disk, if someone wants that, and gives its batch back.
+// await waits until the group is on disk, if someone wants that, and empties its batch. One that failed is not
+// used again.
 func (e *Engine) await(g *group) error {
 	if g.sync {
 		if err := g.batch.SyncWait(); err != nil {
@@ -286,7 +295,9 @@ func (e *Engine) await(g *group) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	return e.failure(g.batch.Close())
+	g.batch.Reset()
+	g.committed = true
+	return nil
 }
 
 // armPeriodic asks for an fsync after SyncPeriod, and again after each.

@@ -10,21 +10,27 @@ import (
 
 // group is the mutations that are committed together: one batch, one fsync.
 type group struct {
-	batch   *pebble.Batch
-	bytes   int // as counted in the queue
-	stripes uint64
-	tokens  []ring.Token
-	headers []schema.StorageID // tables whose header flag the batch sets
-	indexed []indexed          // partitions whose entries in the partition index must be there
-	keys    []byte             // theirs
-	marked  []schema.StorageID // tables whose index the batch marks as complete
-	sync    bool               // someone waits for the disk
-	early   []func(error)      // to be told when it is committed
-	synced  []func(error)      // to be told when it is on disk
+	batch     *pebble.Batch
+	bytes     int  // as counted in the queue
+	committed bool // the batch is empty again
+	stripes   uint64
+	tokens    []ring.Token
+	headers   []schema.StorageID // tables whose header flag the batch sets
+	indexed   []indexed          // partitions whose entries in the partition index must be there
+	keys      []byte             // theirs
+	marked    []schema.StorageID // tables whose index the batch marks as complete
+	sync      bool               // someone waits for the disk
+	early     []func(error)      // to be told when it is committed
+	synced    []func(error)      // to be told when it is on disk
 }
 
 func (g *group) reset() {
+	batch := g.batch
+	if !g.committed {
+		batch = nil // it may be stuck somewhere in Pebble
+	}
 	*g = group{
+		batch:  batch,
 		tokens: g.tokens[:0], headers: g.headers[:0], early: clearFuncs(g.early), synced: clearFuncs(g.synced),
 		indexed: g.indexed[:0], keys: g.keys[:0], marked: g.marked[:0],
 	}

@@ -15,6 +15,10 @@ const (
 	// groupBytesMax bounds one commit: large enough that its fixed costs vanish, small enough that
 	// it is copied in well under a millisecond and never becomes a flushable batch of its own.
 	groupBytesMax = 4 << 20
+	// groupsKept groups are used again, with up to groupBytesKept each: one that is committed, one that fills
+	// and a spare one, for a round of conditional changes (512 KiB and the last of them) or two: 6 MiB at most.
+	groupsKept     = 3
+	groupBytesKept = 2 << 20
 	// pendingBytesMax bounds what waits for the committer: one second of a disk that takes 64 MB/s.
 	pendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
