@@ -266,11 +266,20 @@ func (y *tally) short() *quota {
 	return nil
 }
 
-// totals are what errors tell: answers that count, and how many were needed.
+// totals are what errors tell: answers that count, and how many were needed; where the ring changes, those of a
+// side that lacks some, if one does.
 func (y *tally) totals() (received, blockFor int) {
 	for i := range y.quotas {
 		received += min(y.quotas[i].got, y.quotas[i].need)
 		blockFor += y.quotas[i].need
+	}
+	if received < blockFor {
+		return received, blockFor
+	}
+	for i := range y.also {
+		if r, b := y.also[i].totals(); r < b {
+			return r, b
+		}
 	}
 	return received, blockFor
 }
