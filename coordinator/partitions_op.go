@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/wire"
 	"cqld/ring"
 )
 
@@ -121,9 +122,10 @@ func (op *partitionsOp) planLocked() error {
 		op.addQuotas(ring.ReplicaSet{Natural: []ring.NodeID{c.view.Self()}})
 	} else {
 		known := map[string]bool{}
+		var key []byte
 		for _, r := range op.topology.Placement(replication).Ranges(ring.FullRange()) {
-			if key := readersKey(&r.Replicas); !known[key] {
-				known[key] = true
+			if key = appendReaders(key[:0], &r.Replicas); !known[string(key)] {
+				known[string(key)] = true
 				op.addQuotas(r.Replicas)
 			}
 		}
@@ -144,12 +146,19 @@ func (op *partitionsOp) planLocked() error {
 	return nil
 }
 
-// readersKey is the same for sets that are read from the same nodes.
-func readersKey(set *ring.ReplicaSet) string {
-	natural, before := slices.Clone(set.Natural), slices.Clone(set.Before)
-	slices.Sort(natural)
-	slices.Sort(before)
-	return fmt.Sprint(natural, before)
+// appendReaders appends what is the same for sets that are read from the same nodes. A ring of 4 nodes has 64
+// ranges, and all of them come by for each listing.
+func appendReaders(dst []byte, set *ring.ReplicaSet) []byte {
+	for _, nodes := range [...][]ring.NodeID{set.Natural, set.Before} {
+		var backing [8]ring.NodeID
+		sorted := append(backing[:0], nodes...)
+		slices.Sort(sorted)
+		dst = wire.AppendUvarint(dst, uint64(len(sorted)))
+		for _, id := range sorted {
+			dst = wire.AppendUint64(dst, uint64(id))
+		}
+	}
+	return dst
 }
 
 // addQuotas adds what the level asks for of one set of replicas, as a read of one token does (readOp).
@@ -363,6 +372,10 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 	})
 	for _, n := range asks {
 		op.mu.Lock()
+		if op.done == nil { // the answer, which is the caller's now, came meanwhile
+			op.mu.Unlock()
+			return
+		}
 		from := n.mark
 		if op.compare(from, op.at) < 0 {
 			from = op.at
