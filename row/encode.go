@@ -3,6 +3,7 @@ package row
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"cqld/internal/wire"
 	"cqld/schema"
@@ -88,21 +89,29 @@ func AppendRow(dst []byte, r *Row) []byte {
 
 // appendSizedRow appends the size of r's encoded form, as a uvarint, and that form.
 func appendSizedRow(dst []byte, r *Row) []byte {
-	at := len(dst)
-	dst = AppendRow(append(dst, 0), r)
-	size := len(dst) - at - 1
-	if size < 0x80 {
-		dst[at] = byte(size)
-		return dst
+	// The size is not known yet: leave as many bytes for it as it will probably take.
+	guess := 8
+	for i := range r.Cells {
+		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
 	}
-	// The size takes more than the byte that was left for it: move the row.
-	var prefix [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(prefix[:], uint64(size))
-	dst = append(dst, prefix[1:n]...)
-	copy(dst[at+n:], dst[at+1:at+1+size])
-	copy(dst[at:], prefix[:n])
+	left := uvarintLen(guess)
+	var room [binary.MaxVarintLen64]byte
+	at := len(dst)
+	dst = AppendRow(append(dst, room[:left]...), r)
+	size := len(dst) - at - left
+	if n := uvarintLen(size); n != left {
+		if n > left {
+			dst = append(dst, room[:n-left]...)
+		}
+		copy(dst[at+n:], dst[at+left:at+left+size])
+		dst = dst[:at+n+size]
+	}
+	binary.PutUvarint(dst[at:], uint64(size))
 	return dst
 }
+
+// uvarintLen is the number of bytes that n takes as a uvarint.
+func uvarintLen(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
 func appendDeletion(dst []byte, d Deletion) []byte {
 	return wire.AppendVarint(wire.AppendInt64(dst, d.Timestamp), d.LocalTime)

@@ -2,10 +2,13 @@ package row
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"cqld/schema"
 )
 
 func TestDecodeIsTheInverseOfEncode(t *testing.T) {
@@ -113,14 +116,23 @@ func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
 }
 
 func TestSizedRowsOfEverySize(t *testing.T) {
-	for _, size := range []int{0, 1, 100, 118, 119, 120, 127, 128, 300, 16_370, 16_383, 16_384, 100_000} {
-		r := NewRow()
-		r.Cells = []Cell{{Column: 1, Timestamp: 1, Value: make([]byte, size)}}
-		got := appendSizedRow([]byte("before"), r)
-		want := encoded(r)
-		n := len(got) - len(want)
-		if !bytes.Equal(got[n:], want) || !bytes.HasPrefix(got, []byte("before")) {
-			t.Fatalf("row with a value of %d bytes", size)
+	sizes := []int{100_000}
+	for n := range 300 {
+		sizes = append(sizes, n, 16_384-150+n)
+	}
+	for _, size := range sizes {
+		for _, cells := range []int{1, 2, 40} { // with little, and with much, that is not value
+			r := NewRow()
+			r.Deletion = Deletion{Timestamp: 1, LocalTime: 1 << 40}
+			for i := range cells {
+				r.Cells = append(r.Cells, Cell{Column: schema.ColumnID(i), Timestamp: 2 + int64(i)/20, Value: make([]byte, size/cells)})
+			}
+			got := appendSizedRow([]byte("before"), r)
+			want := encoded(r)
+			want = append(binary.AppendUvarint([]byte("before"), uint64(len(want))), want...)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("row with %d cells of %d bytes", cells, size)
+			}
 		}
 	}
 }

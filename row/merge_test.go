@@ -64,21 +64,27 @@ func TestNormalizedTombstonesDeleteTheSame(t *testing.T) {
 func bytesClone(in []RangeTombstone) []RangeTombstone { return append([]RangeTombstone(nil), in...) }
 
 func TestNormalizingManyTombstonesIsNotQuadratic(t *testing.T) {
-	const n = 100_000
-	tombstones := make([]RangeTombstone, n)
-	for i := range tombstones {
-		tombstones[i] = RangeTombstone{
-			Start:    fmt.Appendf(nil, "%08d", i),
-			End:      fmt.Appendf(nil, "%08d", 2*n-i),
-			Deletion: Deletion{Timestamp: int64(i)},
+	least := func(n int) time.Duration {
+		took := time.Duration(1 << 62)
+		for range 3 { // others may use the machine
+			tombstones := make([]RangeTombstone, n)
+			for i := range tombstones {
+				tombstones[i] = RangeTombstone{
+					Start:    fmt.Appendf(nil, "%08d", i),
+					End:      fmt.Appendf(nil, "%08d", 2*n-i),
+					Deletion: Deletion{Timestamp: int64(i)},
+				}
+			}
+			start := time.Now()
+			if got := NormalizeRangeTombstones(tombstones, NoDeletion()); len(got) == 0 {
+				t.Fatal("nothing left")
+			}
+			took = min(took, time.Since(start))
 		}
+		return took
 	}
-	start := time.Now()
-	if got := NormalizeRangeTombstones(tombstones, NoDeletion()); len(got) == 0 {
-		t.Fatal("nothing left")
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Fatalf("%d nested tombstones took %v", n, took)
+	if few, many := least(2_000), least(40_000); many > 150*few {
+		t.Fatalf("2,000 nested tombstones took %v, 20 times as many %v", few, many)
 	}
 }
 
