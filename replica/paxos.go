@@ -44,6 +44,7 @@ type acceptors struct {
 	// generation is counted when rows are written past the turns.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
+	writes     sync.Pool // *stateWrite
 }
 
 // acceptorShard is the partitions whose state is being changed, with who waits for each.
@@ -335,10 +336,10 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		answer(coordinator.Ballot{}, nil)
 		return
 	}
-	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot), updateCell(l.paxos.proposal, p))
-	r.Sort()
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, p.Key, r)}, true, func(err error) {
+	w := l.paxos.writing()
+	w.row.Cells = append(w.row.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot),
+		w.updateCell(l.paxos.proposal, p))
+	l.engine.Apply(w.change(table, p.Key), true, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 			l.paxos.doubt(line)
@@ -349,6 +350,7 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		answer(coordinator.Ballot{}, err)
 	})
 	l.gate.RUnlock()
+	l.paxos.wrote(w)
 }
 
 // mutation is a change of the acceptor's row.

@@ -116,13 +116,13 @@ func ballotOf(c *row.Cell) (coordinator.Ballot, error) {
 }
 
 func updateCell(column schema.ColumnID, p *coordinator.Proposal) row.Cell {
-	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(updateHead(p), p.Update...)}
+	value := appendUpdateHead(make([]byte, 0, 40+len(p.Update)), p)
+	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(value, p.Update...)}
 }
 
-// updateHead is what precedes an update in a cell.
-func updateHead(p *coordinator.Proposal) []byte {
-	head := make([]byte, 0, 40+len(p.Update))
-	return appendBallot(appendBallot(appendBallot(head, p.Origin), p.Prior), p.Previous)
+// appendUpdateHead appends what precedes an update in a cell.
+func appendUpdateHead(dst []byte, p *coordinator.Proposal) []byte {
+	return appendBallot(appendBallot(appendBallot(dst, p.Origin), p.Prior), p.Previous)
 }
 
 func decodeUpdate(value []byte, p *coordinator.Proposal) error {
