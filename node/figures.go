@@ -65,6 +65,17 @@ func (m *measured) forget(id schema.StorageID) {
 
 // Apply implements replica.Engine.
 func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+	m.countWrites(mutations)
+	m.Engine.Apply(mutations, durable, done)
+}
+
+// Queue implements what replica.Local.Decide uses.
+func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
+	m.countWrites(mutations)
+	m.Engine.Queue(mutations, durable, done)
+}
+
+func (m *measured) countWrites(mutations []*row.Mutation) {
 	s := m.sample.Load()
 	for _, mu := range mutations {
 		m.of(mu.Table).writes.Add(1)
@@ -72,7 +83,6 @@ func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(erro
 			s.writes.add(mu.Key.Bytes)
 		}
 	}
-	m.Engine.Apply(mutations, durable, done)
 }
 
 // Read implements replica.Engine.

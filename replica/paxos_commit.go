@@ -126,7 +126,12 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.at, p.Ballot), updateCell(l.paxos.decision, p))
 	r.Sort()
-	l.engine.Apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	waits, ok := l.engine.(callerCommits)
+	apply := l.engine.Apply
+	if ok {
+		apply = waits.Queue
+	}
+	apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 			answer(fromStorage(err))
@@ -137,4 +142,14 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		answer(nil)
 	})
 	l.gate.RUnlock()
+	if ok {
+		waits.Commit()
+	}
+}
+
+// callerCommits is an Engine that can commit in the goroutine of a caller that has nothing else to do.
+type callerCommits interface {
+	// Queue is Apply, followed by Commit.
+	Queue(mutations []*row.Mutation, durable bool, done func(error))
+	Commit()
 }
