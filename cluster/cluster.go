@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
@@ -76,6 +77,7 @@ type Cluster struct {
 	proposals map[CommandID]*proposal
 	applied   map[ring.NodeID]uint64
 	ticks     uint64
+	pace      atomic.Uint64                  // ticks at a time; the timer looks at it, too
 	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
 	joining   *joining                       // nil when this node is a member, or has not begun to be
 	closed    atomic.Bool
@@ -94,6 +96,9 @@ type identity struct {
 
 // tickEvery is Raft's tick and how often proposals are looked after.
 const tickEvery = 50 * time.Millisecond
+
+// ticksAlone is how many ticks go together on a node that is the whole cluster: it has nobody to beat for.
+const ticksAlone = 5
 
 // eventsMax bounds the loop's queue: Raft bears lost messages, and proposals are few.
 const eventsMax = 4096
@@ -262,18 +267,26 @@ func (c *Cluster) post(f func()) bool {
 }
 
 func (c *Cluster) armTick() {
-	c.opts.Clock.After(tickEvery, func() {
+	ticks := max(c.pace.Load(), 1)
+	c.opts.Clock.After(time.Duration(ticks)*tickEvery, func() {
 		if !c.closed.Load() {
-			c.post(c.tick)
+			c.post(func() { c.tick(ticks) })
 			c.armTick()
 		}
 	})
 }
 
-func (c *Cluster) tick() {
-	c.ticks++
-	if c.driver != nil {
-		c.driver.node.Tick()
+// tick lets so many ticks pass.
+func (c *Cluster) tick(ticks uint64) {
+	c.ticks += ticks
+	for range ticks {
+		if c.driver != nil {
+			c.driver.node.Tick()
+		}
+	}
+	c.pace.Store(1)
+	if c.alone() {
+		c.pace.Store(ticksAlone)
 	}
 	if c.ticks%uint64(heartbeatEvery/tickEvery) == 0 {
 		c.sendHeartbeats()
@@ -282,6 +295,14 @@ func (c *Cluster) tick() {
 	c.checkClocks()
 	c.retryProposals()
 	c.advanceOperations()
+}
+
+// alone says whether this node leads a cluster of one, which nobody is about to join, and nothing is under way.
+func (c *Cluster) alone() bool {
+	d := c.driver
+	return d != nil && len(d.conf.GetVoters()) == 1 && len(d.conf.GetLearners()) == 0 && len(d.conf.GetVotersOutgoing()) == 0 &&
+		d.node.BasicStatus().RaftState == raft.StateLeader && len(c.Metadata().Topology.Nodes()) == 1 &&
+		len(c.strangers) == 0 && len(c.proposals) == 0
 }
 
 // sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
