@@ -291,3 +291,8 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 		clock{e.life}.After(n.faults.slow, func() { done(err) })
 	})
 }
+
+// Queue is Apply: there are no goroutines to be spared.
+func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
+	e.Apply(mutations, durable, done)
+}
