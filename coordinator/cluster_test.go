@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql/types"
 	"cqld/internal/env"
+	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -277,7 +279,7 @@ var verbNames = map[messaging.Verb]string{
 	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
 	messaging.VerbPartitions:   "list",
 	messaging.VerbPaxosPrepare: "prepare", messaging.VerbPaxosAccept: "accept", messaging.VerbPaxosCommit: "commit",
-	messaging.VerbTurn: "turn", messaging.VerbPass: "pass",
+	messaging.VerbTurn: "turn", messaging.VerbPass: "pass", messaging.VerbNewest: "newest",
 }
 
 func (p *postbox) Handle(v messaging.Verb, h messaging.Handler) { p.n.handlers[v] = h }
@@ -337,6 +339,12 @@ func outcome(verb messaging.Verb, payload []byte, err error) string {
 		return "failed: " + err.Error()
 	case verb == messaging.VerbRead:
 		return "page " + rowsOf(payload)
+	case verb == messaging.VerbNewest:
+		c := wire.NewCursor(payload)
+		if n := c.Int64(); n != row.NoTimestamp {
+			return strconv.FormatInt(n, 10)
+		}
+		return "none"
 	}
 	return "ok"
 }

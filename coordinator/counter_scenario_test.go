@@ -93,6 +93,7 @@ func (s *scenario) logged(d *datadriven.TestData) {
 	done := s.begin("batch")
 	s.c.node(ring.NodeID(number(d, "at", 1))).coord.Batch(&coordinator.WriteRequest{
 		Mutations: s.lines(d), Consistency: s.level(d), Type: coordinator.WriteBatch, Timeout: duration(d, "timeout", "2s"),
+		Ordered: s.c.table.Options.WriteOrdering != "", Stamp: int64(number(d, "ts", 1)),
 	}, func(err error) { done(errorText(err)) })
 }
 

@@ -19,7 +19,7 @@ import (
 // TestScenarios plays the stories in testdata. A command's answer is everything that happened; a
 // line "1>2 …" is a message that arrived, and messages move only when told to:
 //
-//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [owners=3] [speculative_retry=…] [read_repair=NONE] [unsafe=…]
+//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static|insert … [at=1] [cl=QUORUM] [timeout=2s]     requests, of coordinator at
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
@@ -146,6 +146,7 @@ func (s *scenario) start(d *datadriven.TestData) {
 		t.SpeculativeRetry = strings.Join(strings.Fields(text(d, "speculative_retry", "NEVER")), "")
 		t.ReadRepair = text(d, "read_repair", "BLOCKING")
 		t.GCGraceSeconds = int32(number(d, "gc_grace", 864000))
+		t.WriteOrdering = text(d, "write_ordering", "")
 	}
 	switch text(d, "unsafe", "") {
 	case "":
@@ -161,6 +162,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.CounterNotIdempotent = true
 	case "ReadOneSide":
 		o.unsafe.ReadOneSide = true
+	case "NoWriteOrder":
+		o.unsafe.NoWriteOrder = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
 	case "NoPaxosRepair":
@@ -199,7 +202,7 @@ func (s *scenario) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	m := &row.Mutation{}
 	bare := words(d)
 	m.Reset(s.c.table.StorageID, row.NewPartitionKey([]byte(bare[0])))
-	ts := int64(number(d, "ts", int(s.c.clock.now/time.Microsecond)+1))
+	ts := s.stamp(d)
 	deletion := row.Deletion{Timestamp: ts, LocalTime: s.c.clock.Now().Unix()}
 	r := row.NewRow()
 	switch {
@@ -230,6 +233,11 @@ func (s *scenario) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	return m
 }
 
+// stamp is the timestamp that a line gives, or the server would.
+func (s *scenario) stamp(d *datadriven.TestData) int64 {
+	return int64(number(d, "ts", int(s.c.clock.now/time.Microsecond)+1))
+}
+
 func addRow(m *row.Mutation, table *schema.Table, clustering, value string, ts int64) {
 	r := row.NewRow()
 	r.Clustering = []byte(clustering)
@@ -258,6 +266,7 @@ func (s *scenario) submit(d *datadriven.TestData, mutations []*row.Mutation, kin
 	at := s.c.node(ring.NodeID(number(d, "at", 1)))
 	at.coord.Write(&coordinator.WriteRequest{
 		Mutations: mutations, Consistency: s.level(d), Type: kind, Timeout: duration(d, "timeout", "2s"),
+		Ordered: s.c.table.Options.WriteOrdering != "", Stamp: s.stamp(d),
 	}, func(err error) { done(errorText(err)) })
 }
 

@@ -47,7 +47,7 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 	v := &fakeView{replicas: map[ring.NodeID]coordinator.Replica{}}
 	v.schema, v.table = testSchema(t, clusterOptions{
 		replication: ring.Replication{Class: ring.Simple, Factor: factor},
-		table:       func(o *schema.Options) { o.SpeculativeRetry = "99p" },
+		table:       func(o *schema.Options) { o.SpeculativeRetry, o.WriteOrdering = "99p", "quorum" },
 	})
 	var members []*ring.Node
 	for i := range nodes {
@@ -99,6 +99,19 @@ func (w *wildReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, 
 		done(page, err)
 		clear(page) // it was valid until now
 	})
+}
+
+func (w *wildReplica) Newest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
+	newest := rand.Int64N(20)
+	w.later(timeout, func(err error) { done(newest, err) })
+}
+
+func (w *wildReplica) KeepBatch(_ coordinator.RequestID, _ []byte, timeout time.Duration, done func(error)) {
+	w.later(timeout, done)
+}
+
+func (w *wildReplica) ForgetBatches(_ []coordinator.RequestID, timeout time.Duration, done func(error)) {
+	w.later(timeout, done)
 }
 
 func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
@@ -206,9 +219,14 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			for i := range ms {
 				ms[i] = &row.Mutation{}
 				ms[i].Reset(view.table.StorageID, row.NewPartitionKey(fmt.Append(nil, i)))
+				addRow(ms[i], view.table, "a", "x", 7)
 			}
-			c.Write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond},
-				func(error) { end() })
+			write := c.Write
+			if r.IntN(3) == 0 {
+				write = c.Batch
+			}
+			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond,
+				Ordered: r.IntN(2) == 0, Stamp: 7}, func(error) { end() })
 			return
 		case 1:
 			cmd.Key = row.PartitionKey{}
