@@ -67,12 +67,18 @@ func DefaultOptions(seed uint64) Options {
 		if kind.asked {
 			continue
 		}
+		if kind.alone {
+			if NewStream(seed, "options "+kind.name).Chance(200) {
+				o.Workloads = append(o.Workloads, kind.name)
+			}
+			continue
+		}
 		if !kind.late && r.Chance(350) || kind.late && late.Chance(200) {
 			o.Workloads = append(o.Workloads, kind.name)
 		}
 	}
 	if len(o.Workloads) == 0 {
-		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late })
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late || k.alone })
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {

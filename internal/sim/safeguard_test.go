@@ -57,6 +57,10 @@ func TestSafeguards(t *testing.T) {
 			func(o *Options) { o.TiesByArrival = true }, "is read, but|converged", 0,
 		},
 		{
+			"ordered writes ask for the newest timestamp first", "skewed", "isolate one-way bad-links",
+			func(o *Options) { o.Unsafe.NoWriteOrder = true }, "linearizable", 0,
+		},
+		{
 			"a disk does what it says", "register", "power-all power-one",
 			func(o *Options) { o.LyingDisks = true }, "linearizable|acknowledged", 0,
 		},

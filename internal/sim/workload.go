@@ -32,6 +32,8 @@ type workloadKind struct {
 	asked bool
 	// late says that it came later: seeds draw it from a stream of its own, as late faults.
 	late bool
+	// alone says that it came later still, and has a stream to itself: no other draw moves.
+	alone bool
 }
 
 // workloadKinds is the list. A new workload is a new line here; the order is part of what a seed
@@ -52,6 +54,7 @@ func workloadKinds() []workloadKind {
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
 		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
+		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
 	}
 }
 
