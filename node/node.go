@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
+	"cqld/node/socket"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/ring"
@@ -272,7 +272,7 @@ func (n *Node) openServer() error {
 
 // startBinary opens the CQL door; binary is held.
 func (n *Node) startBinary() error {
-	l, err := net.Listen("tcp", n.opts.Native().String())
+	l, err := socket.Listen(n.opts.Native().String())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}

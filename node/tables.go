@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
+	"cqld/node/socket"
 	"cqld/table"
 	"cqld/table/entity"
 	"cqld/table/odata"
@@ -79,7 +79,7 @@ func (n *Node) startTables() error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", n.opts.Tables().String())
+	l, err := socket.Listen(n.opts.Tables().String())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}

@@ -1,0 +1,113 @@
+package socket
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// conn is a TCP connection. As of every net.Conn its methods may be called from several goroutines.
+type conn struct {
+	*net.TCPConn
+	in, out transfer
+}
+
+// transfer is one direction of a connection.
+type transfer struct {
+	sync.Mutex
+	name string
+	trap uintptr                           // the system call
+	wait func(func(fd uintptr) bool) error // calls it until it says true, and waits for the socket in between
+	call func(fd uintptr) bool
+
+	bytes []byte
+	n     int
+	errno syscall.Errno
+}
+
+func wrap(t *net.TCPConn) (net.Conn, error) {
+	raw, err := t.SyscallConn()
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	c := &conn{TCPConn: t}
+	c.in.init("read", syscall.SYS_READ, raw.Read)
+	c.out.init("write", syscall.SYS_WRITE, raw.Write)
+	return c, nil
+}
+
+func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bool) error) {
+	t.name, t.trap, t.wait = name, trap, wait
+	t.call = func(fd uintptr) bool {
+		for {
+			n, _, errno := syscall.RawSyscall(t.trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.bytes))), uintptr(len(t.bytes)))
+			switch errno {
+			case syscall.EINTR:
+			case syscall.EAGAIN:
+				return false
+			default:
+				t.n, t.errno = int(n), errno
+				return true
+			}
+		}
+	}
+}
+
+// some moves some bytes, at least one unless there is an error or, when reading, no more.
+func (t *transfer) some(b []byte) (n int, err error) {
+	t.Lock()
+	defer t.Unlock()
+	t.bytes, t.n, t.errno = b, 0, 0
+	err = t.wait(t.call)
+	t.bytes = nil
+	if err != nil {
+		return 0, err
+	}
+	if t.errno != 0 {
+		return 0, os.NewSyscallError(t.name, t.errno)
+	}
+	return t.n, nil
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	if len(b) == 0 || len(b) > transferMax {
+		return c.TCPConn.Read(b)
+	}
+	n, err := c.in.some(b)
+	if err != nil {
+		return 0, c.failed("read", err)
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (written int, err error) {
+	if len(b) == 0 || len(b) > transferMax {
+		return c.TCPConn.Write(b)
+	}
+	for written < len(b) {
+		n, err := c.out.some(b[written:])
+		if err != nil {
+			return written, c.failed("write", err)
+		}
+		written += n
+	}
+	return written, nil
+}
+
+// failed is err as package net tells it. What waiting for a socket fails with says so already.
+func (c *conn) failed(op string, err error) error {
+	if already, ok := err.(*net.OpError); ok {
+		already.Op = op // instead of raw-read, raw-write
+		return already
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
