@@ -70,18 +70,26 @@ func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(&b, c.pool)}, nil
 }
 
-// Unmarshal copies the received bytes into a new buffer, which handlers may keep.
+// Unmarshal copies the received bytes into the frame's buffer, which its next frame will use again.
 func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
 		return fmt.Errorf("messaging: cannot receive a %T", v)
 	}
-	f.b = data.Materialize()
+	n := data.Len()
+	if cap(f.b) < n || cap(f.b) > pooledMax {
+		f.b = make([]byte, max(n+n/4, receivedMin))
+	}
+	f.b = f.b[:n]
+	data.CopyTo(f.b)
 	return nil
 }
 
 // bufferPool keeps the buffers of frames that have been written.
 type bufferPool struct{ p sync.Pool }
+
+// receivedMin is the least buffer of a link that receives.
+const receivedMin = 4 << 10
 
 // pooledMax keeps one giant frame from staying for ever.
 const pooledMax = 1 << 20

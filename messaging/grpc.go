@@ -434,8 +434,9 @@ func (in *inbound) receive(e envelope) {
 	default:
 		select {
 		case in.slots <- struct{}{}:
+			payload := slices.Clone(e.payload) // the stream goes on meanwhile
 			in.running.Go(func() {
-				h(in.from, e.payload, respond)
+				h(in.from, payload, respond)
 				<-in.slots
 			})
 		default:

@@ -92,10 +92,10 @@ func (l *link) write(s stream) error {
 	return nil
 }
 
-// read hands every envelope of the stream to f until the stream ends.
+// read hands every envelope of the stream to f until the stream ends. A payload is valid until f returns.
 func (l *link) read(s stream, f func(envelope)) error {
+	var fr frame
 	for {
-		var fr frame
 		if err := s.RecvMsg(&fr); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
