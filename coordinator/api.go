@@ -100,7 +100,8 @@ type WriteRequest struct {
 	decided *decision // of which the only mutation is the update
 }
 
-// decision is a commit: what was decided, and who holds it as what they accepted.
+// decision is a commit: what was decided, and who holds it as what they accepted, or will when the request
+// to accept it has come, which was sent before.
 type decision struct {
 	proposal *Proposal
 	accepted []ring.NodeID

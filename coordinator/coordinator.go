@@ -77,6 +77,7 @@ type Coordinator struct {
 	writes     sync.Pool // *writeOp
 	reads      sync.Pool // *readOp
 	buffers    sync.Pool // *[]byte
+	proposals  sync.Pool // *[]byte
 	writing    atomic.Int64
 	writeBytes atomic.Int64
 	reading    atomic.Int64
@@ -116,6 +117,7 @@ func New(o Options) *Coordinator {
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
+	c.proposals.New = c.buffers.New
 	if o.Hints != nil && !o.Unsafe.NoHints {
 		c.hints = newHints(c, o.Hints, o.Rand)
 	}

@@ -408,7 +408,7 @@ func (op *casRound) decideLocked(page []byte) {
 	case update == nil:
 		op.proposeLocked(op.ballot, nil)
 	default:
-		op.proposeLocked(op.ballot, row.AppendMutation(nil, update))
+		op.proposeLocked(op.ballot, row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update))
 	}
 }
 
@@ -471,13 +471,11 @@ func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 	op.armLocked()
 	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.votes, op.proposal
 	op.mu.Unlock()
-	for _, i := range asked {
-		node := votes[i].node
-		op.traceNode("Proposing to", node)
-		op.c.replicas.Replica(node).Accept(epoch, &p, timeout, func(refused Ballot, err error) {
-			op.onAccept(attempt, i, refused, err)
-		})
+	nodes := make([]ring.NodeID, len(asked))
+	for place, i := range asked {
+		nodes[place] = votes[i].node
 	}
+	op.propose(nodes, epoch, &p, timeout, func(place int, refused Ballot, err error) { op.onAccept(attempt, asked[place], refused, err) })
 }
 
 // onAccept is the event of an acceptor's answer to a proposal.
@@ -533,16 +531,16 @@ func (op *casRound) decidedLocked() {
 func (op *casRound) commitLocked(level ring.Consistency) {
 	op.phase = casCommitting
 	op.disarmLocked()
-	p := op.proposal.Clone()
+	p := op.proposal
 	p.Table, p.Key = op.cmd.Table, op.cmd.Key
 	mine := op.mine()
 	if at := op.proposedAt(p.Origin); at >= 0 {
 		op.outcomes = op.own[at].outcomes
 	}
 	d := &decision{proposal: &p}
-	if op.proposal.Ballot == op.ballot { // it was accepted just now
+	if op.proposal.Ballot == op.ballot { // it was accepted just now, or is being, by who has not answered yet
 		for i := range op.votes {
-			if v := &op.votes[i]; v.state == voteYes {
+			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
 				d.accepted = append(d.accepted, v.node)
 			}
 		}

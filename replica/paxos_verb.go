@@ -158,7 +158,19 @@ func (r *Remote) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.
 
 // Accept implements coordinator.Acceptor.
 func (r *Remote) Accept(epoch uint64, p *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
-	r.transport.Request(r.node, messaging.VerbPaxosAccept, appendProposal(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), epoch, p), timeout, func(payload []byte, err error) {
+	r.AcceptEncoded(r.AppendProposal(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), epoch, p), timeout, done)
+}
+
+var _ coordinator.EncodedAcceptor = (*Remote)(nil)
+
+// AppendProposal implements coordinator.EncodedAcceptor.
+func (r *Remote) AppendProposal(dst []byte, epoch uint64, p *coordinator.Proposal) []byte {
+	return appendProposal(dst, epoch, p)
+}
+
+// AcceptEncoded implements coordinator.EncodedAcceptor.
+func (r *Remote) AcceptEncoded(request []byte, timeout time.Duration, done func(coordinator.Ballot, error)) {
+	r.transport.Request(r.node, messaging.VerbPaxosAccept, request, timeout, func(payload []byte, err error) {
 		if err != nil || len(payload) == 0 {
 			done(coordinator.Ballot{}, fromRemote(err))
 			return
