@@ -16,8 +16,8 @@ import (
 	"net"
 )
 
-// transferMax is the most bytes of one call that the scheduler is not told of: they are copied in some ten
-// microseconds.
+// transferMax is the most bytes of one call: they are copied in some ten microseconds, for which nobody else
+// waits long.
 const transferMax = 64 << 10
 
 // Listen listens at a TCP address.

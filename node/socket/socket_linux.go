@@ -57,10 +57,9 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	}
 }
 
-// some moves some bytes, at least one unless there is an error or, when reading, no more.
+// some moves some bytes, at least one unless there is an error or, when reading, no more. It is locked, so that
+// bytes of two writes do not mix.
 func (t *transfer) some(b []byte) (n int, err error) {
-	t.Lock()
-	defer t.Unlock()
 	t.bytes, t.n, t.errno = b, 0, 0
 	err = t.wait(t.call)
 	t.bytes = nil
@@ -75,10 +74,12 @@ func (t *transfer) some(b []byte) (n int, err error) {
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	if len(b) == 0 || len(b) > transferMax {
-		return c.TCPConn.Read(b)
+	if len(b) == 0 {
+		return 0, nil
 	}
-	n, err := c.in.some(b)
+	c.in.Lock()
+	defer c.in.Unlock()
+	n, err := c.in.some(b[:min(len(b), transferMax)])
 	if err != nil {
 		return 0, c.failed("read", err)
 	}
@@ -90,7 +91,9 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (written int, err error) {
-	if len(b) == 0 || len(b) > transferMax {
+	c.out.Lock()
+	defer c.out.Unlock()
+	if len(b) > transferMax { // it is received while it is sent: one call for all of it is cheaper
 		return c.TCPConn.Write(b)
 	}
 	for written < len(b) {
