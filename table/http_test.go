@@ -46,6 +46,15 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
+func TestBodiesAreAsLargeAsEntitiesMayBe(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.Entity.EntityBytes = 14 << 20 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n" + largeEntity(6<<20))
+	if resp.StatusCode != 204 {
+		t.Errorf("an entity of 6 MiB of text where 14 MiB are allowed: %d %s", resp.StatusCode, body)
+	}
+}
+
 func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 100 << 10 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")

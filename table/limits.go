@@ -36,6 +36,10 @@ const (
 	// A $batch of 4 MiB, and what the limit counts and the body does not: the service measures the payload.
 	bodyBytesMax = 4<<20 + 64<<10
 
+	// Where the configuration has entities larger than the service's 1 MiB, their bodies may be larger, too: a
+	// character counts 2 bytes and is 6 at most in JSON, \u00e9.
+	entityBodyFactor = 3
+
 	// Bodies up to this are read with the request: 4096 connections hold 256 MiB of them at most. Larger
 	// ones take their size from the total first.
 	smallBodyBytes = 64 << 10
@@ -77,7 +81,8 @@ const (
 
 func (l Limits) withDefaults() Limits {
 	set(&l.ConnectionsMax, connectionsMax)
-	set(&l.BodyBytesMax, bodyBytesMax)
+	l.Entity = l.Entity.WithDefaults()
+	set(&l.BodyBytesMax, min(max(bodyBytesMax, entityBodyFactor*l.Entity.EntityBytes), bodyBytesTotal))
 	set(&l.BodyBytesTotal, bodyBytesTotal)
 	set(&l.ReadTimeout, readTimeout)
 	set(&l.WriteTimeout, writeTimeout)
@@ -85,7 +90,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)
 	set(&l.PageEntities, pageEntities)
-	l.Entity = l.Entity.WithDefaults()
 	return l
 }
 
