@@ -73,6 +73,8 @@ type partitionsNode struct {
 	scanned int
 }
 
+func (n *partitionsNode) at() ring.NodeID { return n.node }
+
 type partitionsState uint8
 
 const (
@@ -142,7 +144,7 @@ func (op *partitionsOp) planLocked() error {
 			return &Unavailable{Consistency: op.req.Consistency, Required: q.need, Alive: alive}
 		}
 	}
-	op.sortNodes()
+	sortByProximity(c, op.topology, c.view.Self(), op.nodes, (*partitionsNode).at)
 	return nil
 }
 
@@ -206,20 +208,6 @@ func (op *partitionsOp) find(id ring.NodeID) *partitionsNode {
 	}
 	op.nodes = append(op.nodes, n)
 	return n
-}
-
-// sortNodes puts the nearest first.
-func (op *partitionsOp) sortNodes() {
-	var targets []*readTarget
-	for _, n := range op.nodes {
-		targets = append(targets, &readTarget{node: n.node})
-	}
-	sortByProximity(op.c, op.topology, op.c.view.Self(), targets, (*readTarget).at)
-	nodes := make([]*partitionsNode, 0, len(targets))
-	for _, t := range targets {
-		nodes = append(nodes, op.find(t.node))
-	}
-	op.nodes = nodes
 }
 
 // advance takes what was told into the answer, and asks on, until the answers of others are needed.
