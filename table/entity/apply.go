@@ -35,7 +35,7 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 		return nil, err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
-	for {
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		err := t.attempt()
 		switch {
 		case err == nil && t.failed != nil:
@@ -58,6 +58,7 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 		if next == nil {
 			return t.timestamps(), nil
 		}
+		s.rest(next.waiter, pause) // an attempt may have failed at once, as on a full disk
 		if err := next.prepare(p, ops); err != nil {
 			return nil, err
 		}
@@ -117,8 +118,7 @@ func (t *transaction) outcome(ctx context.Context, deadline time.Duration) (next
 		if t.s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
 			return nil, false
 		}
-		t.s.o.Clock.After(pause, t.waiter.Signal)
-		t.waiter.Wait()
+		t.s.rest(t.waiter, pause)
 		page, err = t.readSerial()
 	}
 	newest, made := int64(row.NoTimestamp), int64(row.NoTimestamp)
@@ -143,11 +143,17 @@ func (t *transaction) outcome(ctx context.Context, deadline time.Duration) (next
 	return nil, false
 }
 
-// Pauses between reads that others are ahead of: about as long as their rounds take.
+// Pauses between attempts that others are ahead of: about as long as their rounds take.
 const (
 	pauseFirst = 5 * time.Millisecond
 	pauseMost  = 200 * time.Millisecond
 )
+
+// rest is a pause of a request that waits with w.
+func (s *Store) rest(w Waiter, pause time.Duration) {
+	s.o.Clock.After(pause, w.Signal)
+	w.Wait()
+}
 
 // readSerial reads the rows of the change after finishing what is in progress on the partition.
 func (t *transaction) readSerial() ([]byte, error) {
@@ -195,7 +201,7 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 		return err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
-	for {
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		err := s.deletePartition(p, partitionKey)
 		var timeout *coordinator.WriteTimeout
 		var unknown *coordinator.CASUnknown
@@ -203,6 +209,7 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 		if !again || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
 			return err
 		}
+		s.rest(s.o.NewWaiter(), pause)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/table/entity"
@@ -225,6 +226,26 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
 	if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
 		t.Error(err)
+	}
+}
+
+// Attempts that fail at once, as on a full disk, have pauses between them.
+func TestAttemptsThatFailAtOnceRest(t *testing.T) {
+	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Change = 300 * time.Millisecond })
+	r.create("Things")
+	n := r.nodes[0]
+	refused, tried := &coordinator.WriteTimeout{Type: coordinator.WriteCAS}, 0
+	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+		tried++
+		done(false, nil, refused)
+	}
+	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r")})
+	if !errors.Is(err, error(refused)) || tried > 10 {
+		t.Errorf("an insert was tried %d times: %v", tried, err)
+	}
+	tried = 0
+	if err := n.store.DeletePartition(context.Background(), account, "things", "p"); !errors.Is(err, error(refused)) || tried > 10 {
+		t.Errorf("the deletion of a partition was tried %d times: %v", tried, err)
 	}
 }
 
