@@ -38,12 +38,21 @@ func (b Ballot) Present() bool { return b.Micros > 0 }
 // After says whether b is later than o.
 func (b Ballot) After(o Ballot) bool { return b.Micros > o.Micros }
 
+// Latest is the later of two ballots.
+func (b Ballot) Latest(o Ballot) Ballot {
+	if o.After(b) {
+		return o
+	}
+	return b
+}
+
 // Proposal is a change on its way to being decided.
 type Proposal struct {
 	Ballot Ballot
 	// Origin is the ballot it was first made under; another proposer may have taken it over.
 	Origin Ballot
-	// Prior is the latest ballot known to be decided when it was proposed: nothing was decided between.
+	// Prior is the latest ballot known to be decided when it was proposed, or the floor when that is later:
+	// nothing was decided between.
 	Prior Ballot
 	// Previous, when present, is what it rests on instead of promises: acceptors take it only when they
 	// know of no ballot after Previous. See paxos_last.go.
@@ -73,7 +82,9 @@ type Promise struct {
 	Promised  Ballot
 	Accepted  Proposal // the latest accepted one that is not known to be decided
 	Commit    Proposal // the latest decided one
-	Page      []byte   // answer to the command; nil when refused
+	// Floor is the ballot up to which it may have forgotten what was decided (View.PaxosFloor).
+	Floor Ballot
+	Page  []byte // answer to the command; nil when refused
 }
 
 // Acceptor is a replica's part in Paxos. Methods return at once and call done exactly once; what
@@ -108,7 +119,8 @@ var ErrUnsettled = errors.New("coordinator: a proposal is in progress")
 type CASRequest struct {
 	// Command reads what the condition and the answer need; it must not change until done is called.
 	Command *row.ReadCommand
-	// Serial is SERIAL or LOCAL_SERIAL: who votes. Consistency is who must have the result.
+	// Serial is who votes: SERIAL or LOCAL_SERIAL, or ALL, of which every replica must agree. Consistency is who
+	// must have the result.
 	Serial, Consistency ring.Consistency
 	// Contention is how long to try when others are ahead; Timeout how long to wait for replicas.
 	Contention, Timeout time.Duration
@@ -181,8 +193,11 @@ func (e electorate) required() int { return ring.QuorumOf(len(e.natural)) }
 
 // plainLevel is the level of ordinary requests that meets every quorum of a serial one.
 func plainLevel(serial ring.Consistency) ring.Consistency {
-	if serial == ring.LocalSerial {
+	switch serial {
+	case ring.LocalSerial:
 		return ring.LocalQuorum
+	case ring.All:
+		return ring.All
 	}
 	return ring.Quorum
 }

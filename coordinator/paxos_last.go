@@ -39,6 +39,9 @@ import (
 // counts among the replicas before and after, here as everywhere; so majorities of neighbouring rings
 // meet. A ballot of another epoch is forgotten. A coordinator that restarts knows none. SERIAL and
 // LOCAL_SERIAL do not go on with each other's ballots.
+//
+// The floor (View.PaxosFloor) is a promise, too, of every acceptor for every partition of a table, to nobody: who knows
+// of a floor after P takes nothing that rests on P. Who has forgotten what it had up to the floor knows of the floor.
 
 // lastBallot is a ballot that this coordinator settled.
 type lastBallot struct {

@@ -48,6 +48,15 @@ func (c *Coordinator) readSerial(req *ReadRequest, done func(page []byte, err er
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
+// SettleProposals makes a round of a partition in which every replica votes: afterwards, what any of them had
+// accepted before is decided and with all, or void. All replicas must be alive.
+func (c *Coordinator) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error)) {
+	c.CAS(&CASRequest{
+		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
+		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
+	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
+}
+
 // asRead is the error of a serial read's votes as readers are told it.
 func asRead(err error) error {
 	var timeout *WriteTimeout
@@ -87,7 +96,7 @@ type casRound struct {
 	ballot   Ballot
 	previous Ballot // what the attempt rests on instead of promises
 	proposal Proposal
-	prior    Ballot // the latest decided one that the promises told of
+	prior    Ballot // the latest decided one that the promises told of, or the floor
 	crowded  bool   // another proposer was met
 	outcomes []casOutcome
 	reread   bool // the page is not what the acceptors sent
@@ -279,22 +288,24 @@ func (op *casRound) preparedLocked() {
 		}
 	}
 	accepted, commit := op.inProgress()
+	floor := op.floor()
+	prior := commit.Ballot.Latest(floor)
 	switch at := op.proposedAt(commit.Origin); {
 	case at >= 0:
 		op.proposal = commit
 		op.commitLocked(op.level)
-	case op.lost(commit):
+	case op.lost(commit, floor):
 		op.concludeLocked(nil, op.timedOut())
 	case len(accepted.Update) > 0 && !op.c.unsafe.NoPaxosRepair:
 		op.trace("Finishing incomplete Paxos round")
 		op.c.counts.casFinished.Add(1)
-		op.prior = commit.Ballot
+		op.prior = prior
 		op.proposeLocked(accepted.Origin, accepted.Update)
-	case op.ballot.Micros-op.span() < commit.Ballot.Micros: // the stamps must all be after it
-		op.seen = max(op.seen, commit.Ballot.Micros)
+	case op.ballot.Micros-op.span() < prior.Micros: // the stamps must all be after it
+		op.seen = max(op.seen, prior.Micros)
 		op.againLocked(0)
 	default:
-		op.prior = commit.Ballot
+		op.prior = prior
 		op.bringLocked(commit)
 	}
 }
@@ -305,11 +316,14 @@ func (op *casRound) proposedAt(origin Ballot) int {
 }
 
 // lost says that nobody can tell any more whether an earlier proposal of this round was decided: another
-// was decided later, and something between the two. Those that were certainly not are forgotten.
-func (op *casRound) lost(commit Proposal) bool {
+// was decided later, and something between the two, or it may have been forgotten. Those that were certainly not
+// decided go from the list.
+func (op *casRound) lost(commit Proposal, floor Ballot) bool {
 	kept := op.own[:0]
 	for _, p := range op.own {
 		switch {
+		case !p.ballot.After(floor):
+			return true
 		case p.ballot.After(commit.Ballot):
 			kept = append(kept, p)
 		case !p.ballot.After(commit.Prior):

@@ -26,6 +26,7 @@ type vote struct {
 	unchanged bool // nothing was promised: the acceptor knows of no ballot after the previous one
 	accepted  Proposal
 	commit    Proposal
+	floor     Ballot
 	page      []byte
 }
 
@@ -88,8 +89,11 @@ func (op *casRound) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 
 // majority is how many of some voters decide.
 func (op *casRound) majority(voters []ring.NodeID) int {
-	if op.c.unsafe.PaxosQuorumOne {
+	switch {
+	case op.c.unsafe.PaxosQuorumOne:
 		return 1
+	case op.serial == ring.All:
+		return len(voters)
 	}
 	return ring.QuorumOf(len(voters))
 }
@@ -122,7 +126,7 @@ func isPromise(v *vote) bool   { return v.state == voteYes && !v.unchanged }
 // take keeps a promise.
 func (v *vote) take(p *Promise) {
 	v.promised, v.unchanged = true, p.Unchanged
-	v.accepted, v.commit = p.Accepted.Clone(), p.Commit.Clone()
+	v.accepted, v.commit, v.floor = p.Accepted.Clone(), p.Commit.Clone(), p.Floor
 	v.page = append([]byte{}, p.Page...)
 }
 
@@ -140,11 +144,7 @@ func (op *casRound) inProgress() (accepted, commit Proposal) {
 		if v.commit.Ballot.After(commit.Ballot) {
 			commit = v.commit
 		}
-		for _, b := range []Ballot{v.commit.Ballot, v.accepted.Prior, v.accepted.Previous} {
-			if b.After(settled) {
-				settled = b
-			}
-		}
+		settled = settled.Latest(v.commit.Ballot).Latest(v.accepted.Prior).Latest(v.accepted.Previous)
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
@@ -158,6 +158,16 @@ func (op *casRound) inProgress() (accepted, commit Proposal) {
 		}
 	}
 	return accepted, commit
+}
+
+// floor is up to where those of the quorum may have forgotten what was decided.
+func (op *casRound) floor() (floor Ballot) {
+	for i := range op.votes {
+		if v := &op.votes[i]; v.state == voteYes {
+			floor = floor.Latest(v.floor)
+		}
+	}
+	return floor
 }
 
 // restsBefore says whether p rests on a ballot before the one that is settled.

@@ -18,6 +18,7 @@ import (
 //
 //	VerbMerkle     session 8, epoch, since, table, start 8, end 8, leaves, now 8, after
 //	      reply:   scanned, size, last 1, next uvarint length, bytes, (leaf, rows, sum 16)*
+//	VerbPaxosPurge see paxos_purgeverb.go
 //	VerbRepaired   session 8, table, start 8, end 8, until 8                            reply: empty
 //
 // Numbers without a size are uvarints.
@@ -44,13 +45,16 @@ type RepairOptions struct {
 	Clock     env.Clock
 	Run       func(func()) // as StreamOptions.Run
 	Repaired  *Repaired
-	StepBytes int64 // hashed at a time; zero: a MiB
+	StepBytes int64         // hashed at a time; zero: a MiB
+	Streams   *Streams      // those to this node; nil: there are none
+	PaxosLook time.Duration // for which it is known which tables have state of Paxos; zero: an hour
 }
 
 // Repairs is this node's share of repairs, and the way to those of the other nodes.
 type Repairs struct {
-	o  RepairOptions
-	mu struct {
+	o           RepairOptions
+	conditional conditionalTables
+	mu          struct {
 		sync.Mutex
 		// began is when (ns, by this node's clock) each repair took its first step here; order is oldest first.
 		began map[uint64]int64
@@ -63,6 +67,7 @@ var _ repair.Peers = (*Repairs)(nil)
 // NewRepairs makes the share of a node; it is called before the transport starts.
 func NewRepairs(o RepairOptions) *Repairs {
 	setDefault(&o.StepBytes, stepBytesDefault)
+	setDefault(&o.PaxosLook, paxosLookDefault)
 	r := &Repairs{o: o}
 	r.mu.began = map[uint64]int64{}
 	o.Transport.Handle(messaging.VerbMerkle, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -87,6 +92,7 @@ func NewRepairs(o RepairOptions) *Repairs {
 		}
 		r.repaired(&n, func(err error) { respond(nil, toRemote(err)) })
 	})
+	r.servePaxos()
 	return r
 }
 

@@ -25,7 +25,8 @@ import (
 // proposal takes its place, the update is gone: whoever made that one has seen to it that a quorum has the
 // change.
 //
-// Nothing in it expires: one row remains for each such partition.
+// Nothing in it expires. What lies up to the table's floor is purged with repairs (paxos_purge.go); from when it is
+// raised, the floor is as good as a promise of every acceptor for every partition.
 
 // paxosTable is system.paxos.
 const paxosTable = schema.StorageID(8)
@@ -39,8 +40,8 @@ type acceptors struct {
 	promised, accepted, proposal, at, decision schema.ColumnID
 	// forgetful, of tests, is what acceptors promised and accepted instead of storing it; nil: they do.
 	forgetful map[string]acceptorState
-	// noPrevious, of tests, takes proposals without promises whatever happened since.
-	noPrevious bool
+	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
+	noPrevious, noFloor bool
 	// generation is counted when rows are written past the turns.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
@@ -68,14 +69,15 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
-	l.paxos.noPrevious = u.NoPaxosPrevious
+	l.paxos.noPrevious, l.paxos.noFloor = u.NoPaxosPrevious, u.NoPaxosFloor
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}
 }
 
-// acceptorState is what the row says.
+// acceptorState is what the row says, and the floor.
 type acceptorState struct {
+	floor            coordinator.Ballot
 	promised         coordinator.Ballot
 	accepted, commit coordinator.Proposal
 	commitCell       int64 // the time of the update of commit
@@ -84,14 +86,11 @@ type acceptorState struct {
 }
 
 // latest is the latest ballot known in whatever way.
-func (s *acceptorState) latest() coordinator.Ballot {
-	b := s.promised
-	for _, o := range []coordinator.Ballot{s.accepted.Ballot, s.commit.Ballot} {
-		if o.After(b) {
-			b = o
-		}
-	}
-	return b
+func (s *acceptorState) latest() coordinator.Ballot { return s.stored().Latest(s.floor) }
+
+// stored is the latest ballot that the row has.
+func (s *acceptorState) stored() coordinator.Ballot {
+	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
 }
 
 // enter runs step when no other step of the partition is under way; step ends with leave. False:
@@ -166,16 +165,40 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 	p.Reset(page)
 	for p.NextPartition() {
 		for p.NextRow(&r) {
-			for i := range r.Cells {
-				if err := l.paxos.note(&s, &r.Cells[i]); err != nil {
-					return s, err
-				}
+			if s, err = l.paxos.stateOf(&r); err != nil {
+				return s, err
 			}
 		}
 	}
 	if f, ok := l.paxos.forgetful[lineOf(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
+		s.settle()
 	}
+	s.floor = l.floor(table)
+	return s, p.Err()
+}
+
+// floor is the table's, as this node knows it.
+func (l *Local) floor(table *schema.Table) coordinator.Ballot {
+	if l.paxos.noFloor {
+		return coordinator.Ballot{}
+	}
+	return coordinator.Ballot{Micros: l.view.PaxosFloor(table.StorageID)}
+}
+
+// stateOf is what a row says.
+func (a *acceptors) stateOf(r *row.Row) (s acceptorState, err error) {
+	for i := range r.Cells {
+		if err := a.note(&s, &r.Cells[i]); err != nil {
+			return s, err
+		}
+	}
+	s.settle()
+	return s, nil
+}
+
+// settle takes away what cells of earlier ballots say.
+func (s *acceptorState) settle() {
 	if s.commitCell != s.commit.Ballot.Micros {
 		s.commit.Update = nil // of an earlier one
 	}
@@ -185,7 +208,6 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
 		s.accepted = coordinator.Proposal{} // it was decided, or something later was
 	}
-	return s, p.Err()
 }
 
 // note takes one cell into the state.
@@ -245,7 +267,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = l.state(table, cmd.Key)
 	}
-	p := &coordinator.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit}
+	p := &coordinator.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, Floor: s.floor}
 	p.Refused = !b.After(p.Promised)
 	if previous.Present() && !p.Promised.After(previous) && !p.Refused {
 		p = &coordinator.Promise{Unchanged: true}
@@ -293,7 +315,10 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 // previous ballot instead of promises, nothing after that was promised or accepted.
 func (a *acceptors) mayAccept(s *acceptorState, p *coordinator.Proposal) bool {
 	latest := s.latest()
-	if p.Previous.Present() && !a.noPrevious {
+	switch {
+	case !p.Ballot.After(s.floor):
+		return false
+	case p.Previous.Present() && !a.noPrevious:
 		return !latest.After(p.Previous)
 	}
 	return p.Ballot.After(latest) || p.Ballot == latest

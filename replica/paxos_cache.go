@@ -23,6 +23,7 @@ const (
 func (l *Local) known(line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
 	generation = l.paxos.generation.Load()
 	if s, ok := l.paxos.recall(line, generation); ok && !(whole && s.elsewhere) {
+		s.floor = l.floor(table)
 		return s, generation, nil
 	}
 	s, err = l.state(table, key)

@@ -117,7 +117,7 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		answer(err)
 		return
 	}
-	p, m := decide(s.latest(), s.commit.Ballot, page)
+	p, m := decide(s.latest(), s.commit.Ballot.Latest(s.floor), page)
 	if p == nil {
 		l.gate.RUnlock()
 		answer(nil)

@@ -20,7 +20,7 @@ import (
 //	VerbPaxosAccept    epoch, proposal                                  reply: the ballot promised instead, or empty
 //	VerbPaxosCommit    epoch, accepted, proposal                        reply: empty, or 1 when it was not accepted
 //
-//	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state page
+//	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state floor page
 //	proposal := table key state
 //	state    := ballot origin prior previous update   of what was accepted, and of what was decided
 
@@ -81,7 +81,7 @@ func appendPromise(dst []byte, p *coordinator.Promise) []byte {
 		verdict = 2
 	}
 	dst = appendBallot(append(dst, verdict), p.Promised)
-	dst = appendState(appendState(dst, &p.Accepted), &p.Commit)
+	dst = appendBallot(appendState(appendState(dst, &p.Accepted), &p.Commit), p.Floor)
 	return appendSized(dst, p.Page)
 }
 
@@ -89,7 +89,7 @@ func decodePromise(payload []byte) (*coordinator.Promise, error) {
 	c := wire.NewCursor(payload)
 	verdict := c.Uint8()
 	p := &coordinator.Promise{Refused: verdict == 1, Unchanged: verdict == 2, Promised: consumeBallot(&c)}
-	p.Accepted, p.Commit = consumeState(&c), consumeState(&c)
+	p.Accepted, p.Commit, p.Floor = consumeState(&c), consumeState(&c), consumeBallot(&c)
 	p.Page = consumeSized(&c)
 	return p, c.Finish()
 }

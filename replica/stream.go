@@ -207,6 +207,18 @@ func (s *Streams) Close() {
 	}
 }
 
+// pulling says whether a pull of a table is under way.
+func (s *Streams) pulling(table schema.StorageID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.mu.pulls {
+		if q.Table == table {
+			return true
+		}
+	}
+	return false
+}
+
 // StreamStatus is how far a pull is.
 type StreamStatus struct {
 	Pull

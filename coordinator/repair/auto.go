@@ -243,7 +243,7 @@ func (a *Auto) look() {
 	catalog := a.r.view.Schema()
 	for _, id := range catalog.StorageIDs() {
 		table := catalog.TableByStorage(id)
-		if table == nil || table.Virtual || table.Replication.Class == ring.Local || table.Replication.Total() < 2 {
+		if table == nil || table.Virtual || table.Replication.Class == ring.Local {
 			continue
 		}
 		if t := a.table(id); now >= t.blocked && a.due(table, t) && a.repairNext(table, t) {
@@ -314,7 +314,7 @@ func (a *Auto) store(id schema.StorageID, t *autoTable) {
 // run repairs a range.
 func (a *Auto) run(id schema.StorageID, tokens ring.Range, t *autoTable, then func(error)) {
 	// Should the job end before Start returns, that is an event behind this one.
-	a.running = a.r.Start(Job{Table: id, Range: tokens}, nil, func(report Report, err error) {
+	a.running = a.r.Start(Job{Table: id, Range: tokens, PaxosOnly: true}, nil, func(report Report, err error) {
 		a.events.do(func() {
 			a.running = nil
 			a.ended(id, t, report, err, then)
@@ -335,8 +335,9 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 	if a.closed {
 		return
 	}
-	if err != nil || report.Rows > 0 {
-		a.o.Note(fmt.Sprintf("repair of table %d, %v: %d rows sent", id, report.Job.Range, report.Rows), err)
+	if err != nil || report.Rows > 0 || report.Unpurged > 0 {
+		a.o.Note(fmt.Sprintf("repair of table %d, %v: %d rows sent, Paxos state of %d ranges not purged", id, report.Job.Range,
+			report.Rows, report.Unpurged), err)
 	}
 	a.r.clock.After(0, func() { a.events.do(a.look) })
 }

@@ -28,6 +28,12 @@ type Limits struct {
 	// Margin is how much older than the repair a deletion must be that counts as repaired: what is older
 	// has arrived, whatever delays and clocks.
 	Margin time.Duration
+	// PaxosMargin is how much older than now the state of Paxos must be that is purged: no conditional change is
+	// under way for so long, nor are clocks so far apart. What is wrong about it makes changes wait, or their
+	// outcome unknown; it does no harm.
+	PaxosMargin time.Duration
+	// PaxosEvery is how often a table's floor is raised: each time is a command in the cluster's log.
+	PaxosEvery time.Duration
 }
 
 // withDefaults fills in what is zero.
@@ -41,5 +47,7 @@ func (l Limits) withDefaults() Limits {
 	l.Rounds = cmp.Or(l.Rounds, 3)
 	l.RetryPause = cmp.Or(l.RetryPause, time.Second)
 	l.Margin = cmp.Or(l.Margin, time.Minute)
+	l.PaxosMargin = cmp.Or(l.PaxosMargin, 10*time.Minute)
+	l.PaxosEvery = cmp.Or(l.PaxosEvery, 6*time.Hour)
 	return l
 }

@@ -24,6 +24,8 @@ type Options struct {
 	Peers       Peers
 	Store       LocalStore // keeps how far jobs are; nil: nothing does
 	Limits      Limits
+	// RaiseFloor proposes a Paxos floor (µs) of a table; nil: state of Paxos is purged up to the floors there are.
+	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
 }
 
 // Repairer makes replicas equal, job by job.
@@ -36,6 +38,7 @@ type Repairer struct {
 	peers   Peers
 	store   LocalStore
 	limits  Limits
+	raise   func(table schema.StorageID, micros int64, done func(error))
 	session atomic.Uint64
 	mu      struct {
 		sync.Mutex
@@ -45,7 +48,8 @@ type Repairer struct {
 
 // NewRepairer makes a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, limits: o.Limits.withDefaults()}
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, limits: o.Limits.withDefaults(),
+		raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }
@@ -59,6 +63,8 @@ type Job struct {
 	Range ring.Range // may wrap
 	// SkipDown passes over ranges with a replica that is down, and counts them.
 	SkipDown bool
+	// PaxosOnly compares nothing where there is one replica.
+	PaxosOnly bool
 }
 
 // Report is what a repair has done so far, or in all.
@@ -73,6 +79,8 @@ type Report struct {
 	Rows       int64 // sent to replicas
 	Bytes      int64 // scanned by replicas
 	Unnoticed  int   // notices that did not arrive
+	Forgotten  int   // states of Paxos, on all replicas
+	Unpurged   int   // ranges whose state of Paxos could not be purged; their tombstones stay, too
 }
 
 // Unavailable is the error of a repair that cannot be made while nodes are down.
@@ -203,7 +211,7 @@ func (j *Run) begin() {
 		}
 	}
 	j.report.Ranges = len(j.left)
-	j.next()
+	j.raiseFloor(table)
 }
 
 // halves is r, in two when it is the whole ring: a tree's range has two ends.

@@ -28,6 +28,9 @@ type unit struct {
 	differing []ring.Range
 	round     int
 	waiting   int // for acknowledgements of the notice
+
+	purge *purge // of the state of Paxos; nil: there is none, or it could not be settled
+	until int64  // seconds: from before then, all replicas have everything
 }
 
 // tree is the hashes of a range on all replicas.
@@ -49,10 +52,12 @@ type treeNode struct {
 }
 
 func newUnit(j *Run, table *schema.Table, t *ring.Topology, tokens ring.Range) *unit {
-	return &unit{
+	u := &unit{
 		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.clock.Now(),
 		set: t.Placement(table.Replication).Replicas(tokens.Start + 1),
 	}
+	u.until = u.began.Add(-u.r.limits.Margin).Unix()
+	return u
 }
 
 func (u *unit) end(err error) {
@@ -80,6 +85,22 @@ func (u *unit) begin() {
 	}
 	if len(down) > 0 {
 		u.end(&Unavailable{Range: u.tokens, Nodes: down})
+		return
+	}
+	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
+		u.settle(floor)
+		return
+	}
+	u.compare()
+}
+
+// alone says whether there is nothing to compare.
+func (u *unit) alone() bool { return u.j.job.PaxosOnly && len(u.set.Natural) == 1 }
+
+// compare makes the replicas equal.
+func (u *unit) compare() {
+	if u.alone() {
+		u.nextLeaf()
 		return
 	}
 	// A step will do for a small range; else it says how many leaves there should be.
@@ -207,12 +228,17 @@ func (u *unit) compared(t *tree) {
 
 // nextLeaf reads the next leaf that differs, or tells all replicas that there is none left.
 func (u *unit) nextLeaf() {
-	if len(u.differing) == 0 {
+	switch {
+	case len(u.differing) > 0:
+		u.round = 1
+		u.readLeaf()
+	case u.purge != nil:
+		u.purge.forget()
+	case u.alone():
+		u.end(nil)
+	default:
 		u.notify()
-		return
 	}
-	u.round = 1
-	u.readLeaf()
 }
 
 // readLeaf reads a leaf at ALL, page by page.
@@ -230,7 +256,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 		var next *row.ReadCommand
 		size := int64(len(page))
 		if err == nil {
-			next, err = pageBehind(cmd, page, u.differing[0])
+			next, err = PageBehind(cmd, page, u.differing[0])
 		}
 		u.j.events.do(func() {
 			switch {
@@ -248,8 +274,8 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 	})
 }
 
-// pageBehind is the command that reads on behind a page of a leaf; nil when that was the last.
-func pageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCommand, error) {
+// PageBehind is the command that reads on behind a page of a leaf, a range; nil when that was the last.
+func PageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCommand, error) {
 	var r row.PageReader
 	var x row.Row
 	var last *row.PartitionKey
@@ -300,8 +326,7 @@ func (u *unit) verified(t *tree) {
 
 // notify tells all replicas until when they have everything.
 func (u *unit) notify() {
-	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens,
-		Until: u.began.Add(-u.r.limits.Margin).Unix()}
+	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
 	u.waiting = len(u.set.Natural)
 	for _, node := range u.set.Natural {
 		u.tell(node, notice, 1)

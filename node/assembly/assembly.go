@@ -11,6 +11,7 @@ package assembly
 
 import (
 	"slices"
+	"time"
 
 	"cqld/cluster"
 	"cqld/coordinator"
@@ -47,8 +48,9 @@ type Options struct {
 	AutoRepair  repair.AutoOptions // without Repairer and Store
 	Note        func(string)       // tells the operator of moves; nil: nobody
 
-	StepBytes, LeafBytes int64 // hashed at a time, compared at a time; zero: the defaults
-	NoCompare            bool  // of tests; see replica.MovesOptions
+	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
+	NoCompare            bool          // of tests; see replica.MovesOptions
+	PaxosLook            time.Duration // see replica.RepairOptions
 }
 
 // Parts are what Assemble has made.
@@ -92,6 +94,7 @@ func Assemble(o Options) *Parts {
 	})
 	p.Peers = replica.NewRepairs(replica.RepairOptions{
 		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Repaired: o.Repaired, StepBytes: o.StepBytes,
+		Streams: p.Streams, PaxosLook: o.PaxosLook,
 	})
 	p.Moves = replica.NewMoves(replica.MovesOptions{
 		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Engine: o.Store, Hashes: p.Peers, Clock: o.Clock,
@@ -105,6 +108,7 @@ func Assemble(o Options) *Parts {
 	replica.ServeTurns(o.Transport, p.Coordinator)
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Limits: o.Repair,
+		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store

@@ -1,0 +1,257 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/coordinator/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Acceptors forget the state of partitions in a repair of their range. What makes that safe stands in docs/adr/0014;
+// here it needs three things of an acceptor:
+//
+//	it knows the floor          from then on it takes nothing up to there, and all that it took before is in its rows
+//	it tells what is unsettled  what it has accepted up to there and does not know to be decided, or superseded
+//	it forgets                  rows with nothing after the floor, and nothing unsettled
+//
+// A row goes by a deletion up to the floor, which storage sweeps away with it. Rows of tables that are gone go with
+// the look at which tables have any.
+
+const (
+	// paxosStepRows is how many states one step looks at: 512 of a batch's 100 KB are 50 MB, but a page ends at a MiB.
+	paxosStepRows = 512
+	// paxosLookDefault is how long it is known which tables have state: looking reads all of it.
+	paxosLookDefault = time.Hour
+	// paxosGoneAfter is how old (µs) the state of a table must be that this node does not know, to be that of one that
+	// was dropped, and not of one of which it has not heard yet.
+	paxosGoneAfter = int64(time.Hour / time.Microsecond)
+)
+
+var (
+	errFloorUnknown = errors.New("replica: the Paxos floor has not been heard of yet")
+	errRingMoves    = errors.New("replica: the ring is about to change")
+	errPaxosPulled  = errors.New("replica: Paxos state is on its way to this node")
+)
+
+// paxosStep takes a step over the state of a table.
+func (r *Repairs) paxosStep(req *repair.PaxosRequest, done func(repair.PaxosStep, error)) {
+	l := r.o.Local
+	refuse := func(err error) { done(repair.PaxosStep{}, err) }
+	t := l.view.Topology()
+	table := l.view.Schema().TableByStorage(req.Table)
+	busy := func(err error) error {
+		return &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: err.Error()}
+	}
+	switch {
+	case table == nil:
+		refuse(unknownTable(req.Table))
+	case t.Moved() != req.Moved:
+		refuse(&coordinator.NotReplica{Epoch: t.Epoch()})
+	case len(t.Operations()) > 0:
+		refuse(busy(errRingMoves))
+	case l.view.PaxosFloor(req.Table) < req.Floor:
+		refuse(busy(errFloorUnknown))
+	case r.o.Streams != nil && r.o.Streams.pulling(paxosTable):
+		refuse(busy(errPaxosPulled))
+	default:
+		r.o.Run(func() {
+			if req.After == nil && !req.Forget {
+				l.Settle()
+				if err := r.o.Engine.Drain(); err != nil {
+					refuse(fromStorage(err))
+					return
+				}
+			}
+			l.paxosPage(table, req, done)
+		})
+	}
+}
+
+// paxosPage lists or forgets the states of the next page.
+func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done func(repair.PaxosStep, error)) {
+	cmd := row.ReadCommand{
+		Table: paxosTable, Range: row.KeyRange{Tokens: req.Tokens, After: req.After},
+		Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: paxosStepRows},
+	}
+	page, err := l.engine.Read(nil, &cmd)
+	if err != nil {
+		done(repair.PaxosStep{}, fromStorage(err))
+		return
+	}
+	step := repair.PaxosStep{Scanned: int64(len(page))}
+	floor := coordinator.Ballot{Micros: req.Floor}
+	var old []row.PartitionKey
+	var p row.PageReader
+	var x row.Row
+	for p.Reset(page); p.NextPartition(); {
+		key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
+		step.Next = &key
+		for p.NextRow(&x) {
+			s, err := l.paxos.stateOf(&x)
+			switch {
+			case err != nil:
+				done(repair.PaxosStep{}, fromStorage(err))
+				return
+			case len(x.Cells) == 0: // forgotten, and not swept yet
+			case s.unsettled(floor):
+				step.Unsettled = append(step.Unsettled, key)
+			case !s.stored().After(floor):
+				old = append(old, key)
+			}
+		}
+	}
+	if err := p.Err(); err != nil {
+		done(repair.PaxosStep{}, fromStorage(err))
+		return
+	}
+	if !p.More() {
+		step.Next = nil
+	}
+	if !req.Forget {
+		done(step, nil)
+		return
+	}
+	l.forget(table, old, floor, func(forgotten int, err error) {
+		step.Unsettled, step.Forgotten = nil, forgotten
+		done(step, err)
+	})
+}
+
+// unsettled says whether the state has something accepted up to the floor that is not known to be decided.
+func (s *acceptorState) unsettled(floor coordinator.Ballot) bool {
+	return len(s.accepted.Update) > 0 && !s.accepted.Ballot.After(floor)
+}
+
+// forget removes the states of partitions, each when it is its turn, unless there is something after the floor, or
+// unsettled.
+func (l *Local) forget(table *schema.Table, keys []row.PartitionKey, floor coordinator.Ballot, done func(forgotten int, err error)) {
+	var mu sync.Mutex
+	left, forgotten := len(keys)+1, 0
+	var first error
+	end := func(n int, err error) {
+		mu.Lock()
+		left--
+		forgotten += n
+		first = errors.Join(first, err)
+		last := left == 0
+		mu.Unlock()
+		if last {
+			done(forgotten, first)
+		}
+	}
+	for _, key := range keys {
+		line := lineOf(table.StorageID, key)
+		if !l.paxos.enter(line, func() { l.forgetOne(line, table, key, floor, end) }) {
+			end(0, nil) // so many wait for it that it will not be without state
+		}
+	}
+	end(0, nil)
+}
+
+// forgetOne is forget of one partition, when it is its turn.
+func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey, floor coordinator.Ballot, done func(int, error)) {
+	answer := func(n int, err error) {
+		l.paxos.leave(line)
+		done(n, err)
+	}
+	l.gate.RLock()
+	s, _, err := l.known(line, table, key, false)
+	if err != nil || s.stored().After(floor) || s.unsettled(floor) {
+		l.gate.RUnlock()
+		answer(0, err)
+		return
+	}
+	l.engine.Apply([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, false, func(err error) {
+		l.paxos.doubt(line)
+		if err != nil {
+			answer(0, fromStorage(err))
+			return
+		}
+		answer(1, nil)
+	})
+	l.gate.RUnlock()
+}
+
+// paxosDeletion deletes a state as far as it is of ballots up to a time (µs).
+func paxosDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.Mutation {
+	r := row.NewRow()
+	r.Clustering, r.Deletion = clustering, row.Deletion{Timestamp: micros, LocalTime: micros / 1e6}
+	m := new(row.Mutation)
+	m.Reset(paxosTable, key)
+	m.AddRow(r)
+	return m
+}
+
+// conditionalTables are the tables of which there is state.
+type conditionalTables struct {
+	sync.Mutex
+	looked     bool
+	at         time.Duration // monotonic: when that was looked for
+	generation uint64        // of the acceptors, then
+	found      map[schema.StorageID]bool
+}
+
+// Conditional implements repair.Peers.
+func (r *Repairs) Conditional(table schema.StorageID, done func(bool, error)) {
+	r.o.Run(func() {
+		k := &r.conditional
+		now, generation := r.o.Clock.Monotonic(), r.o.Local.paxos.generation.Load()
+		k.Lock()
+		defer k.Unlock()
+		var err error
+		if !k.looked || now-k.at >= r.o.PaxosLook || generation != k.generation {
+			k.found, err = r.o.Local.lookAtPaxos(r.o.Clock.Now().UnixMicro())
+			k.looked, k.at, k.generation = err == nil, now, generation
+		}
+		found := k.found[table]
+		done(found, err)
+	})
+}
+
+// lookAtPaxos reads all states: it finds the tables that have any, and removes those of tables that are gone.
+func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err error) {
+	catalog := l.view.Schema()
+	tables := map[string]schema.StorageID{}
+	for _, id := range catalog.StorageIDs() {
+		tables[string(clusteringOf(catalog.TableByStorage(id)))] = id
+	}
+	found = map[schema.StorageID]bool{}
+	cmd := &row.ReadCommand{Table: paxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Rows: paxosStepRows}}
+	for cmd != nil {
+		page, err := l.engine.Read(nil, cmd)
+		if err != nil {
+			return nil, fromStorage(err)
+		}
+		var p row.PageReader
+		var x row.Row
+		for p.Reset(page); p.NextPartition(); {
+			for p.NextRow(&x) {
+				if id, ok := tables[string(x.Clustering)]; ok {
+					found[id] = true
+				} else if newest := newestOf(&x); newest < now-paxosGoneAfter && len(x.Clustering) > 0 {
+					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
+					l.engine.Apply([]*row.Mutation{paxosDeletion(key, bytes.Clone(x.Clustering), newest)}, false, func(error) {}) // else next time
+				}
+			}
+		}
+		if cmd, err = repair.PageBehind(cmd, page, ring.FullRange()); err != nil {
+			return nil, fromStorage(err)
+		}
+	}
+	return found, nil
+}
+
+// newestOf is the greatest timestamp (µs) of a state's cells.
+func newestOf(r *row.Row) (newest int64) {
+	for i := range r.Cells {
+		newest = max(newest, r.Cells[i].Timestamp)
+	}
+	return newest
+}
