@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator/counter"
+	"cqld/coordinator/quorum"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -104,13 +105,13 @@ func (c *Coordinator) available(m *row.Mutation, level ring.Consistency) error {
 		return &UnknownTable{Table: m.Table}
 	}
 	t := c.view.Topology()
-	var y tally
-	y.reset(level, table.Replication, t, c.view.Self(), c.localDC)
+	var y quorum.Tally
+	y.Reset(level, table.Replication, t, c.view.Self(), c.localDC)
 	set := c.replicasOf(t, table, m.Key.Token)
-	y.join(set, level, table.Replication)
+	y.Join(set)
 	open := func(n ring.NodeID) {
 		if n == c.view.Self() || c.view.Alive(n) {
-			y.addOpen(n)
+			y.Opened(n)
 		}
 	}
 	for _, n := range set.Natural {
@@ -119,9 +120,9 @@ func (c *Coordinator) available(m *row.Mutation, level ring.Consistency) error {
 	for _, n := range set.Pending {
 		open(n)
 	}
-	if q := y.short(); q != nil && (level != ring.Any || c.hints == nil || len(set.Natural) == 0) {
+	if q := y.Short(); q != nil && (level != ring.Any || c.hints == nil || len(set.Natural) == 0) {
 		c.counts.unavailable.Add(1)
-		return &Unavailable{Consistency: level, Required: q.need, Alive: q.open}
+		return &Unavailable{Consistency: level, Required: q.Need, Alive: q.Open}
 	}
 	return nil
 }

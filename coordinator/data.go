@@ -11,7 +11,7 @@ import (
 // something, and go on reading when a limit ended the answers before it was met. It frees mu and the
 // caller's reference.
 func (op *readOp) gatherLocked() {
-	if !op.tally.satisfied() {
+	if !op.tally.Satisfied() {
 		op.mu.Unlock()
 		op.release()
 		return
@@ -46,9 +46,9 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	op.resetTally()
 	send := lacks[:0]
 	for _, l := range lacks {
-		op.tally.addOpen(l.Node)
+		op.tally.Opened(l.Node)
 		if len(l.Mutations) == 0 {
-			op.tally.answered(l.Node)
+			op.tally.Answered(l.Node)
 		} else {
 			send = append(send, l)
 			op.cmd.Repair.Count(l.Mutations)
@@ -96,11 +96,11 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		return
 	}
 	if err == nil {
-		op.tally.answered(l.Node)
+		op.tally.Answered(l.Node)
 		op.advanceIfRepairedLocked()
 		return
 	}
-	op.tally.failed(l.Node)
+	op.tally.Failed(l.Node)
 	for _, t := range op.targets {
 		if t.node == l.Node {
 			t.err, t.state = err, readFailed
@@ -110,7 +110,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 	// answer holds.
 	if spare := op.nextRepaired(l.Node); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
-		op.tally.addOpen(spare.node)
+		op.tally.Opened(spare.node)
 		whole := resolve.Repairs{Node: spare.node}
 		for _, p := range op.resolver.Merged() {
 			if m := resolve.Difference(op.cmd, p, nil); m != nil {
@@ -124,7 +124,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		op.release()
 		return
 	}
-	if op.tally.hopeless() {
+	if op.tally.Hopeless() {
 		op.failLocked(op.failure())
 		return
 	}
@@ -138,7 +138,7 @@ func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
 	var late *readTarget
 	for _, t := range op.targets {
 		switch {
-		case !op.tally.replaces(t.node, failed):
+		case !op.tally.Replaces(t.node, failed):
 		case t.state == readSpare:
 			return t
 		case late == nil && (t.state == readOpenPage || t.state == readOpenDigest):
@@ -150,7 +150,7 @@ func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
 
 // advanceIfRepairedLocked goes on when enough replicas have the answer.
 func (op *readOp) advanceIfRepairedLocked() {
-	if op.tally.satisfied() {
+	if op.tally.Satisfied() {
 		op.advanceLocked()
 		return
 	}

@@ -35,7 +35,7 @@ func (op *readOp) needPage() (ask, bool) {
 	if again == nil {
 		return ask{}, false
 	}
-	op.tally.again(again.node)
+	op.tally.Again(again.node)
 	return op.mark(again, false), true
 }
 
@@ -46,7 +46,7 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	t.state, t.err = readFailed, err
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
-	op.tally.failed(t.node)
+	op.tally.Failed(t.node)
 	if spares := op.sparesFor(t.node); len(spares) > 0 && op.deadline > op.c.clock.Monotonic() {
 		asks := make([]ask, 0, len(spares))
 		for i, spare := range spares {
@@ -57,7 +57,7 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 		op.release()
 		return
 	}
-	if !op.tally.hopeless() {
+	if !op.tally.Hopeless() {
 		if op.phase == phaseData {
 			op.gatherLocked()
 		} else {
@@ -74,9 +74,9 @@ func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 	for _, t := range op.targets {
 		switch {
 		case t.state != readSpare:
-		case op.tally.replaces(t.node, failed):
+		case op.tally.Replaces(t.node, failed):
 			return append(spares[:0], t)
-		case op.tally.helps(t.node, failed):
+		case op.tally.Helps(t.node, failed):
 			spares = append(spares, t)
 		}
 	}
@@ -105,7 +105,7 @@ func (op *readOp) giveUpLocked() {
 
 // failure is the error that the present counts mean.
 func (op *readOp) failure() error {
-	received, blockFor := op.tally.totals()
+	received, blockFor := op.tally.Totals()
 	var failures []NodeFailure
 	data := false
 	for _, t := range op.targets {

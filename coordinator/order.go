@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/quorum"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -52,7 +53,7 @@ type orderPart struct {
 	cmd      *row.ReadCommand
 	table    *schema.Table
 	level    ring.Consistency
-	tally    tally
+	tally    quorum.Tally
 	epoch    uint64
 	spares   []ring.NodeID // that live, and were not asked
 	failures []NodeFailure
@@ -132,27 +133,27 @@ func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 	set := c.replicasOf(t, p.table, p.cmd.Key.Token)
 	p.plans++
 	p.epoch, p.refused, p.failures, p.spares = t.Epoch(), false, nil, nil
-	p.tally.reset(p.level, p.table.Replication, t, self, c.localDC)
+	p.tally.Reset(p.level, p.table.Replication, t, self, c.localDC)
 	if !c.unsafe.ReadOneSide {
-		p.tally.joinRead(set, p.level, p.table.Replication)
+		p.tally.JoinRead(set, p.level, p.table.Replication)
 	}
 	var live []ring.NodeID
 	for _, nodes := range [][]ring.NodeID{set.Natural, set.Before} {
 		for _, node := range nodes {
-			some, _ := p.tally.counts(node)
+			some, _ := p.tally.Counts(node)
 			if some && !slices.Contains(live, node) && (node == self || c.view.Alive(node)) {
-				p.tally.addOpen(node)
+				p.tally.Opened(node)
 				live = append(live, node)
 			}
 		}
 	}
-	if q := p.tally.short(); q != nil {
+	if q := p.tally.Short(); q != nil {
 		c.counts.unavailable.Add(1)
-		return nil, &Unavailable{Consistency: p.level, Required: q.need, Alive: q.open}
+		return nil, &Unavailable{Consistency: p.level, Required: q.Need, Alive: q.Open}
 	}
 	sortByProximity(c, t, self, live, func(n ring.NodeID) ring.NodeID { return n })
 	for _, node := range live {
-		if p.tally.ask(node) {
+		if p.tally.Ask(node) {
 			asks = append(asks, node)
 		} else {
 			p.spares = append(p.spares, node)
@@ -185,7 +186,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	}
 	if err == nil {
 		op.newest = max(op.newest, newest)
-		if p.tally.answered(node); p.tally.satisfied() {
+		if p.tally.Answered(node); p.tally.Satisfied() {
 			p.plans++
 			p.spares = nil
 			op.left--
@@ -198,7 +199,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 		return
 	}
 	var refusal *NotReplica
-	p.tally.failed(node)
+	p.tally.Failed(node)
 	p.refused = p.refused || errors.As(err, &refusal)
 	if !silent(err) {
 		p.failures = append(p.failures, NodeFailure{Node: node, Reason: reasonOf(err)})
@@ -206,7 +207,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	spares, epoch := p.spares, p.epoch
 	p.spares = nil
 	switch {
-	case len(spares) > 0 || !p.tally.hopeless():
+	case len(spares) > 0 || !p.tally.Hopeless():
 		op.mu.Unlock()
 		p.ask(spares, plan, epoch)
 	case p.refused && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:
@@ -245,7 +246,7 @@ func (op *orderOp) tick() {
 	}
 	left := op.deadline - op.c.clock.Monotonic()
 	if left <= 0 {
-		i := slices.IndexFunc(op.parts, func(p *orderPart) bool { return !p.tally.satisfied() })
+		i := slices.IndexFunc(op.parts, func(p *orderPart) bool { return !p.tally.Satisfied() })
 		op.concludeLocked()(op.parts[i].failure())
 		return
 	}
@@ -265,7 +266,7 @@ func (op *orderOp) tick() {
 
 // failure is the error that the present counts mean, with mu held.
 func (p *orderPart) failure() error {
-	received, blockFor := p.tally.totals()
+	received, blockFor := p.tally.Totals()
 	if len(p.failures) > 0 {
 		return &WriteFailure{Consistency: p.level, Received: received, BlockFor: blockFor, Failures: p.failures, Type: p.op.req.Type}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/quorum"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
@@ -166,28 +167,22 @@ func appendReaders(dst []byte, set *ring.ReplicaSet) []byte {
 // addQuotas adds what the level asks for of one set of replicas, as a read of one token does (readOp).
 func (op *partitionsOp) addQuotas(set ring.ReplicaSet) {
 	c, level, replication := op.c, op.req.Consistency, op.req.Table.Replication
-	var y tally
-	y.reset(level, replication, op.topology, c.view.Self(), c.localDC)
+	var y quorum.Tally
+	y.Reset(level, replication, op.topology, c.view.Self(), c.localDC)
 	if !c.unsafe.ReadOneSide {
-		y.joinRead(set, level, replication)
+		y.JoinRead(set, level, replication)
 	}
 	members := slices.Clone(set.Natural)
 	for _, id := range set.Before {
-		if len(y.also) > 0 && !slices.Contains(members, id) {
+		if y.TwoSided() && !slices.Contains(members, id) {
 			members = append(members, id)
 		}
 	}
-	op.addTally(&y, members)
-	for i := range y.also {
-		op.addTally(&y.also[i], members)
-	}
-}
-
-func (op *partitionsOp) addTally(y *tally, members []ring.NodeID) {
-	for i := range y.quotas {
-		q := partitionsQuota{need: y.quotas[i].need}
+	for i := range y.Quotas() {
+		covering := &y.Quotas()[i]
+		q := partitionsQuota{need: covering.Need}
 		for _, id := range members {
-			if y.group(id) == i {
+			if y.Covers(covering, id) {
 				q.nodes = append(q.nodes, op.find(id))
 			}
 		}

@@ -51,10 +51,10 @@ func (op *writeOp) plan() error {
 		}
 		p := &op.parts[i]
 		p.met = false
-		p.tally.reset(op.level, table.Replication, op.topology, op.self, c.localDC)
+		p.tally.Reset(op.level, table.Replication, op.topology, op.self, c.localDC)
 		set := c.replicasOf(op.topology, table, m.Key.Token)
 		if !c.unsafe.OneSided {
-			p.tally.join(set, op.level, table.Replication)
+			p.tally.Join(set)
 		}
 		for _, node := range set.Natural {
 			op.assign(i, m, node)
@@ -62,9 +62,9 @@ func (op *writeOp) plan() error {
 		for _, node := range set.Pending {
 			op.assign(i, m, node)
 		}
-		if q := p.tally.short(); q != nil && !op.hintsWillDo(len(set.Natural)) {
+		if q := p.tally.Short(); q != nil && !op.hintsWillDo(len(set.Natural)) {
 			c.counts.unavailable.Add(1)
-			return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
+			return &Unavailable{Consistency: op.level, Required: q.Need, Alive: q.Open}
 		}
 	}
 	return nil
@@ -80,7 +80,7 @@ func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
 	t := op.target(op.plans, node)
 	t.mutations, t.parts = append(t.mutations, m), append(t.parts, i)
 	if t.alive {
-		op.parts[i].tally.addOpen(node)
+		op.parts[i].tally.Opened(node)
 	}
 }
 
@@ -122,21 +122,21 @@ func (op *readOp) plan() error {
 	for _, node := range op.set.Natural {
 		op.addTarget(node)
 	}
-	if len(op.tally.also) > 0 {
+	if op.tally.TwoSided() {
 		for _, node := range op.set.Before {
 			if !slices.Contains(op.set.Natural, node) {
 				op.addTarget(node)
 			}
 		}
 	}
-	if q := op.tally.short(); q != nil {
+	if q := op.tally.Short(); q != nil {
 		c.counts.unavailable.Add(1)
-		return &Unavailable{Consistency: op.level, Required: q.need, Alive: q.open}
+		return &Unavailable{Consistency: op.level, Required: q.Need, Alive: q.Open}
 	}
 	if len(op.targets) > 1 {
 		sortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
 	}
-	if len(op.tally.also) > 0 { // first those that count on both sides: they are fewer
+	if op.tally.TwoSided() { // first those that count on both sides: they are fewer
 		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })
 	}
 	return nil
@@ -144,15 +144,15 @@ func (op *readOp) plan() error {
 
 // addTarget adds a replica that lives and counts.
 func (op *readOp) addTarget(node ring.NodeID) {
-	if some, _ := op.tally.counts(node); some && (node == op.self || op.c.view.Alive(node)) {
-		op.tally.addOpen(node)
+	if some, _ := op.tally.Counts(node); some && (node == op.self || op.c.view.Alive(node)) {
+		op.tally.Opened(node)
 		op.targets = append(op.targets, op.slot(node))
 	}
 }
 
 // sides is 1 for a replica whose answer counts for every group.
 func (op *readOp) sides(node ring.NodeID) int {
-	if _, all := op.tally.counts(node); all {
+	if _, all := op.tally.Counts(node); all {
 		return 1
 	}
 	return 0
@@ -177,7 +177,7 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 // asked the second does, too: any one of them may be silent (Cassandra's AlwaysSpeculatingReadExecutor).
 func (op *readOp) choose(asks []ask) []ask {
 	for _, t := range op.targets {
-		if op.tally.ask(t.node) {
+		if op.tally.Ask(t.node) {
 			asks = append(asks, op.mark(t, len(asks) > 0))
 		}
 	}

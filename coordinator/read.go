@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/quorum"
 	"cqld/coordinator/resolve"
 	"cqld/internal/env"
 	"cqld/ring"
@@ -106,7 +107,7 @@ type readOp struct {
 	plans    int
 
 	phase      readPhase
-	tally      tally
+	tally      quorum.Tally
 	targets    []*readTarget // live, nearest first
 	spareSlots []*readTarget
 	first      []ask // the first round's requests
@@ -254,12 +255,12 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 		op.gatherLocked()
 		return
 	}
-	if received, blockFor := op.tally.totals(); blockFor == 1 && received == 1 && len(op.tally.also) == 0 {
+	if received, blockFor := op.tally.Totals(); blockFor == 1 && received == 1 && !op.tally.TwoSided() {
 		op.succeedLocked(page)
 		return
 	}
 	t.digest = row.DigestOf(page)
-	if op.tally.satisfied() && op.agreed() {
+	if op.tally.Satisfied() && op.agreed() {
 		op.succeedLocked(page)
 		return
 	}
@@ -302,7 +303,7 @@ func (op *readOp) clocked(t *readTarget) {
 // answeredLocked counts t's answer.
 func (op *readOp) answeredLocked(t *readTarget) {
 	t.state = readAnswered
-	op.tally.answered(t.node)
+	op.tally.Answered(t.node)
 }
 
 // keep copies a page, which is valid only now.
@@ -316,7 +317,7 @@ func (op *readOp) keep(t *readTarget, page []byte) {
 // compareLocked concludes the digest phase when enough have answered, one of them with a page.
 // It frees mu and the caller's reference.
 func (op *readOp) compareLocked() {
-	if !op.tally.satisfied() {
+	if !op.tally.Satisfied() {
 		op.mu.Unlock()
 		op.release()
 		return
@@ -370,9 +371,9 @@ func (op *readOp) agreed() bool {
 
 // resetTally begins to count anew.
 func (op *readOp) resetTally() {
-	op.tally.reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
+	op.tally.Reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
 	if !op.c.unsafe.ReadOneSide {
-		op.tally.joinRead(op.set, op.level, op.table.Replication)
+		op.tally.JoinRead(op.set, op.level, op.table.Replication)
 	}
 }
 
@@ -398,16 +399,16 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	for _, t := range op.targets {
 		switch t.state {
 		case readAnswered:
-			op.tally.addOpen(t.node)
+			op.tally.Opened(t.node)
 			if has(t) {
-				op.tally.answered(t.node)
+				op.tally.Answered(t.node)
 			} else {
 				t.page = nil
 				asks = append(asks, op.mark(t, false))
 			}
 		case readOpenPage, readOpenDigest, readSpare:
 			t.state = readSpare
-			op.tally.addOpen(t.node)
+			op.tally.Opened(t.node)
 		}
 	}
 	if len(asks) == 0 {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/quorum"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -70,7 +71,7 @@ type writeTarget struct {
 
 // writePart is one mutation's count.
 type writePart struct {
-	tally tally
+	tally quorum.Tally
 	met   bool
 }
 
@@ -298,11 +299,11 @@ func (op *writeOp) count(t *writeTarget) {
 	for _, i := range t.parts {
 		p := &op.parts[i]
 		if t.state == targetAcked {
-			p.tally.answered(t.node)
+			p.tally.Answered(t.node)
 		} else {
-			p.tally.failed(t.node)
+			p.tally.Failed(t.node)
 		}
-		if !p.met && p.tally.satisfied() {
+		if !p.met && p.tally.Satisfied() {
 			p.met = true
 			op.unmet--
 		}
@@ -326,7 +327,7 @@ func (op *writeOp) judge() verdict {
 		v.done, op.done = op.done, nil
 	}
 	for i := range op.parts {
-		if p := &op.parts[i]; op.done == nil || p.met || !p.tally.hopeless() || op.hintable(i) {
+		if p := &op.parts[i]; op.done == nil || p.met || !p.tally.Hopeless() || op.hintable(i) {
 			continue
 		}
 		if again {
@@ -363,7 +364,7 @@ func (op *writeOp) hintable(i int) bool {
 // failure is the error for part i, with mu held: a timeout when replicas were silent or out of
 // reach, a failure when one of them said so.
 func (op *writeOp) failure(i int) error {
-	received, blockFor := op.parts[i].tally.totals()
+	received, blockFor := op.parts[i].tally.Totals()
 	var failures []NodeFailure
 	for _, t := range op.targets {
 		if t.state == targetFailed && t.alive && !silent(t.err) {

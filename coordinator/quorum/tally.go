@@ -1,0 +1,238 @@
+package quorum
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// Quota is how many of a group of replicas must answer, and how many have. The group is all replicas of a side,
+// those of one data center, or this node alone.
+type Quota struct {
+	Need int // answers
+	Got  int
+	Open int // asked or askable, and neither answered nor failed
+
+	asked      int           // by Ask
+	datacenter string        // of EACH_QUORUM's groups; "" else
+	side       int           // of a change of the ring; 0 is the one of now
+	members    []ring.NodeID // the only ones that count, when not nil
+}
+
+// Tally counts the answers to one request. Its zero value must be Reset.
+type Tally struct {
+	quotas []Quota
+	one    [1]Quota // backing of quotas in nearly all cases
+	sides  int
+	scope  scope
+	local  string
+	t      *ring.Topology
+	self   ring.NodeID
+}
+
+// scope says whose answers count.
+type scope uint8
+
+const (
+	scopeAll scope = iota
+	scopeDatacenter
+	scopeSelf
+	scopeEach
+)
+
+// Reset makes the tally of a level under a replication, with no replica known yet.
+func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topology, self ring.NodeID, localDC string) {
+	y.scope, y.local, y.t, y.self, y.sides = scopeAll, localDC, t, self, 1
+	y.one[0] = Quota{Need: level.BlockFor(r, localDC)}
+	y.quotas = y.one[:]
+	switch {
+	case level == ring.NodeLocal:
+		y.scope = scopeSelf
+	case r.Class != ring.NetworkTopology:
+	case level.IsLocal():
+		y.scope = scopeDatacenter
+	case level == ring.EachQuorum:
+		y.scope = scopeEach
+		y.quotas = make([]Quota, 0, len(r.Datacenters))
+		for _, f := range r.Datacenters {
+			y.quotas = append(y.quotas, Quota{datacenter: f.Datacenter, Need: ring.QuorumOf(f.Factor)})
+		}
+	}
+}
+
+// Join makes the tally one of a write to set: the level must be met among the replicas of now, and
+// among those before and after the changes of the ring under way. It comes right after Reset.
+func (y *Tally) Join(set ring.ReplicaSet) {
+	if len(set.Others) > 0 {
+		y.join(set.Natural, set.Others)
+	}
+}
+
+// JoinRead makes the tally one of a read of set: while an operation is Switching, the level must be met
+// among the replicas before it, too, unless two reads of the level need not meet anyway. It comes right after
+// Reset, with the same level and replication.
+func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
+	if set.Before == nil || level == ring.NodeLocal {
+		return
+	}
+	quorum := ring.Quorum
+	if level.IsLocal() {
+		quorum = ring.LocalQuorum
+	}
+	if level.BlockFor(r, y.local) >= quorum.BlockFor(r, y.local) {
+		y.join(set.Natural, [][]ring.NodeID{set.Before})
+	}
+}
+
+func (y *Tally) join(natural []ring.NodeID, others [][]ring.NodeID) {
+	first := y.quotas
+	y.sides = 1 + len(others)
+	y.quotas = make([]Quota, 0, y.sides*len(first))
+	for side := range y.sides {
+		members := natural
+		if side > 0 {
+			members = others[side-1]
+		}
+		for _, q := range first {
+			q.side, q.members = side, members
+			y.quotas = append(y.quotas, q)
+		}
+	}
+}
+
+// TwoSided says whether the level must be met on more than one side of a change of the ring.
+func (y *Tally) TwoSided() bool { return y.sides > 1 }
+
+// Quotas are all that must be met.
+func (y *Tally) Quotas() []Quota { return y.quotas }
+
+// Covers says whether node's answer counts for q, which is one of the tally's.
+func (y *Tally) Covers(q *Quota, node ring.NodeID) bool {
+	if q.members != nil && !slices.Contains(q.members, node) {
+		return false
+	}
+	switch y.scope {
+	case scopeAll:
+		return true
+	case scopeSelf:
+		return node == y.self
+	}
+	n := y.t.Node(node)
+	if n == nil {
+		return false
+	}
+	if y.scope == scopeDatacenter {
+		return n.Datacenter == y.local
+	}
+	return n.Datacenter == q.datacenter
+}
+
+// Counts says whether node's answer counts on any side, and whether on all of them.
+func (y *Tally) Counts(node ring.NodeID) (some, all bool) {
+	sides := 0
+	for i := range y.quotas {
+		if y.Covers(&y.quotas[i], node) { // one at most on each side
+			sides++
+		}
+	}
+	return sides > 0, sides == y.sides
+}
+
+// Ask says whether node is one more that must be asked for the level to be met, and counts it then.
+func (y *Tally) Ask(node ring.NodeID) bool {
+	wanted := false
+	for i := range y.quotas {
+		q := &y.quotas[i]
+		wanted = wanted || q.asked < q.Need && y.Covers(q, node)
+	}
+	if wanted {
+		y.each(node, func(q *Quota) { q.asked++ })
+	}
+	return wanted
+}
+
+// Replaces says whether node's answer counts wherever that of another, which failed, would be missed.
+func (y *Tally) Replaces(node, failed ring.NodeID) bool {
+	for i := range y.quotas {
+		if q := &y.quotas[i]; q.missed() && y.Covers(q, failed) && !y.Covers(q, node) {
+			return false
+		}
+	}
+	return true
+}
+
+// Helps says whether node's answer counts for any group in which that of another, which failed, is missed.
+func (y *Tally) Helps(node, failed ring.NodeID) bool {
+	for i := range y.quotas {
+		if q := &y.quotas[i]; q.missed() && y.Covers(q, failed) && y.Covers(q, node) {
+			return true
+		}
+	}
+	return false
+}
+
+// Opened says that node may answer.
+func (y *Tally) Opened(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open++ }) }
+
+// Answered takes the answer of an open node.
+func (y *Tally) Answered(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open--; q.Got++ }) }
+
+// Failed says that an open node will not answer.
+func (y *Tally) Failed(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open-- }) }
+
+// Again says that node, which has answered, is asked once more.
+func (y *Tally) Again(node ring.NodeID) { y.each(node, func(q *Quota) { q.Got--; q.Open++ }) }
+
+func (y *Tally) each(node ring.NodeID, f func(*Quota)) {
+	for i := range y.quotas {
+		if q := &y.quotas[i]; y.Covers(q, node) {
+			f(q)
+		}
+	}
+}
+
+// Satisfied says whether enough have answered.
+func (y *Tally) Satisfied() bool {
+	for i := range y.quotas {
+		if y.quotas[i].missed() {
+			return false
+		}
+	}
+	return true
+}
+
+// Hopeless says whether never enough will have answered.
+func (y *Tally) Hopeless() bool { return y.Short() != nil }
+
+// Short is the first quota that cannot be met; nil when all can.
+func (y *Tally) Short() *Quota {
+	for i := range y.quotas {
+		if q := &y.quotas[i]; q.Got+q.Open < q.Need {
+			return q
+		}
+	}
+	return nil
+}
+
+// Totals are what errors tell: answers that count, and how many were needed; where the ring changes, those of
+// the first side that lacks some, or else of the side of now.
+func (y *Tally) Totals() (received, blockFor int) {
+	for side := range y.sides {
+		got, need := 0, 0
+		for i := range y.quotas {
+			if q := &y.quotas[i]; q.side == side {
+				got, need = got+min(q.Got, q.Need), need+q.Need
+			}
+		}
+		if side == 0 || got < need {
+			received, blockFor = got, need
+		}
+		if got < need {
+			break
+		}
+	}
+	return received, blockFor
+}
+
+// missed says whether q waits for answers.
+func (q *Quota) missed() bool { return q.Got < q.Need }
