@@ -82,6 +82,66 @@ func handOver(t *testing.T, servers []*process.Server, steps int) {
 	}
 }
 
+// TestDriversWithClocksApart writes one row through all nodes in turn, each time with the timestamp of a driver whose
+// clock is up to 5 s off. With write_ordering the last write is what is read; without, some are lost, or this
+// test would show nothing.
+func TestDriversWithClocksApart(t *testing.T) {
+	binary, dir := cqld(t)
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ring.Stop)
+	if err := ring.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	var conns []*cqlclient.Conn
+	for _, s := range ring.Servers {
+		c, err := cqlclient.Dial(s.Address, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	ask := func(c *cqlclient.Conn, text string, timestamp *int64) *cqlclient.Answer {
+		a, err := c.Query(text, cqlclient.Options{Consistency: quorum, Timestamp: timestamp})
+		if err != nil || a.Err != nil {
+			t.Fatal(text, err, a)
+		}
+		return a
+	}
+	ask(conns[0], "CREATE KEYSPACE skew WITH replication = {'class': 'SimpleStrategy'}", nil)
+	ask(conns[0], "CREATE TABLE skew.ordered (k int, c int, v text, s set<int>, PRIMARY KEY (k, c)) WITH write_ordering = 'quorum'", nil)
+	ask(conns[0], "CREATE TABLE skew.plain (k int, c int, v text, s set<int>, PRIMARY KEY (k, c))", nil)
+	skews := []time.Duration{5 * time.Second, -5 * time.Second, 0, 2 * time.Second, -time.Second}
+	lost := map[string]int{}
+	for i := range 100 * times() {
+		for _, table := range []string{"ordered", "plain"} {
+			stamp := time.Now().Add(skews[i%len(skews)]).UnixMicro()
+			insert := fmt.Sprintf("INSERT INTO skew.%s (k, c, v, s) VALUES (1, 1, 'step %d', {%d})", table, i, i)
+			switch i % 3 {
+			case 1:
+				insert = "BEGIN BATCH " + insert + strings.Replace("; "+insert, "(1, 1,", "(2, 1,", 1) + "; APPLY BATCH"
+			case 2:
+				ask(conns[(i+2)%4], fmt.Sprintf("DELETE FROM skew.%s WHERE k = 1", table), &stamp)
+				stamp = time.Now().Add(skews[(i+1)%len(skews)]).UnixMicro()
+			}
+			ask(conns[i%4], insert, &stamp)
+			a := ask(conns[(i+1)%4], fmt.Sprintf("SELECT v, toJson(s) FROM skew.%s WHERE k = 1", table), nil)
+			if len(a.Rows) != 1 || string(a.Rows[0][0]) != fmt.Sprint("step ", i) || string(a.Rows[0][1]) != fmt.Sprintf("[%d]", i) {
+				lost[table]++
+			}
+		}
+	}
+	if lost["ordered"] > 0 || lost["plain"] == 0 {
+		t.Errorf("writes lost: %v", lost)
+	}
+	if a := ask(conns[3], "DESCRIBE TABLE skew.ordered", nil); !strings.Contains(fmt.Sprintf("%s", a.Rows), "write_ordering = 'quorum'") {
+		t.Errorf("described as %s", a.Rows)
+	}
+}
+
 // TestAWrongClockNeedsLeave starts a node with a wrong clock and without the word that allows it.
 func TestAWrongClockNeedsLeave(t *testing.T) {
 	binary, dir := cqld(t)
