@@ -26,7 +26,11 @@ type diskState struct {
 // watchedFS is the file system Pebble gets: when it is full, the ballast goes and the operation is
 // tried again.
 func (e *Engine) watchedFS() vfs.FS {
-	return vfs.OnDiskFull(e.opts.FS, func() {
+	fs := e.opts.FS
+	if fs == vfs.Default { // in memory, zeros are no help
+		fs = newLogAheadFS(fs)
+	}
+	return vfs.OnDiskFull(fs, func() {
 		e.disk.full.Store(true)
 		e.opts.Logger.Error("storage: the disk is full", "dir", e.opts.Dir)
 		e.disk.mu.Lock()
