@@ -165,9 +165,15 @@ func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 // ask sends to nodes, this one last: it answers on the spot.
 func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 	c := p.op.c
-	timeout := c.remaining(p.op.deadline)
+	timeout, sent, self := c.remaining(p.op.deadline), c.clock.Monotonic(), c.view.Self()
 	for _, node := range slices.Backward(nodes) {
-		done := func(newest int64, err error) { p.answer(plan, node, newest, err) }
+		done := func(newest int64, err error) {
+			if node != self {
+				now := c.clock.Monotonic()
+				c.peers.Record(node, now-sent, now)
+			}
+			p.answer(plan, node, newest, err)
+		}
 		if dated, ok := c.replicas.Replica(node).(Dated); ok {
 			dated.Newest(epoch, p.cmd, timeout, done)
 		} else {

@@ -75,7 +75,7 @@ func (c figuresCollector) requests(m metricSink) {
 		count uint64
 	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
 		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
-		{"replanned", s.Replans}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
+		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
 		{"hint_lost", s.HintsLost}} {
 		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
