@@ -19,6 +19,9 @@ const (
 	// and a spare one, for a round of conditional changes (512 KiB and the last of them) or two: 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
+	// logAhead is how many zeros are written ahead in a log at a time: with 1 KB a write, one sync of two hundred
+	// takes a millisecond more.
+	logAhead = 256 << 10
 	// pendingBytesMax bounds what waits for the committer: one second of a disk that takes 64 MB/s.
 	pendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.

@@ -9,9 +9,6 @@ import (
 // small write's time, and a fifth of the processor's. Where a log takes the place of an old one, its bytes are
 // there already. Pebble's reader ends at zeros as at the rest of an older log.
 
-// logAhead is how many zeros are written at a time: with 1 KB a write, one sync of two hundred is longer.
-const logAhead = 256 << 10
-
 // logCategory is what Pebble calls the writes of its log.
 const logCategory = "pebble-wal"
 
