@@ -52,6 +52,7 @@ type node struct {
 	engine   *storage.Engine
 	handlers map[messaging.Verb]messaging.Handler
 	coord    *coordinator.Coordinator
+	peers    *replica.Repairs
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -204,6 +205,7 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(n.engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
 	replica.Serve(post, local)
+	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	n.coord = coordinator.New(coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
 		LocalDatacenter: o.datacenters[n.id-1], Hints: n.engine, Unsafe: o.unsafe, Limits: o.limits,

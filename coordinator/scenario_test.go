@@ -28,6 +28,7 @@ import (
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
+//	floor 5 [node=(1,2)] | forget | settle k                         raises the floor to a ballot's time; a purge's steps
 //	counters, batches                                                looks at shards, and at what holders hold
 //	pages, hints, stats, replicas, ring                              looks
 func TestScenarios(t *testing.T) {
@@ -66,6 +67,7 @@ var commands = map[string]func(*scenario, *datadriven.TestData){
 	"counters": (*scenario).counters, "batches": (*scenario).batches,
 	"have": (*scenario).have, "gone": (*scenario).have, "list": (*scenario).list,
 	"cas": (*scenario).cas, "paxos": (*scenario).paxos,
+	"floor": (*scenario).floor, "forget": (*scenario).forget, "settle": (*scenario).settle,
 	"pages": (*scenario).pages, "hints": (*scenario).hints, "stats": (*scenario).stats,
 	"replicas": (*scenario).replicas, "ring": (*scenario).ring,
 }

@@ -35,6 +35,7 @@ func newAppends(c *Cluster) *appends {
 }
 
 func (w *appends) start() {
+	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
 		var lists []int
 		for i := range appendLists {
@@ -44,6 +45,10 @@ func (w *appends) start() {
 		}
 		w.run(l, w.rand.Intn(appendPartitions), lists, func(error) bool { return end() })
 	})
+}
+
+func (w *appends) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("append" + strconv.Itoa(partition)))
 }
 
 func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
@@ -60,7 +65,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		}
 	}
 	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: row.NewPartitionKey([]byte("append" + strconv.Itoa(partition))),
+		Table: w.table.StorageID, Key: w.key(partition),
 		Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix(),
 	}
 	done := func(read map[string][]int64, err error) {

@@ -32,6 +32,7 @@ func newBank(c *Cluster) *bank {
 
 // start opens the accounts, all at once, and sends the clients out.
 func (w *bank) start() {
+	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
 	w.c.must(w.c.present()[0], "opening the bank", func(l *life, done func(error)) {
 		m := &row.Mutation{}
 		m.Reset(w.table.StorageID, w.key())

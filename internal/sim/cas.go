@@ -52,6 +52,7 @@ func newCASRegisters(c *Cluster) *casRegisters {
 }
 
 func (w *casRegisters) start() {
+	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
 		key := w.rand.Intn(w.keys()) // few, so that they meet
 		if w.rand.Chance(250) {
@@ -64,6 +65,10 @@ func (w *casRegisters) start() {
 		}
 		w.run(l, client, key, in, func(error) bool { return end() })
 	})
+}
+
+func (w *casRegisters) partition(key int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
 }
 
 func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
@@ -105,7 +110,7 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 		}
 	}
 	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2))), Slices: []row.Slice{row.ExactRow(casRow(key))},
+		Table: w.table.StorageID, Key: w.partition(key), Slices: []row.Slice{row.ExactRow(casRow(key))},
 		Now: clock{l}.Now().Unix(),
 	}
 	if in.value == 0 {

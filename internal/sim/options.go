@@ -31,6 +31,8 @@ type Options struct {
 	SpeculativeRetry string
 	Limits           coordinator.Limits
 	Points           []string // names of points: rare ways that are taken all the time
+	// PaxosMargin is how old the state of Paxos is that is purged; zero: older than a run is long.
+	PaxosMargin time.Duration
 
 	// Stretch makes everything that lasts, faults and what clients think about, so many times as long, and Pace the
 	// heartbeats of the cluster so many times as rare: with both, weeks go by in minutes. Zero: 1.
@@ -114,6 +116,9 @@ func DefaultOptions(seed uint64) Options {
 		if late.Chance(150) {
 			o.Points = append(o.Points, p.name)
 		}
+	}
+	if late.Chance(600) {
+		o.PaxosMargin = late.Between(time.Millisecond, time.Second)
 	}
 	return o
 }

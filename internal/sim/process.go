@@ -186,12 +186,12 @@ func (l *life) openCoordinator() (err error) {
 			LocalDatacenter: datacenter, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
 		},
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
-			Margin: repairMargin},
+			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, NoCompare: c.options.NoCompare,
+		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 	})
 	l.coord, l.moves = l.parts.Coordinator, l.parts.Moves
 	l.repairs.repairer, l.repairs.auto = l.parts.Repairer, l.parts.AutoRepair

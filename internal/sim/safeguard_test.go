@@ -3,6 +3,7 @@ package sim
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"cqld/storage"
 )
@@ -73,6 +74,12 @@ func TestSafeguards(t *testing.T) {
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
 			func(o *Options) { o.Unsafe.NoPaxosPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 0,
+		},
+		{
+			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
+			func(o *Options) {
+				o.Unsafe.NoPaxosFloor, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
+			}, "linearizable", 0,
 		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
