@@ -64,10 +64,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 			t.appends[listName(i)] = append(t.appends[listName(i)], w.value)
 		}
 	}
-	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: w.key(partition),
-		Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix(),
-	}
+	cmd := l.partition(w.table, w.key(partition))
 	done := func(read map[string][]int64, err error) {
 		if !end(err) {
 			return
@@ -82,7 +79,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		}
 	}
 	if len(lists) == 0 {
-		l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Serial, Timeout: operationTimeout}, func(page []byte, err error) {
+		l.read(cmd, ring.Serial, func(page []byte, err error) {
 			var read map[string][]int64
 			if err == nil {
 				read, err = listsOf(page)
@@ -135,6 +132,14 @@ func textRow(table *schema.Table, clustering, value string, timestamp int64) *ro
 	return r
 }
 
+// textChange writes one row of a textTable.
+func textChange(table *schema.Table, key row.PartitionKey, clustering, value string, timestamp int64) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(table.StorageID, key)
+	m.AddRow(textRow(table, clustering, value, timestamp))
+	return m
+}
+
 // textRows are the live rows of a page of a textTable, in its order.
 func textRows(page []byte, now int64) (rows [][2]string, err error) {
 	var p row.PageReader
@@ -178,14 +183,12 @@ func listsOf(page []byte) (map[string][]int64, error) {
 
 func (w *appends) readBack() {
 	for partition := range appendPartitions {
-		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprint("lists ", partition), func(l *life, done func(error)) {
-				w.run(l, partition, nil, func(err error) bool {
-					done(err)
-					return true
-				})
+		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *life, done func(error)) {
+			w.run(l, partition, nil, func(err error) bool {
+				done(err)
+				return true
 			})
-		}
+		})
 	}
 }
 

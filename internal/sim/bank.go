@@ -40,9 +40,7 @@ func (w *bank) start() {
 		for i := range bankAccounts {
 			m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
 		}
-		l.coord.Write(&coordinator.WriteRequest{
-			Mutations: []*row.Mutation{m}, Consistency: ring.All, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-		}, done)
+		l.write(m, ring.All, done)
 	})
 	w.launch(bankClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
 		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)
@@ -59,7 +57,7 @@ func (w *bank) counts() (tried, acked int) { return w.tried, w.acked }
 func (w *bank) key() row.PartitionKey { return row.NewPartitionKey([]byte("bank")) }
 
 func (w *bank) command(l *life) *row.ReadCommand {
-	return &row.ReadCommand{Table: w.table.StorageID, Key: w.key(), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
+	return l.partition(w.table, w.key())
 }
 
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
@@ -111,7 +109,7 @@ func (w *bank) balances(page []byte) (balances [bankAccounts]int, err error) {
 
 func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
 	w.tried++
-	l.coord.Read(&coordinator.ReadRequest{Command: w.command(l), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	l.read(w.command(l), level, func(page []byte, err error) {
 		if err == nil {
 			w.acked++
 			_, err = w.balances(page)
@@ -122,9 +120,7 @@ func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
 }
 
 func (w *bank) readBack() {
-	for _, n := range w.c.present() {
-		w.c.must(n, "the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
-	}
+	w.c.everywhere("the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
 }
 
 // check has nothing left to do: every read was judged when it ended.

@@ -63,12 +63,7 @@ func (w *batches) step(l *life, _ int, end func() bool) {
 	}
 	stamp := w.c.stamp()
 	for _, p := range b.partitions {
-		m, r := &row.Mutation{}, row.NewRow()
-		m.Reset(w.table.StorageID, batchKey(p))
-		r.Clustering, r.Liveness.Timestamp = []byte(b.name), stamp
-		r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: stamp, Value: []byte(b.name)})
-		m.AddRow(r)
-		req.Mutations = append(req.Mutations, m)
+		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
 	}
 	l.coord.Batch(req, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("batch ", b.name, err))
@@ -99,25 +94,13 @@ func (w *batches) readBack() {
 	}
 	w.c.settle() // what was replayed may have left hints
 	found := map[string]int{}
-	nodes := w.c.present()
-	p := &pager{table: w.table.StorageID}
-	for pages := 0; !p.done; pages++ {
-		if !w.c.must(nodes[pages%len(nodes)], "reading batches", func(l *life, done func(error)) {
-			l.coord.Read(&coordinator.ReadRequest{
-				Command: p.command(clock{l}.Now().Unix()), Consistency: w.c.all(), Timeout: 5 * operationTimeout,
-			}, func(page []byte, err error) {
-				if err == nil {
-					err = p.took(page, func(_ *row.PageReader, r *row.Row, _ bool) {
-						if r != nil {
-							found[string(r.Clustering)]++
-						}
-					})
-				}
-				done(err)
-			})
-		}) {
-			return
+	whole := w.c.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
+		if r != nil {
+			found[string(r.Clustering)]++
 		}
+	})
+	if !whole {
+		return
 	}
 	for _, b := range w.all {
 		w.judge(b, found[b.name])

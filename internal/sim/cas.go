@@ -109,13 +109,10 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 			w.finish(op, applied, page, err)
 		}
 	}
-	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: w.partition(key), Slices: []row.Slice{row.ExactRow(casRow(key))},
-		Now: clock{l}.Now().Unix(),
-	}
+	cmd := l.partition(w.table, w.partition(key))
+	cmd.Slices[0] = row.ExactRow([]byte(casRow(key)))
 	if in.value == 0 {
-		l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Serial, Timeout: operationTimeout},
-			func(page []byte, err error) { done(false, page, err) })
+		l.read(cmd, ring.Serial, func(page []byte, err error) { done(false, page, err) })
 		return op
 	}
 	l.coord.CAS(&coordinator.CASRequest{
@@ -125,25 +122,14 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 			if err != nil || found != in.expect {
 				return nil, false, err
 			}
-			return w.change(cmd.Key, casRow(key), in.value, timestamp), true, nil
+			return textChange(w.table, cmd.Key, casRow(key), strconv.FormatInt(in.value, 10), timestamp), true, nil
 		},
 	}, done)
 	return op
 }
 
 // casRow is the row that a register is.
-func casRow(key int) []byte { return []byte{'r', byte('0' + key%2)} }
-
-func (w *casRegisters) change(key row.PartitionKey, clustering []byte, value, timestamp int64) *row.Mutation {
-	m := &row.Mutation{}
-	m.Reset(w.table.StorageID, key)
-	r := row.NewRow()
-	r.Clustering = clustering
-	r.Liveness.Timestamp = timestamp
-	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: timestamp, Value: strconv.AppendInt(nil, value, 10)})
-	m.AddRow(r)
-	return m
-}
+func casRow(key int) string { return fmt.Sprint("r", key%2) }
 
 // finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent.
 func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
@@ -170,14 +156,12 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 // readBack reads every register at SERIAL, from every node.
 func (w *casRegisters) readBack() {
 	for key := range w.keys() {
-		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
-				w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
-					done(err)
-					return true
-				})
+		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+			w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
+				done(err)
+				return true
 			})
-		}
+		})
 	}
 }
 

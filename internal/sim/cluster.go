@@ -152,7 +152,11 @@ type Result struct {
 // stats are what coordinators did, as far as it shows that rare ways were taken.
 type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
-func (s *stats) add(o coordinator.Stats) {
+func statsOf(o coordinator.Stats) stats {
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, o.CASShared, o.CASUnprepared}
+}
+
+func (s *stats) add(o stats) {
 	s.ReadRepairs += o.ReadRepairs
 	s.ShortReads += o.ShortReads
 	s.Speculated += o.Speculated
@@ -170,15 +174,7 @@ func (r *Result) add(o Result) {
 	r.Time += o.Time
 	r.Operations += o.Operations
 	r.Acked += o.Acked
-	r.Stats.ReadRepairs += o.Stats.ReadRepairs
-	r.Stats.ShortReads += o.Stats.ShortReads
-	r.Stats.Speculated += o.Stats.Speculated
-	r.Stats.Replans += o.Stats.Replans
-	r.Stats.HintsStored += o.Stats.HintsStored
-	r.Stats.HintsReplayed += o.Stats.HintsReplayed
-	r.Stats.HintsLost += o.Stats.HintsLost
-	r.Stats.CASShared += o.Stats.CASShared
-	r.Stats.CASUnprepared += o.Stats.CASUnprepared
+	r.Stats.add(o.Stats)
 }
 
 // Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
@@ -226,7 +222,7 @@ func (c *Cluster) result() Result {
 		if n.life == nil {
 			continue
 		}
-		r.Stats.add(n.life.coord.Stats())
+		r.Stats.add(statsOf(n.life.coord.Stats()))
 		n.crash(true)
 	}
 	return r

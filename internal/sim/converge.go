@@ -21,7 +21,7 @@ func (c *Cluster) converge() {
 	for _, k := range workloadKinds() {
 		for _, t := range k.tables {
 			if table := c.table(t.Table); table != nil {
-				c.readAll(table)
+				c.readAll(table, func(*row.PageReader, *row.Row, bool) {})
 				c.compare(table)
 			}
 		}
@@ -48,8 +48,9 @@ func (c *Cluster) agree() {
 	}
 }
 
-// readAll reads a table at the level of all, page after page.
-func (c *Cluster) readAll(table *schema.Table) {
+// readAll reads a table at the level of all, page after page, and calls visit as pager.took does. It says whether
+// it came to the end.
+func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
 	nodes := c.present()
 	p := &pager{table: table.StorageID}
 	for pages := 0; !p.done; pages++ {
@@ -58,15 +59,16 @@ func (c *Cluster) readAll(table *schema.Table) {
 				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
 			}, func(page []byte, err error) {
 				if err == nil {
-					err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
+					err = p.took(page, visit)
 				}
 				done(err)
 			})
 		})
 		if !ok {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // compare notes a partition whose replicas do not have the same bytes.

@@ -91,8 +91,7 @@ func (w *counters) mutation(a *addition) *row.Mutation {
 
 func (w *counters) read(l *life, key int64, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
-	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: counterKey(key), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
 			w.judge(key, sumOf(page), call, w.c.tick())
 		}

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -22,24 +21,12 @@ func TestSimCounters(t *testing.T) { runSmaller(t, "counter") }
 func TestSimBatches(t *testing.T) { runSmaller(t, "batch") }
 
 func runSmaller(t *testing.T, workload string) {
-	acked, runs := 0, max(*seeds/15, min(*seeds, 10)) // TestSim has these workloads, too
-	for i := range runs {
-		o := DefaultOptions(*firstSeed + uint64(i))
-		smaller(&o, workload)
-		r := run(t, o)
-		for _, f := range r.Failures {
-			t.Errorf("seed %d: %s\n%v\n%s", o.Seed, f, o, strings.Join(r.Plan, "\n"))
-		}
-		acked += r.Acked
-	}
-	if t.Logf("%d acknowledged", acked); acked < 10*runs {
-		t.Error("the workload tests nothing")
-	}
+	runAlone(t, alone(), 10, func(o *Options) { smaller(o, workload) })
 }
 
 // TestSimNeedsIdempotentCounters shows that it finds messages that are counted as often as they come.
 func TestSimNeedsIdempotentCounters(t *testing.T) {
-	mustFail(t, func(o *Options) {
+	mustFail(t, 0, 100, func(o *Options) {
 		o.Unsafe.CounterNotIdempotent = true
 		smaller(o, "counter")
 	}, "but lies between")
@@ -47,7 +34,7 @@ func TestSimNeedsIdempotentCounters(t *testing.T) {
 
 // TestSimNeedsTheBatchlog shows that it finds batches of which a part is lost with the coordinator.
 func TestSimNeedsTheBatchlog(t *testing.T) {
-	mustFail(t, func(o *Options) {
+	mustFail(t, 0, 100, func(o *Options) {
 		o.Unsafe.NoBatchlog = true
 		smaller(o, "batch")
 		o.FaultKinds = slices.Compact(append(o.FaultKinds, "kill", "isolate", "one-way"))

@@ -72,11 +72,9 @@ func (w *isolation) write(l *life, partition int, end func()) {
 func (w *isolation) read(l *life, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[partition] // as of the call
-	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix(),
-		Reversed: w.rand.Chance(300),
-	}
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	cmd := l.partition(w.table, w.key(partition))
+	cmd.Reversed = w.rand.Chance(300)
+	l.read(cmd, level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("isolation read ", partition, len(page), err))
 		if err == nil {
 			w.acked++
@@ -115,9 +113,7 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 
 func (w *isolation) readBack() {
 	for partition := range isolationPartitions {
-		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprint("isolation ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
-		}
+		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

@@ -112,9 +112,7 @@ func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
 	}
 	p.changes = append(p.changes, x)
 	w.writes++
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, func(err error) {
+	l.write(m, ring.Quorum, func(err error) {
 		switch {
 		case err == nil:
 			x.acked = w.c.tick()

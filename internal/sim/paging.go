@@ -115,9 +115,7 @@ func (w *pagings) randomPager(p *pagedPartition) *pager {
 func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	m := p.pending
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, func(err error) {
+	l.write(m, level, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("paging write ", err))
 		if err == nil && p.pending == m {
 			w.acked++

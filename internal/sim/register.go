@@ -90,15 +90,7 @@ func (w *registers) write(l *life, op *operation, level ring.Consistency, done f
 	if w.skew != nil {
 		stamp = w.stamp(l, op.client)
 	}
-	m := &row.Mutation{}
-	m.Reset(w.table.StorageID, w.key(op.key))
-	r := row.NewRow()
-	r.Clustering = []byte("r")
-	r.Liveness.Timestamp = stamp
-	r.Cells = append(r.Cells, row.Cell{
-		Column: w.table.Column("v").ID, Timestamp: stamp, Value: strconv.AppendInt(nil, op.value, 10),
-	})
-	m.AddRow(r)
+	m := textChange(w.table, w.key(op.key), "r", strconv.FormatInt(op.value, 10), stamp)
 	l.coord.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
 		Ordered: w.skew != nil, Stamp: stamp,

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"cqld/coordinator"
 	"cqld/coordinator/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -169,7 +168,7 @@ func (w *graves) add(l *life, done func(error)) {
 	m := new(row.Mutation)
 	m.Reset(w.table.StorageID, w.key(g.partition))
 	m.AddRow(r)
-	w.write(l, m, ring.All, func(err error) {
+	l.write(m, ring.All, func(err error) {
 		if err == nil {
 			g.added = w.c.tick()
 			w.rows = append(w.rows, g)
@@ -208,7 +207,7 @@ func (w *graves) bury(l *life, g *grave, done func(error)) {
 		r.Clustering, r.Deletion = []byte(g.clustering), d
 		m.AddRow(r)
 	}
-	w.write(l, m, ring.Quorum, func(err error) {
+	l.write(m, ring.Quorum, func(err error) {
 		if err == nil {
 			g.deleted = w.c.tick()
 		}
@@ -216,19 +215,11 @@ func (w *graves) bury(l *life, g *grave, done func(error)) {
 	})
 }
 
-func (w *graves) write(l *life, m *row.Mutation, level ring.Consistency, done func(error)) {
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, done)
-}
-
 // look reads a partition and judges what is there.
 func (w *graves) look(l *life, partition int, level ring.Consistency, done func(error)) {
 	w.reads++
 	began := w.c.tick()
-	l.coord.Read(&coordinator.ReadRequest{Command: &row.ReadCommand{
-		Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix(),
-	}, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
 		if err == nil {
 			w.judge(partition, page, began)
 		}

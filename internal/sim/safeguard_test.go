@@ -86,14 +86,10 @@ func TestSafeguards(t *testing.T) {
 			if testing.Short() {
 				t.Skip("many seeds")
 			}
-			seed, failure := findSeed(t, s.first, func(o *Options) {
+			mustFail(t, s.first, 1000, func(o *Options) {
 				o.Workloads, o.FaultKinds = strings.Fields(s.workloads), strings.Fields(s.kinds)
 				s.without(o)
-			}, strings.Split(s.found, "|"))
-			if failure == "" {
-				t.Fatal("1,000 seeds did not find that the safeguard is missing")
-			}
-			t.Logf("seed %d: %s", seed, failure)
+			}, strings.Split(s.found, "|")...)
 		})
 	}
 }
@@ -101,19 +97,3 @@ func TestSafeguards(t *testing.T) {
 // lastMoment takes away what finds, at the end of an operation, what was missed before: reads of both sides and
 // the comparison would hide for hundreds of seeds that a write went one way only.
 func (o *Options) lastMoment() { o.Unsafe.ReadOneSide, o.NoCompare = true, true }
-
-// findSeed is the first of a thousand seeds that fails in one of the ways.
-func findSeed(t *testing.T, first uint64, without func(*Options), ways []string) (uint64, string) {
-	for seed := first; seed < first+1000; seed++ {
-		o := DefaultOptions(seed)
-		without(&o)
-		for _, f := range run(t, o).Failures {
-			for _, way := range ways {
-				if strings.Contains(f, way) {
-					return seed, f
-				}
-			}
-		}
-	}
-	return 0, ""
-}

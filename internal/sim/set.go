@@ -124,9 +124,7 @@ func (w *sets) write(l *life, e *element, r *row.Row, done func(error)) {
 	m.Reset(w.table.StorageID, w.key(e.partition))
 	r.Clustering = []byte(e.clustering)
 	m.AddRow(r)
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, func(err error) {
+	l.write(m, ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("set ", e.clustering, err))
 		done(err)
 	})
@@ -151,7 +149,7 @@ func (w *sets) randomCommand() *row.ReadCommand {
 // read reads and compares with what must be there.
 func (w *sets) read(l *life, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	l.read(cmd, level, func(page []byte, err error) {
 		if err == nil {
 			w.reads++
 			w.compare(cmd, page, call, w.c.tick())

@@ -153,19 +153,41 @@ func TestSimRepeats(t *testing.T) {
 	}
 }
 
-// mustFail runs seeds without a safeguard until one fails in one of the ways.
-func mustFail(t *testing.T, without func(*Options), ways ...string) {
-	for seed := range uint64(100) {
+// mustFail runs n seeds without a safeguard until one fails in one of the ways.
+func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
+	for seed := first; seed < first+n; seed++ {
 		o := DefaultOptions(seed)
 		without(&o)
 		for _, f := range run(t, o).Failures {
-			for _, way := range ways {
-				if strings.Contains(f, way) {
-					t.Logf("seed %d: %s", seed, f)
-					return
-				}
+			if slices.ContainsFunc(ways, func(way string) bool { return strings.Contains(f, way) }) {
+				t.Logf("seed %d: %s", seed, f)
+				return
 			}
 		}
 	}
-	t.Error("100 seeds did not find that a safeguard is missing")
+	t.Errorf("%d seeds did not find that a safeguard is missing", n)
 }
+
+// runAlone runs n seeds with the options that change makes, and says what happened in all. Each of them does
+// enough to test something.
+func runAlone(t *testing.T, n, ackedLeast int, change func(*Options)) (total Result) {
+	t.Helper()
+	for i := range n {
+		o := DefaultOptions(*firstSeed + uint64(i))
+		change(&o)
+		r := run(t, o)
+		report(t, o, r)
+		if i < 2 && run(t, o).Trace != r.Trace {
+			t.Errorf("seed %d: two runs of it differ", o.Seed)
+		}
+		total.add(r)
+	}
+	t.Logf("%d seeds: %d operations, %d acknowledged", n, total.Operations, total.Acked)
+	if n >= 10 && total.Acked < ackedLeast*n {
+		t.Errorf("%d operations were acknowledged: the workload tests nothing", total.Acked)
+	}
+	return total
+}
+
+// alone is how many seeds of a workload run without the others: TestSim has it, too.
+func alone() int { return max(*seeds/15, min(*seeds, 10)) }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -52,12 +51,7 @@ func (w *ties) write(l *life, key int, done func(error)) {
 	w.tried++
 	stamp := w.c.stamp() / tiesGrain * tiesGrain
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
-	m := &row.Mutation{}
-	m.Reset(w.table.StorageID, w.key(key))
-	m.AddRow(textRow(w.table, "r", value, stamp))
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, func(err error) {
+	l.write(textChange(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie ", key, value, err))
 		if err == nil {
 			w.acked++
@@ -70,8 +64,7 @@ func (w *ties) write(l *life, key int, done func(error)) {
 func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[key] // as of the call
-	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie read ", key, err))
 		var rows [][2]string
 		if err == nil {
@@ -94,9 +87,7 @@ func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) 
 
 func (w *ties) readBack() {
 	for key := range tiesKeys {
-		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprint("tie ", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
-		}
+		w.c.everywhere(fmt.Sprint("tie ", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
 	}
 }
 

@@ -66,9 +66,7 @@ func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, w.key(partition))
 	m.AddRow(r)
-	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: operationTimeout,
-	}, func(err error) {
+	l.write(m, ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("ttl ", partition, err))
 		switch {
 		case err == nil:
@@ -84,10 +82,8 @@ func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
 func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call := w.c.tick()
-	cmd := &row.ReadCommand{
-		Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix(),
-	}
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+	cmd := l.partition(w.table, w.key(partition))
+	l.read(cmd, level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("ttl read ", partition, len(page), err))
 		if err == nil {
 			w.acked++
@@ -127,9 +123,7 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 
 func (w *ttls) readBack() {
 	for partition := range ttlPartitions {
-		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprint("expiring rows ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
-		}
+		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

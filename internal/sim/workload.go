@@ -3,7 +3,10 @@ package sim
 import (
 	"time"
 
+	"cqld/coordinator"
 	"cqld/cql/types"
+	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 )
 
@@ -158,6 +161,30 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 		c.fail("%s at node %d fails in a healed cluster: %v", what, n.id, failure)
 	}
 	return ended && failure == nil
+}
+
+// everywhere does something that may not fail at one node after the other.
+func (c *Cluster) everywhere(what string, do func(l *life, done func(error))) {
+	for _, n := range c.present() {
+		c.must(n, what, do)
+	}
+}
+
+// write makes a change as a client of the process does.
+func (l *life) write(m *row.Mutation, level ring.Consistency, done func(error)) {
+	l.coord.Write(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
+	}, done)
+}
+
+// partition asks for all rows of a partition.
+func (l *life) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
+	return &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
+}
+
+// read reads as a client of the process does.
+func (l *life) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
+	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, done)
 }
 
 // tick is the next moment in the order in which clients saw things happen: real time, as the
