@@ -50,6 +50,7 @@ type node struct {
 	handlers map[messaging.Verb]messaging.Handler
 	coord    *coordinator.Coordinator
 	repaired *replica.Repaired
+	local    *replica.Local
 	peers    *replica.Repairs
 	down     map[ring.NodeID]bool // as this node sees it
 	floor    int64
@@ -156,6 +157,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	replica.Serve(n, local)
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
 		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})
+	n.local = local
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
 		Run: func(f func()) { f() }, Repaired: n.repaired, StepBytes: step})
 	return n
@@ -202,6 +204,8 @@ func verbName(v messaging.Verb) string {
 		return "read"
 	case messaging.VerbReadRepair:
 		return "repair"
+	case messaging.VerbPaxosPurge:
+		return "purge"
 	}
 	return fmt.Sprint("verb ", v)
 }
