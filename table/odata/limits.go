@@ -1,5 +1,10 @@
 package odata
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // Limits bound what a request may bring. They are the service's; a configuration may raise them.
 type Limits struct {
 	Properties      int // of one entity, without keys and Timestamp: 252
@@ -106,11 +111,26 @@ func utf16Len(s string) int {
 }
 
 func utf16LenBytes(s []byte) int {
-	n := 0
+	n := len(s)
+	for len(s) >= 32 {
+		x, y := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
+		z, w := binary.LittleEndian.Uint64(s[16:]), binary.LittleEndian.Uint64(s[24:])
+		if (x|y|z|w)&highs != 0 {
+			n += utf16More(x) + utf16More(y) + utf16More(z) + utf16More(w)
+		}
+		s = s[32:]
+	}
 	for _, c := range s {
-		n += utf16Units(c)
+		n += utf16Units(c) - 1
 	}
 	return n
+}
+
+// utf16More is how many more code units there are than bytes, of eight.
+func utf16More(x uint64) int {
+	// The bits below a byte's highest, brought to its place.
+	second, third, fourth := x<<1, x<<2, x<<3
+	return bits.OnesCount64(x&second&third&fourth&highs) - bits.OnesCount64(x&^second&highs)
 }
 
 func utf16Units(c byte) int {
