@@ -33,10 +33,14 @@ type stoppedTimer struct{}
 func (stoppedTimer) Stop() bool { return true }
 
 // newAcceptor is a Local on real storage in memory.
-func newAcceptor(t *testing.T) (*Local, *storage.Engine, *schema.Table) {
+func newAcceptor(t testing.TB) (*Local, *storage.Engine, *schema.Table) {
 	t.Helper()
 	remote, _, _, table := pair(t, 1, 1)
-	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone})
+	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone,
+		Table: func(schema.StorageID) storage.TableInfo {
+			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		}, // as of system.paxos
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +355,7 @@ func TestPaxosMessages(t *testing.T) {
 	if err != nil || epoch != 7 || fmt.Sprint(*got) != fmt.Sprint(*p) {
 		t.Errorf("%+v, again %+v: %v", p, got, err)
 	}
-	promise := &coordinator.Promise{Refused: true, Promised: ballot(11, 1), Accepted: *p, Page: []byte("page")}
+	promise := &coordinator.Promise{Refused: true, Promised: ballot(11, 1), Accepted: *p, Floor: ballot(6, 0), Page: []byte("page")}
 	promise.Accepted.Table, promise.Accepted.Key = 0, row.PartitionKey{}
 	again, err := decodePromise(appendPromise(nil, promise))
 	if err != nil || fmt.Sprint(*again) != fmt.Sprint(*promise) {

@@ -77,7 +77,7 @@ func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
 }
 
 // pair is a Remote, and what it reaches: node 1, or of two nodes with one replica the one that self is.
-func pair(t *testing.T, nodes int, self ring.NodeID) (*Remote, *engine, *loopback, *schema.Table) {
+func pair(t testing.TB, nodes int, self ring.NodeID) (*Remote, *engine, *loopback, *schema.Table) {
 	t.Helper()
 	s := schema.Empty()
 	for _, c := range []schema.Change{

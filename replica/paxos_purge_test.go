@@ -1,0 +1,231 @@
+package replica
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/coordinator/repair"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// newPurged is an acceptor with its share of repairs.
+func newPurged(t testing.TB) (*Local, *storage.Engine, *Repairs, *schema.Table) {
+	l, engine, table := newAcceptor(t)
+	transport := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
+	return l, engine, NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }}), table
+}
+
+func (r *Repairs) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (repair.PaxosStep, error) {
+	t.Helper()
+	var step repair.PaxosStep
+	failure := fmt.Errorf("no answer")
+	topology := r.o.Local.view.Topology()
+	r.Paxos(r.o.Local.view.Self(), &repair.PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+		Tokens: ring.FullRange(), Floor: floor, Forget: forget}, time.Second, func(s repair.PaxosStep, err error) { step, failure = s, err })
+	return step, failure
+}
+
+// TestTheFloorIsAPromise of every acceptor, for partitions with state and without.
+func TestTheFloorIsAPromise(t *testing.T) {
+	l, _, table := newAcceptor(t)
+	prepare(t, l, table, ballot(10, 1))
+	l.view.(*view).floor = 20
+	for _, b := range []coordinator.Ballot{ballot(10, 1), ballot(20, 1)} {
+		if got := accept(t, l, proposalOf(table, b, b, "k")); got.Micros != 20 {
+			t.Errorf("proposal %v below the floor was refused for %v", b, got)
+		}
+		if got := accept(t, l, proposalOf(table, b, b, "other")); got.Micros != 20 {
+			t.Errorf("proposal %v of a partition without state was refused for %v", b, got)
+		}
+	}
+	p := prepare(t, l, table, ballot(20, 2))
+	if !p.Refused || p.Promised.Micros != 20 {
+		t.Errorf("a promise at the floor: %+v", p)
+	}
+	rests := proposalOf(table, ballot(30, 1), ballot(30, 1), "k")
+	rests.Previous = ballot(10, 1)
+	if got := accept(t, l, rests); got.Micros != 20 {
+		t.Errorf("what rests on a ballot before the floor was refused for %v", got)
+	}
+	if p = prepare(t, l, table, ballot(30, 2)); p.Refused || p.Floor.Micros != 20 {
+		t.Errorf("a promise after the floor: %+v", p)
+	}
+	rests.Ballot, rests.Previous = ballot(40, 2), ballot(30, 2)
+	if got := accept(t, l, rests); got.Present() {
+		t.Errorf("refused for %v", got)
+	}
+}
+
+// TestAnAcceptorForgetsWhatItMay and keeps the rest: what is after the floor, and what is not settled.
+func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
+	l, engine, r, table := newPurged(t)
+	decide := func(key string, micros int64) {
+		p := proposalOf(table, ballot(micros, 1), ballot(micros, 1), key)
+		accept(t, l, p)
+		l.Commit(5, p, time.Second, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	decide("old", 10)
+	decide("young", 30)
+	accept(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "open"))
+	void := proposalOf(table, ballot(10, 1), ballot(10, 1), "void")
+	void.Update = nil
+	accept(t, l, void)
+	accept(t, l, proposalOf(table, ballot(30, 1), ballot(10, 1), "finished"))
+	if _, err := r.purgeStep(t, table, 20, false); err == nil {
+		t.Error("a floor that was not heard of is good for a purge")
+	}
+	l.view.(*view).floor = 20
+	for range 2 {
+		step, err := r.purgeStep(t, table, 20, false)
+		if err != nil || len(step.Unsettled) != 1 || string(step.Unsettled[0].Bytes) != "open" || step.Next != nil {
+			t.Fatalf("unsettled %+v, %v", step, err)
+		}
+	}
+	step, err := r.purgeStep(t, table, 20, true)
+	if err != nil || step.Forgotten != 2 {
+		t.Fatalf("forgotten %+v, %v", step, err)
+	}
+	if step, err = r.purgeStep(t, table, 20, true); err != nil || step.Forgotten != 0 {
+		t.Errorf("forgotten again: %+v, %v", step, err)
+	}
+	for key, want := range map[string]coordinator.Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1)} {
+		for _, from := range []string{"memory", "disk"} {
+			s, _, err := l.known(lineOf(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			if err != nil || s.stored() != want || s.latest().Micros < 20 {
+				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
+			}
+			l.paxos.forgetStates()
+		}
+	}
+	if got := accept(t, l, proposalOf(table, ballot(9, 2), ballot(9, 2), "old")); got.Micros != 20 {
+		t.Errorf("what was forgotten does not refuse: %v", got)
+	}
+	if cells := rowsOn(t, engine); cells != 3 {
+		t.Errorf("%d rows are left, want 3", cells)
+	}
+	if wrapped, err := engine.Sweep(1000); !wrapped || err != nil {
+		t.Fatal(wrapped, err)
+	}
+	block, _, err := engine.Export(nil, paxosTable, ring.FullRange(), nil, 1<<20)
+	if err != nil || bytes.Contains(block, []byte("old")) || !bytes.Contains(block, []byte("young")) {
+		t.Errorf("storage still has what was forgotten, or nothing: %q (%v)", block, err)
+	}
+}
+
+// rowsOn counts the states that have anything, as storage has them.
+func rowsOn(t *testing.T, engine *storage.Engine) (n int) {
+	page, err := engine.Read(nil, &row.ReadCommand{Table: paxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p row.PageReader
+	var x row.Row
+	for p.Reset(page); p.NextPartition(); {
+		for p.NextRow(&x) {
+			if len(x.Cells) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestStatesOfDroppedTablesGo when somebody looks which tables have any, once they are old.
+func TestStatesOfDroppedTablesGo(t *testing.T) {
+	l, engine, r, table := newPurged(t)
+	now := stillClock{}.Now().UnixMicro()
+	accept(t, l, proposalOf(table, ballot(now, 1), ballot(now, 1), "k"))
+	for i, at := range []int64{now - 2*paxosGoneAfter, now - paxosGoneAfter/2} {
+		gone := *table
+		gone.ID = schema.UUID{9, byte(i)}
+		x := row.NewRow()
+		x.Cells = append(x.Cells, ballotCell(l.paxos.promised, ballot(at, 1)))
+		engine.Apply([]*row.Mutation{l.paxos.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {})
+	}
+	asked := 0
+	for id, want := range map[schema.StorageID]bool{table.StorageID: true, table.StorageID + 1: false} {
+		r.Conditional(id, func(got bool, err error) {
+			if asked++; got != want || err != nil {
+				t.Errorf("table %d is conditional: %v, %v", id, got, err)
+			}
+		})
+	}
+	if n := rowsOn(t, engine); asked != 2 || n != 2 {
+		t.Errorf("%d answers, %d states are left, want the table's and one of a table not heard of yet", asked, n)
+	}
+}
+
+// BenchmarkPurge is of 100,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted
+// proposal: what they take on disk before and after, and what a state costs to be listed and to be forgotten.
+func BenchmarkPurge(b *testing.B) {
+	const states = 100_000
+	for b.Loop() {
+		b.StopTimer()
+		l, engine, r, table := newPurged(b)
+		for i := range states {
+			key := fmt.Sprintf("partition %d", i)
+			p := proposalOf(table, ballot(int64(10+i), 1), ballot(int64(10+i), 1), key)
+			m := mutationOf(table, key)
+			x := row.NewRow()
+			x.Cells = append(x.Cells, row.Cell{Column: 1, Timestamp: 1, Value: make([]byte, 110)})
+			m.AddRow(x)
+			p.Update = row.AppendMutation(nil, m)
+			l.Accept(5, p, time.Second, func(coordinator.Ballot, error) {})
+			p.Accepted, p.Update = true, nil
+			l.Commit(5, p, time.Second, func(err error) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+		size := func(name string) {
+			if err := engine.CompactTable(b.Context(), paxosTable); err != nil {
+				b.Fatal(err)
+			}
+			bytes, err := engine.SizeOf(paxosTable, ring.FullRange())
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(bytes)/states, name)
+		}
+		size("B-before/state")
+		l.view.(*view).floor = 1 << 40
+		topology := l.view.Topology()
+		walk := func(forget bool) {
+			began := time.Now()
+			req := &repair.PaxosRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(), Floor: 1 << 40, Forget: forget}
+			for done := false; !done; {
+				r.Paxos(1, req, time.Second, func(s repair.PaxosStep, err error) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					req.After, done = s.Next, s.Next == nil
+				})
+			}
+			b.ReportMetric(float64(time.Since(began).Nanoseconds())/states, map[bool]string{false: "ns-list/state", true: "ns-forget/state"}[forget])
+		}
+		b.StartTimer()
+		walk(false)
+		walk(true)
+		b.StopTimer()
+		for wrapped := false; !wrapped; {
+			var err error
+			if wrapped, err = engine.Sweep(10_000); err != nil {
+				b.Fatal(err)
+			}
+		}
+		size("B-after/state")
+		b.StartTimer()
+	}
+}
