@@ -100,6 +100,7 @@ func (n *Node) crash(powerCut bool) {
 	}
 	n.disk = n.disk.CrashClone(cfg)
 	n.life = nil
+	l.endTasks()
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)
 	l.transport.close()

@@ -28,7 +28,7 @@ func points() []point {
 // wantsPartitions says whether a workload needs to see a partition in one page: a condition reads one page, a
 // change is seen whole in one page.
 func (o Options) wantsPartitions() bool {
-	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves")
+	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity")
 }
 
 // at says whether a point is on.

@@ -18,6 +18,7 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 	"cqld/storage/faultfs"
+	"cqld/table/entity"
 )
 
 // life is one process, from its start to its crash. What it has scheduled dies with it. Its parts are
@@ -34,6 +35,10 @@ type life struct {
 	moves     *replica.Moves
 	coord     *coordinator.Coordinator
 	repairs   repairs
+	entities  *entity.Store // the Tables door's, once somebody asks
+
+	tasks   []*task // that wait, in the order of their beginnings
+	running *task   // within this event
 
 	joined bool // the cluster has this node
 	paused bool

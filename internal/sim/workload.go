@@ -58,6 +58,7 @@ func workloadKinds() []workloadKind {
 		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
 		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
+		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
 	}
 }
 
