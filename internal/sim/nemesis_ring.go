@@ -102,7 +102,7 @@ const (
 
 // remove asks any node that serves to remove a dead one, until it is no member any more.
 func (c *Cluster) remove(id ring.NodeID) {
-	if c.metadata().Topology.Node(id) == nil {
+	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil: all are down
 		return
 	}
 	c.kernel.After(c.paced(operateEvery), "operator", func() { c.remove(id) })
