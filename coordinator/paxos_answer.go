@@ -41,6 +41,7 @@ func (op *casRound) ask(page []byte, ballot Ballot) (update *row.Mutation, tooMu
 		case update == nil:
 			update = new(row.Mutation)
 			update.Reset(change.Table, change.Key)
+			update.Grow(min(len(op.members)*change.Size(), op.c.limits.CASRoundBytes) + change.Size())
 		}
 		update.Append(change)
 		if i == len(op.members)-1 {

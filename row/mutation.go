@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"slices"
 
 	"cqld/internal/wire"
 	"cqld/ring"
@@ -103,6 +104,9 @@ func (m *Mutation) addBytes(b []byte) {
 func (m *Mutation) addValue(r *Row) {
 	m.entries = appendSizedRow(m.entries, r)
 }
+
+// Grow makes room for so many bytes of changes.
+func (m *Mutation) Grow(bytes int) { m.entries = slices.Grow(m.entries, bytes) }
 
 // Append adds the changes of o, a mutation of the same partition.
 func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }
