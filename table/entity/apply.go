@@ -201,12 +201,19 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 		return err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
+	var doubt error // of the last attempt that may have been made
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		err := s.deletePartition(p, partitionKey)
 		var timeout *coordinator.WriteTimeout
 		var unknown *coordinator.CASUnknown
 		again := errors.As(err, &timeout) || errors.As(err, &unknown) // doing it twice is doing it once
+		if again && (timeout == nil || timeout.Type != coordinator.WriteCAS) {
+			doubt = err
+		}
 		if !again || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+			if err != nil && doubt != nil {
+				return doubt // that nothing was sent this time says nothing of the times before
+			}
 			return err
 		}
 		s.rest(s.o.NewWaiter(), pause)

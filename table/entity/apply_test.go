@@ -249,6 +249,27 @@ func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 	}
 }
 
+// An attempt of which nothing was sent does not make certain what an earlier one has left in doubt.
+func TestADoubtStaysADoubt(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	n := r.nodes[0]
+	r.apply("things", op(entity.Insert, "p", "r"))
+	lost := &coordinator.CASUnknown{Received: 1}
+	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+		n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+			done(false, nil, &coordinator.Unavailable{Required: 3, Alive: 1})
+		}
+		n.coord.CAS(req, func(bool, []byte, error) { done(false, nil, lost) })
+	}
+	if err := n.store.DeletePartition(context.Background(), account, "things", "p"); !errors.Is(err, error(lost)) {
+		t.Error(err)
+	}
+	if _, err := n.store.Get(context.Background(), account, "things", "p", "r", nil); code(err) != odata.ResourceNotFound {
+		t.Error(err)
+	}
+}
+
 // What was acknowledged is there after a crash.
 func TestAcknowledgedEntitiesSurviveACrash(t *testing.T) {
 	r := newTestRing(t, 1)
