@@ -260,6 +260,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	if n := coordinator.InFlight(c); n != (coordinator.InFlightCounts{}) {
 		t.Errorf("all is answered, but still counted: %+v", n)
 	}
+	c.Close() // or its hints' timers go on in the tests that follow
 }
 
 // quickReplica answers at once.
