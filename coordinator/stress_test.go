@@ -313,13 +313,24 @@ func TestAllocations(t *testing.T) {
 		{"quorum of four", 4, 1, 1}, // the timer
 	} {
 		c, w, r := quickCluster(t, x.nodes)
-		if n := testing.AllocsPerRun(1000, func() { c.Write(w, wrote) }); n > x.write {
+		if n := leastAllocs(x.write, func() { c.Write(w, wrote) }); n > x.write {
 			t.Errorf("%s: a write allocates %v times, at most %v are needed", x.name, n, x.write)
 		}
-		if n := testing.AllocsPerRun(1000, func() { c.Read(r, read) }); n > x.read {
+		if n := leastAllocs(x.read, func() { c.Read(r, read) }); n > x.read {
 			t.Errorf("%s: a read allocates %v times, at most %v are needed", x.name, n, x.read)
 		}
 	}
+}
+
+// leastAllocs counts allocations again when there are more than enough: those of all goroutines are counted, also
+// of what tests before have left to end by itself.
+func leastAllocs(enough float64, f func()) float64 {
+	least := testing.AllocsPerRun(1000, f)
+	for i := 0; i < 5 && least > enough; i++ {
+		time.Sleep(100 * time.Millisecond)
+		least = min(least, testing.AllocsPerRun(1000, f))
+	}
+	return least
 }
 
 func BenchmarkCoordinator(b *testing.B) {
