@@ -61,6 +61,8 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 		out.Rows += r.Rows
 		out.Bytes += r.Bytes
 		out.Skipped += r.Skipped
+		out.Forgotten += r.Forgotten
+		out.Unpurged += r.Unpurged
 	}
 	for _, l := range n.engine.Lost() {
 		if n.schema().TableByStorage(l.Table) != nil {

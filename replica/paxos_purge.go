@@ -11,9 +11,10 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage"
 )
 
-// Acceptors forget the state of partitions in a repair of their range. What makes that safe stands in docs/adr/0014;
+// Acceptors forget the state of partitions in a repair of their range. What makes that safe stands in docs/adr/0015;
 // here it needs three things of an acceptor:
 //
 //	it knows the floor          from then on it takes nothing up to there, and all that it took before is in its rows
@@ -79,7 +80,7 @@ func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done fu
 		Table: paxosTable, Range: row.KeyRange{Tokens: req.Tokens, After: req.After},
 		Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: paxosStepRows},
 	}
-	page, err := l.engine.Read(nil, &cmd)
+	page, err := l.readStates(&cmd)
 	if err != nil {
 		done(repair.PaxosStep{}, fromStorage(err))
 		return
@@ -121,6 +122,18 @@ func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done fu
 		step.Unsettled, step.Forgotten = nil, forgotten
 		done(step, err)
 	})
+}
+
+// readStates reads states of many partitions, however many were forgotten and not swept yet.
+func (l *Local) readStates(cmd *row.ReadCommand) ([]byte, error) {
+	page, err := l.engine.Read(nil, cmd)
+	var tombstones *storage.TooManyTombstones
+	if !errors.As(err, &tombstones) { // also what was lost in a corrupt file is told before those are met
+		return page, err
+	}
+	again := *cmd
+	again.Repair = new(row.Repair)
+	return l.engine.Read(nil, &again)
 }
 
 // unsettled says whether the state has something accepted up to the floor that is not known to be decided.
@@ -219,13 +232,15 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 	catalog := l.view.Schema()
 	tables := map[string]schema.StorageID{}
 	for _, id := range catalog.StorageIDs() {
-		tables[string(clusteringOf(catalog.TableByStorage(id)))] = id
+		if t := catalog.TableByStorage(id); t != nil {
+			tables[string(clusteringOf(t))] = id
+		}
 	}
 	found = map[schema.StorageID]bool{}
 	cmd := &row.ReadCommand{Table: paxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: paxosStepRows}}
 	for cmd != nil {
-		page, err := l.engine.Read(nil, cmd)
+		page, err := l.readStates(cmd)
 		if err != nil {
 			return nil, fromStorage(err)
 		}
@@ -233,9 +248,13 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 		var x row.Row
 		for p.Reset(page); p.NextPartition(); {
 			for p.NextRow(&x) {
-				if id, ok := tables[string(x.Clustering)]; ok {
+				id, ok := tables[string(x.Clustering)]
+				newest := newestOf(&x)
+				switch {
+				case newest == 0: // forgotten, and not swept yet
+				case ok:
 					found[id] = true
-				} else if newest := newestOf(&x); newest < now-paxosGoneAfter && len(x.Clustering) > 0 {
+				case newest < now-paxosGoneAfter:
 					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
 					l.engine.Apply([]*row.Mutation{paxosDeletion(key, bytes.Clone(x.Clustering), newest)}, false, func(error) {}) // else next time
 				}

@@ -24,7 +24,7 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 	cmd := row.ReadCommand{
 		Table: paxosTable, Range: row.KeyRange{Tokens: ring.FullRange(), After: after}, Slices: []row.Slice{row.ExactRow(clusteringOf(table))},
 	}
-	page, err := l.engine.Read(nil, &cmd)
+	page, err := l.readStates(&cmd)
 	if err != nil {
 		done(fromStorage(err))
 		return

@@ -336,8 +336,11 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 		return
 	}
 	if err != nil || report.Rows > 0 || report.Unpurged > 0 {
-		a.o.Note(fmt.Sprintf("repair of table %d, %v: %d rows sent, Paxos state of %d ranges not purged", id, report.Job.Range,
-			report.Rows, report.Unpurged), err)
+		message := fmt.Sprintf("repair of table %d, %v: %d rows sent", id, report.Job.Range, report.Rows)
+		if report.Unpurged > 0 {
+			message += fmt.Sprintf(", Paxos state of %d ranges not purged", report.Unpurged)
+		}
+		a.o.Note(message, err)
 	}
 	a.r.clock.After(0, func() { a.events.do(a.look) })
 }

@@ -7,6 +7,7 @@
 //
 //	Auto ── a table's ranges in turn, what is dirty first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set
-//	unit ── hash ──▶ every replica, step by step      ── differing leaves ──▶ read at ALL, page by page
+//	unit ── what Paxos has not decided ──▶ a round in which all replicas vote; last, they forget its state (purge.go)
+//	     ── hash ──▶ every replica, step by step      ── differing leaves ──▶ read at ALL, page by page
 //	     ── hash the leaf again, to see               ── Notice ──▶ every replica
 package repair

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// The state of Paxos is purged with repairs; docs/adr/0014 says why it may. Before a job begins, the table's floor is
+// The state of Paxos is purged with repairs; docs/adr/0015 says why it may. Before a job begins, the table's floor is
 // raised when that was long ago; and each of its units does more than it does for other tables:
 //
 //	list ── unsettled up to the floor ──▶ a round of each of them, in which all replicas vote

@@ -23,7 +23,9 @@ type RepairResult struct {
 	Different int   `json:"different"` // ranges that were not equal everywhere
 	Rows      int64 `json:"rows"`      // sent between replicas
 	Bytes     int64 `json:"bytes"`
-	Skipped   int   `json:"skipped"` // ranges with a replica that is down
+	Skipped   int   `json:"skipped"`   // ranges with a replica that is down
+	Forgotten int   `json:"forgotten"` // states of lightweight transactions, on all replicas
+	Unpurged  int   `json:"unpurged"`  // ranges where that was not possible
 }
 
 // ForceArgs go on where something is in the way that an operator may decide about.

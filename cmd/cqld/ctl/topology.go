@@ -17,6 +17,12 @@ func (c *repairCommand) Run(s *session) error {
 	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted}, func(w io.Writer, r control.RepairResult) error {
 		p := &printer{w: w}
 		p.line("%d ranges compared, %d parts were different, %d rows sent (%s scanned)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
+		if r.Forgotten > 0 {
+			p.line("%d states of lightweight transactions purged", r.Forgotten)
+		}
+		if r.Unpurged > 0 {
+			p.line("%d ranges keep theirs, and their tombstones, until the next repair", r.Unpurged)
+		}
 		if r.Skipped > 0 {
 			p.line("%d ranges have a replica that is down: repair again when it is up", r.Skipped)
 		}
