@@ -113,13 +113,9 @@ func (t *transaction) outcome(ctx context.Context, deadline time.Duration) (next
 	if len(t.stamps) == 0 {
 		return nil, false
 	}
-	page, err := t.readSerial()
-	for pause := pauseFirst; err != nil; pause = min(2*pause, pauseMost) {
-		if t.s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
-			return nil, false
-		}
-		t.s.rest(t.waiter, pause)
-		page, err = t.readSerial()
+	page, ok := t.s.settled(ctx, t.asked.cmd, deadline)
+	if !ok {
+		return nil, false
 	}
 	newest, made := int64(row.NoTimestamp), int64(row.NoTimestamp)
 	t.reader.Reset(page)
@@ -155,13 +151,21 @@ func (s *Store) rest(w Waiter, pause time.Duration) {
 	w.Wait()
 }
 
-// readSerial reads the rows of the change after finishing what is in progress on the partition.
-func (t *transaction) readSerial() ([]byte, error) {
-	r := newRead(t.s)
-	cmd := t.asked.cmd
-	r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: t.s.o.Timeouts.Write, Contention: t.s.o.Timeouts.CAS}
-	t.s.o.Coordinator.Read(&r.req, r.onPage)
-	return r.end()
+// settled reads after finishing what is in progress on the partition; false when there was no time for it.
+func (s *Store) settled(ctx context.Context, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
+		r := newRead(s)
+		r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS}
+		s.o.Coordinator.Read(&r.req, r.onPage)
+		page, err := r.end()
+		if err == nil {
+			return page, true
+		}
+		if s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+			return nil, false
+		}
+		s.rest(s.o.NewWaiter(), pause)
+	}
 }
 
 // timestampsOf are the write timestamps of all that is in the page, deletions included.
@@ -201,46 +205,66 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 		return err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
-	var doubt error // of the last attempt that may have been made
+	// No slices: only the header is read.
+	cmd := row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Now: s.now()}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		err := s.deletePartition(p, partitionKey)
+		stamps, err := s.deletePartition(cmd)
 		var timeout *coordinator.WriteTimeout
 		var unknown *coordinator.CASUnknown
-		again := errors.As(err, &timeout) || errors.As(err, &unknown) // doing it twice is doing it once
-		if again && (timeout == nil || timeout.Type != coordinator.WriteCAS) {
-			doubt = err
-		}
-		if !again || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
-			if err != nil && doubt != nil {
-				return doubt // that nothing was sent this time says nothing of the times before
+		switch {
+		case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
+		case errors.As(err, &timeout), errors.As(err, &unknown):
+			// Doing it twice would take away what others have inserted meanwhile.
+			deleted, ok := s.deletedAt(ctx, cmd, deadline)
+			if !ok {
+				return err
 			}
+			if len(stamps) > 0 && deleted >= slices.Min(stamps) {
+				return nil
+			}
+		default:
+			return err
+		}
+		if s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
 			return err
 		}
 		s.rest(s.o.NewWaiter(), pause)
 	}
 }
 
-func (s *Store) deletePartition(p *plan, partitionKey string) error {
-	now := s.now()
-	// No slices: only the header is read.
-	cmd := &row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Now: now}
-	req := &coordinator.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+// deletedAt is when the partition was deleted last, and certainly so.
+func (s *Store) deletedAt(ctx context.Context, cmd row.ReadCommand, deadline time.Duration) (timestamp int64, ok bool) {
+	page, ok := s.settled(ctx, cmd, deadline)
+	if !ok {
+		return 0, false
+	}
+	var reader row.PageReader
+	timestamp = row.NoTimestamp
+	for reader.Reset(page); reader.NextPartition(); {
+		timestamp = max(timestamp, reader.Header.Deletion.Timestamp)
+	}
+	return timestamp, reader.Err() == nil
+}
+
+// deletePartition tries it once; stamps are those that the deletion was proposed with.
+func (s *Store) deletePartition(cmd row.ReadCommand) (stamps []int64, err error) {
+	req := &coordinator.CASRequest{Command: &cmd, Serial: ring.Serial, Consistency: ring.Quorum,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
 	req.Update = func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
+		stamps = append(stamps, timestamp)
 		m := &row.Mutation{Table: cmd.Table, Key: cmd.Key}
 		header := row.NewRow()
-		header.Deletion = row.Deletion{Timestamp: timestamp, LocalTime: now}
+		header.Deletion = row.Deletion{Timestamp: timestamp, LocalTime: cmd.Now}
 		m.AddHeader(header)
 		return m, true, nil
 	}
 	waiter := s.o.NewWaiter()
-	var failed error
-	s.o.Coordinator.CAS(req, func(_ bool, _ []byte, err error) {
-		failed = err
+	s.o.Coordinator.CAS(req, func(_ bool, _ []byte, failed error) {
+		err = failed
 		waiter.Signal()
 	})
 	waiter.Wait()
-	return known(failed)
+	return stamps, known(err)
 }
 
 func errCounters(p *plan) error {
