@@ -31,7 +31,8 @@ type Options struct {
 	SpeculativeRetry string
 	Limits           coordinator.Limits
 	Points           []string // names of points: rare ways that are taken all the time
-	// PaxosMargin is how old the state of Paxos is that is purged; zero: older than a run is long.
+	// PaxosMargin is how old the state of Paxos is that is purged, below zero also what is made soon; zero: older than a
+	// run is long.
 	PaxosMargin time.Duration
 
 	// Stretch makes everything that lasts, faults and what clients think about, so many times as long, and Pace the

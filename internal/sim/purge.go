@@ -12,7 +12,7 @@ import (
 // purges repairs the ranges of a workload's partitions while clients change them with conditions, now the whole table,
 // now one partition, at any node: what Paxos knows of them is forgotten, as far as it is older than PaxosMargin.
 func (w *clients) purges(table *schema.Table, partition func(*Stream) row.PartitionKey) {
-	if w.c.options.PaxosMargin > 0 {
+	if w.c.options.PaxosMargin != 0 {
 		w.purge(NewStream(w.c.options.Seed, "purges "+w.name), table, partition)
 	}
 }

@@ -13,7 +13,8 @@ func TestSimPurge(t *testing.T) {
 	for i := range n {
 		o := DefaultOptions(*firstSeed + uint64(i))
 		o.Workloads = [][]string{{"cas"}, {"append"}, {"bank", "cas"}}[i%3]
-		o.PaxosMargin = time.Millisecond << (i % 10)
+		o.PaxosMargin = []time.Duration{-50, -5, 1, 10, 100, -200, 400}[i%7] * time.Millisecond
+		o.Clients = 1 + i%3 // few, so that a partition rests for a moment
 		if i%5 == 4 {
 			o.Factor = 1
 		}
