@@ -148,3 +148,19 @@ func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 		t.Errorf("raised %d times, %d purge requests, %+v", *raised, w.counts[messaging.VerbPaxosPurge], report)
 	}
 }
+
+// TestATableWithOneReplicaIsPurgedToo without being compared.
+func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
+	w := newWorld(t, 3, 1, "BLOCKING", 0, coordinator.Limits{})
+	for i := range 9 {
+		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
+	}
+	w.pass(10 * time.Second)
+	r, _ := w.purger(w.nodes...)
+	outcome := errors.New("no answer")
+	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), PaxosOnly: true}, nil, func(_ repair.Report, err error) { outcome = err })
+	w.pass(60 * time.Second)
+	if got := w.states(); outcome != nil || got[0]+got[1]+got[2] != 0 || w.counts[messaging.VerbMerkle] != 0 {
+		t.Errorf("%v: states left %v, %d requests of hashes", outcome, got, w.counts[messaging.VerbMerkle])
+	}
+}
