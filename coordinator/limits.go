@@ -102,7 +102,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.CASInFlight, 4_096)
 	setDefault(&l.CASRound, 128)
 	setDefault(&l.CASRoundSlices, 4_096)
-	setDefault(&l.CASRoundBytes, 512<<10)
+	setDefault(&l.CASRoundBytes, 1<<20)
 	setDefault(&l.CASLast, 4_096)
 	setDefault(&l.BatchBytes, 64<<20)
 	setDefault(&l.BatchBytesPerSecond, 1<<20)

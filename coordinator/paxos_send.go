@@ -37,7 +37,7 @@ func (op *casRound) propose(nodes []ring.NodeID, epoch uint64, p *Proposal, time
 	}
 }
 
-// proposalKept is the largest encoded proposal whose memory is kept: a round (512 KiB and the last of its
+// proposalKept is the largest encoded proposal whose memory is kept: a round (1 MiB and the last of its
 // changes), in a buffer that grew by doubling.
 const proposalKept = 2 << 20
 

@@ -12,9 +12,9 @@ import (
 // partition's turn. Whoever writes such rows past the turns (streams, truncations) makes all of it void.
 
 const (
-	// shardStates bounds the memory of a shard: 2,000 settled states, or one with a large proposal; 32 MiB for
-	// all 64.
-	shardStates = 512 << 10
+	// shardStates bounds the memory of a shard: 5,000 settled states, or a large proposal and others; 80 MiB
+	// for all 64, when each has a proposal of a whole round.
+	shardStates = 1280 << 10
 	// stateBytes is what a state takes without its proposal, about.
 	stateBytes = 256
 )

@@ -15,7 +15,7 @@ type stateWrite struct {
 	value    []byte
 }
 
-// stateWriteKept is the largest one that is kept: a round of conditional changes (512 KiB and the last of
+// stateWriteKept is the largest one that is kept: a round of conditional changes (1 MiB and the last of
 // them), twice, in buffers that grew by doubling.
 const stateWriteKept = 2 << 20
 

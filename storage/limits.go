@@ -16,7 +16,7 @@ const (
 	// it is copied in well under a millisecond and never becomes a flushable batch of its own.
 	groupBytesMax = 4 << 20
 	// groupsKept groups are used again, with up to groupBytesKept each: one that is committed, one that fills
-	// and a spare one, for a round of conditional changes (512 KiB and the last of them) or two: 6 MiB at most.
+	// and a spare one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
 	// logAhead is how many zeros are written ahead in a log at a time: with 1 KB a write, one sync of two hundred
