@@ -77,6 +77,7 @@ type Cluster struct {
 	proposals map[CommandID]*proposal
 	applied   map[ring.NodeID]uint64
 	ticks     uint64
+	heard     uint64                         // ticks when a Raft message last came, or when that was asked about
 	pace      atomic.Uint64                  // ticks at a time; the timer looks at it, too
 	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
 	joining   *joining                       // nil when this node is a member, or has not begun to be
@@ -295,6 +296,7 @@ func (c *Cluster) tick(ticks uint64) {
 	c.checkClocks()
 	c.retryProposals()
 	c.advanceOperations()
+	c.breakSilence()
 }
 
 // alone says whether this node leads a cluster of one, which nobody is about to join, and nothing is under way.

@@ -40,6 +40,8 @@ type testNode struct {
 	aliveChanged func(ring.NodeID, bool)
 	// network, if any, stands between the node and its transport.
 	network func(Network) Network
+	// fatal, if any, is told instead of the test that the node must stop.
+	fatal func(error)
 
 	*Cluster
 	net  *messaging.GRPC
@@ -69,10 +71,14 @@ func (n *testNode) open() error {
 	if n.network != nil {
 		network = n.network(n.net)
 	}
+	fatal := n.fatal
+	if fatal == nil {
+		fatal = func(err error) { n.t.Error(err) }
+	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
 		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
-		ReplicationFactor: 4, AliveChanged: n.aliveChanged, Fatal: func(err error) { n.t.Error(err) }})
+		ReplicationFactor: 4, AliveChanged: n.aliveChanged, Fatal: fatal})
 	if err != nil {
 		return err
 	}

@@ -155,18 +155,23 @@ func (j *joining) ask() {
 }
 
 func (j *joining) askAddr(addr netip.AddrPort, spec NodeSpec, then func([]byte, error)) {
+	j.c.ask(addr, spec, func(b []byte, err error) {
+		if !j.over() {
+			then(b, err)
+		}
+	})
+}
+
+// ask asks the node at an address to let in the one that spec tells of; then is called by the loop.
+func (c *Cluster) ask(addr netip.AddrPort, spec NodeSpec, then func([]byte, error)) {
 	request, err := json.Marshal(spec)
 	if err != nil {
-		j.end(err)
+		c.post(func() { then(nil, err) })
 		return
 	}
-	j.c.opts.Network.AskAddr(addr, messaging.VerbJoin, request, seedTimeout, func(b []byte, err error) {
+	c.opts.Network.AskAddr(addr, messaging.VerbJoin, request, seedTimeout, func(b []byte, err error) {
 		b = slices.Clone(b)
-		j.c.post(func() {
-			if !j.over() {
-				then(b, err)
-			}
-		})
+		c.post(func() { then(b, err) })
 	})
 }
 
@@ -291,15 +296,16 @@ func (j *joining) confirm() {
 		j.await()
 		return
 	}
-	spec := j.c.opts.Self
-	spec.Replace = "" // its first start is over, and the node that it replaced may be gone
 	answered := false
 	for _, a := range addrs {
-		j.askAddr(a, spec, func(_ []byte, err error) {
+		j.c.askMembership(a, j.c.opts.Self, func(err error) {
+			if j.over() {
+				return
+			}
 			open--
-			var remote *messaging.RemoteError
-			if errors.As(err, &remote) && remote.Code == refusedCode {
-				j.end(&Refused{Reason: remote.Message})
+			var refused *Refused
+			if errors.As(err, &refused) {
+				j.end(refused)
 				return
 			}
 			if !answered && (err == nil || open == 0) {
@@ -308,15 +314,6 @@ func (j *joining) confirm() {
 			}
 		})
 	}
-}
-
-func sortedIDs(peers map[ring.NodeID]netip.AddrPort) []ring.NodeID {
-	ids := make([]ring.NodeID, 0, len(peers))
-	for id := range peers {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // admit proposes a node's membership until it was decided. It is called by the loop, and so is done.

@@ -104,6 +104,7 @@ func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
 		if c.driver == nil {
 			return
 		}
+		c.heard = c.ticks
 		m := c.Metadata()
 		if m.Topology.Node(from) == nil && from != 0 && c.strangers[from] != addr {
 			c.strangers[from] = addr

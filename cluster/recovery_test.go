@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,14 +238,27 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	}
 }
 
-// deafNetwork hears nothing of Raft.
-type deafNetwork struct{ Network }
+// deafNetwork hears nothing of Raft while it is deaf.
+type deafNetwork struct {
+	Network
+	deaf *atomic.Bool
+}
 
 func (n deafNetwork) Handle(v messaging.Verb, h messaging.Handler) {
-	if v == messaging.VerbRaft {
-		h = func(ring.NodeID, []byte, messaging.Respond) {}
+	if v != messaging.VerbRaft {
+		n.Network.Handle(v, h)
+		return
 	}
-	n.Network.Handle(v, h)
+	n.Network.Handle(v, func(from ring.NodeID, p []byte, respond messaging.Respond) {
+		if !n.deaf.Load() {
+			h(from, p, respond)
+		}
+	})
+}
+
+// deafen makes a node that is not open yet deaf whenever deaf says so.
+func deafen(n *testNode, deaf *atomic.Bool) {
+	n.network = func(n Network) Network { return deafNetwork{n, deaf} }
 }
 
 // A node that was let in, and taken back before it heard anything of the log, is told: Raft has dropped it,
@@ -255,7 +269,9 @@ func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	fifth := newTestNode(t, 5, nodes[0].addr)
-	fifth.network = func(n Network) Network { return deafNetwork{n} }
+	var deaf atomic.Bool
+	deaf.Store(true)
+	deafen(fifth, &deaf)
 	joined := make(chan error, 1)
 	go func() { joined <- fifth.open() }()
 	eventually(t, func() bool { return len(nodes[1].Metadata().Topology.Operations()) == 1 })
@@ -267,6 +283,36 @@ func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
 	var refused *Refused
 	if err := <-joined; !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
 		t.Errorf("it hears %v", err)
+	}
+}
+
+// A node that runs, and hears nothing while its join is taken back, as when it is paused, asks when it has heard
+// nothing for long, and stops: Raft tells a former member for some seconds, and never again.
+func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
+	nodes := startRing(t, 4)
+	if err := createKeyspace(nodes[0], "ks"); err != nil {
+		t.Fatal(err)
+	}
+	fifth := newTestNode(t, 5, nodes[0].addr)
+	var deaf atomic.Bool
+	deafen(fifth, &deaf)
+	stops := make(chan error, 100)
+	fifth.fatal = func(err error) { stops <- err }
+	fifth.mustOpen()
+	deaf.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	var refused *Refused
+	select {
+	case err := <-stops:
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
+			t.Errorf("it stops as %v", err)
+		}
+	case <-ctx.Done():
+		t.Error("it does not hear that it is no member")
 	}
 }
 
