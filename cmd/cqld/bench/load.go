@@ -59,26 +59,41 @@ func (l *load) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := l.ask(ctx, 0, client.Request{Method: "POST", Path: "/Tables", Body: body})
-	if err == nil {
-		err = r.Err(201, 204)
-	}
-	if err != nil {
+	if err := l.insist(ctx, client.Request{Method: "POST", Path: "/Tables", Body: body}, 201, 204); err != nil {
 		return fmt.Errorf("bench: create table %s: %w", l.table, err)
 	}
 	return nil
 }
 
+// dropTimeout is two waits of the default back-off and more.
+const dropTimeout = 3 * time.Minute
+
 // drop deletes the table, also when the command was interrupted.
 func (l *load) drop() error {
-	r, err := l.ask(context.Background(), 0, client.Request{Method: "DELETE", Path: "/Tables('" + l.table + "')"})
-	if err == nil {
-		err = r.Err(204)
-	}
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
+	defer cancel()
+	if err := l.insist(ctx, client.Request{Method: "DELETE", Path: "/Tables('" + l.table + "')"}, 204); err != nil {
 		return fmt.Errorf("bench: delete table %s: %w", l.table, err)
 	}
 	return nil
+}
+
+// insist asks until the server is not too busy to answer: what the last step left may still be at work there.
+func (l *load) insist(ctx context.Context, r client.Request, want ...int) error {
+	for retry := 1; ; retry++ {
+		resp, err := l.ask(ctx, 0, r)
+		if err == nil {
+			err = resp.Err(want...)
+		}
+		if err == nil || resp == nil || !again(resp.Status) || retry > l.retries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(l.backoff.wait(retry)):
+		}
+	}
 }
 
 // fill writes the first rows by transactions. A server with a target refuses some of it: they are tried again.

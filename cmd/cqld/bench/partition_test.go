@@ -101,6 +101,27 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// A server that is still at work on the last step's requests refuses the deletion of the table at first.
+func TestTheTableIsDeletedFromABusyServer(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked < 3 {
+			w.WriteHeader(503)
+			return
+		}
+		w.WriteHeader(204)
+	}))
+	defer server.Close()
+	l, err := command(t, server, "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "5").load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if err := l.drop(); err != nil || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
 func TestWhatIsNoLoad(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
