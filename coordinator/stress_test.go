@@ -61,8 +61,26 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 
 // wildReplica answers whenever and whatever it likes, from goroutines of its own.
 type wildReplica struct {
-	goroutines sync.WaitGroup
+	goroutines running
 	pages      [][]byte
+}
+
+// running counts goroutines. Unlike with a WaitGroup some may begin while another waits: a coordinator's timers
+// ask replicas at any time.
+type running struct{ n atomic.Int64 }
+
+func (r *running) Go(f func()) {
+	r.n.Add(1)
+	go func() {
+		defer r.n.Add(-1)
+		f()
+	}()
+}
+
+func (r *running) Wait() {
+	for r.n.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (w *wildReplica) later(timeout time.Duration, f func(err error)) {
