@@ -249,6 +249,11 @@ func TestManyChangesAreCompactedAndASnapshotBringsANodeUp(t *testing.T) {
 	if err := createKeyspace(third, "end"); err != nil {
 		t.Fatal(err)
 	}
+	// The log was compacted before its time, and what it was compacted to does not know it.
+	fourth := newTestNode(t, 4, nodes[0].addr).mustOpen()
+	if err := createKeyspace(fourth, "of the fourth"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSuspicionGrowsWithSilence(t *testing.T) {

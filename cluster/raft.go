@@ -62,7 +62,7 @@ func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
 	}
 	d.node, err = raft.NewRawNode(&raft.Config{
 		ID: uint64(self), ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
-		Storage: c.log.memory, Applied: d.applied, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 64,
+		Storage: presentStorage{c.log.memory, d}, Applied: d.applied, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 64,
 		MaxUncommittedEntriesSize: 64 << 20, PreVote: true, CheckQuorum: true,
 		Logger: raftLogger{c.opts.Logger},
 	})
