@@ -251,7 +251,7 @@ func TestManyChangesAreCompactedAndASnapshotBringsANodeUp(t *testing.T) {
 	}
 	// The log was compacted before its time, and what it was compacted to does not know it.
 	fourth := newTestNode(t, 4, nodes[0].addr).mustOpen()
-	if err := createKeyspace(fourth, "of the fourth"); err != nil {
+	if err := createKeyspace(fourth, "of_the_fourth"); err != nil {
 		t.Fatal(err)
 	}
 }
