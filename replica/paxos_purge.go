@@ -37,6 +37,7 @@ const (
 var (
 	errFloorUnknown = errors.New("replica: the Paxos floor has not been heard of yet")
 	errRingMoves    = errors.New("replica: the ring is about to change")
+	errPaxosCrowded = errors.New("replica: too many wait for a partition whose Paxos state is to be forgotten")
 	errPaxosPulled  = errors.New("replica: Paxos state is on its way to this node")
 )
 
@@ -102,7 +103,7 @@ func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done fu
 			case len(x.Cells) == 0: // forgotten, and not swept yet
 			case s.unsettled(floor):
 				step.Unsettled = append(step.Unsettled, key)
-			case !s.stored().After(floor):
+			case s.old(floor):
 				old = append(old, key)
 			}
 		}
@@ -136,13 +137,18 @@ func (l *Local) readStates(cmd *row.ReadCommand) ([]byte, error) {
 	return l.engine.Read(nil, &again)
 }
 
+// old says whether the state has something up to the floor to forget: all of it, or a decision besides later votes,
+// which would bring back what was deleted since when tombstones have gone.
+func (s *acceptorState) old(floor coordinator.Ballot) bool {
+	return !s.stored().After(floor) || s.commit.Ballot.Present() && !s.commit.Ballot.After(floor)
+}
+
 // unsettled says whether the state has something accepted up to the floor that is not known to be decided.
 func (s *acceptorState) unsettled(floor coordinator.Ballot) bool {
 	return len(s.accepted.Update) > 0 && !s.accepted.Ballot.After(floor)
 }
 
-// forget removes the states of partitions, each when it is its turn, unless there is something after the floor, or
-// unsettled.
+// forget removes the states of partitions up to the floor, each when it is its turn, unless something is unsettled.
 func (l *Local) forget(table *schema.Table, keys []row.PartitionKey, floor coordinator.Ballot, done func(forgotten int, err error)) {
 	var mu sync.Mutex
 	left, forgotten := len(keys)+1, 0
@@ -161,7 +167,7 @@ func (l *Local) forget(table *schema.Table, keys []row.PartitionKey, floor coord
 	for _, key := range keys {
 		line := lineOf(table.StorageID, key)
 		if !l.paxos.enter(line, func() { l.forgetOne(line, table, key, floor, end) }) {
-			end(0, nil) // so many wait for it that it will not be without state
+			end(0, fromStorage(errPaxosCrowded))
 		}
 	}
 	end(0, nil)
@@ -175,7 +181,7 @@ func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey
 	}
 	l.gate.RLock()
 	s, _, err := l.known(line, table, key, false)
-	if err != nil || s.stored().After(floor) || s.unsettled(floor) {
+	if err != nil || !s.old(floor) || s.unsettled(floor) {
 		l.gate.RUnlock()
 		answer(0, err)
 		return

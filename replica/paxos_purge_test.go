@@ -77,6 +77,10 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	decide("old", 10)
 	decide("young", 30)
+	decide("voted", 10)
+	later := proposalOf(table, ballot(30, 1), ballot(30, 1), "voted")
+	later.Update = nil
+	accept(t, l, later)
 	accept(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "open"))
 	void := proposalOf(table, ballot(10, 1), ballot(10, 1), "void")
 	void.Update = nil
@@ -93,16 +97,16 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 		}
 	}
 	step, err := r.purgeStep(t, table, 20, true)
-	if err != nil || step.Forgotten != 2 {
+	if err != nil || step.Forgotten != 3 {
 		t.Fatalf("forgotten %+v, %v", step, err)
 	}
 	if step, err = r.purgeStep(t, table, 20, true); err != nil || step.Forgotten != 0 {
 		t.Errorf("forgotten again: %+v, %v", step, err)
 	}
-	for key, want := range map[string]coordinator.Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1)} {
+	for key, want := range map[string]coordinator.Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
 			s, _, err := l.known(lineOf(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
-			if err != nil || s.stored() != want || s.latest().Micros < 20 {
+			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}
 			l.paxos.forgetStates()
@@ -111,8 +115,8 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	if got := accept(t, l, proposalOf(table, ballot(9, 2), ballot(9, 2), "old")); got.Micros != 20 {
 		t.Errorf("what was forgotten does not refuse: %v", got)
 	}
-	if cells := rowsOn(t, engine); cells != 3 {
-		t.Errorf("%d rows are left, want 3", cells)
+	if cells := rowsOn(t, engine); cells != 4 {
+		t.Errorf("%d rows are left, want 4", cells)
 	}
 	if wrapped, err := engine.Sweep(1000); !wrapped || err != nil {
 		t.Fatal(wrapped, err)
