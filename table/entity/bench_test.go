@@ -3,6 +3,7 @@ package entity_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"cqld/coordinator"
@@ -88,12 +89,18 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-func BenchmarkInsertHundred(b *testing.B) {
+func BenchmarkInsertHundred(b *testing.B) { benchmarkHundred(b, "") }
+
+// BenchmarkInsertHundredLarge is of entities of 1 KB.
+func BenchmarkInsertHundredLarge(b *testing.B) { benchmarkHundred(b, strings.Repeat("x", 600)) }
+
+func benchmarkHundred(b *testing.B, more string) {
 	s, _ := newHollow(b, 0)
 	var ops []entity.Operation
 	for i := range 100 {
 		o := tenProperties(fmt.Sprintf("row%06d", i))
 		o.Kind = entity.Insert
+		o.Entity.Properties = append(o.Entity.Properties, text("More", more))
 		ops = append(ops, o)
 	}
 	b.ReportAllocs()

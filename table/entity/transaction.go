@@ -25,7 +25,7 @@ type transaction struct {
 	key     []byte
 	asked   *asked
 
-	mutation row.Mutation
+	mutation *row.Mutation // being made
 	reader   row.PageReader
 	spare    row.Row // read into
 	row      row.Row // being made
@@ -86,8 +86,12 @@ func newTransaction(s *Store) *transaction {
 	return t
 }
 
-// arenaMax is the most memory for values that an idle transaction keeps.
-const arenaMax = 64 << 10
+// arenaMax is the most memory for values that an idle transaction keeps; cellsMax are as many values as a
+// hundred entities of twenty properties have, in 96 KiB.
+const (
+	arenaMax = 64 << 10
+	cellsMax = 2000
+)
 
 // release lets go of the request's memory.
 func (t *transaction) release() {
@@ -95,9 +99,12 @@ func (t *transaction) release() {
 		t.changes[i].op = nil
 	}
 	clear(t.cells)
-	t.p, t.ops, t.failed, t.err, t.asked = nil, nil, nil, nil, nil
-	if cap(t.arena) > arenaMax || t.mutation.Size() > arenaMax {
-		t.arena, t.mutation, t.cells = nil, row.Mutation{}, nil
+	t.p, t.ops, t.failed, t.err, t.asked, t.mutation = nil, nil, nil, nil, nil, nil
+	if cap(t.arena) > arenaMax {
+		t.arena = nil
+	}
+	if cap(t.cells) > cellsMax {
+		t.cells = nil
 	}
 }
 
@@ -264,7 +271,9 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 	if err := t.read(page); err != nil {
 		return nil, false, err
 	}
-	t.mutation.Reset(t.p.table.StorageID, t.asked.cmd.Key)
+	// The coordinator keeps what it is given.
+	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.asked.cmd.Key}
+	t.mutation.Grow(t.mutationSize())
 	for i := range t.changes {
 		c := &t.changes[i]
 		err := c.check()
@@ -279,10 +288,32 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 		return nil, false, nil
 	}
 	t.stamps = append(t.stamps, timestamp)
-	// The coordinator keeps what it is given.
-	m := &row.Mutation{Table: t.mutation.Table, Key: t.mutation.Key}
-	m.Append(&t.mutation)
-	return m, true, nil
+	return t.mutation, true, nil
+}
+
+// What a row and a cell of a mutation have besides their keys and values, at most and about: lengths, flags,
+// a column's number, timestamps.
+const (
+	rowExtra  = 32
+	cellExtra = 8
+)
+
+// mutationSize is about how large the mutation becomes, and hardly ever less.
+func (t *transaction) mutationSize() (bytes int) {
+	for i := range t.changes {
+		c := &t.changes[i]
+		bytes += rowExtra + len(c.clustering)
+		if c.found {
+			bytes += cellExtra * len(c.row.Cells) // that are deleted
+		}
+	}
+	for i := range t.cells {
+		bytes += cellExtra + len(t.cells[i].value)
+		if t.cells[i].rest != 0 {
+			bytes += cellExtra
+		}
+	}
+	return bytes
 }
 
 // read finds the rows of the changes in the page.
