@@ -57,7 +57,7 @@ func TestCodecsAllocateLittle(t *testing.T) {
 		if b, err := ParseBatch(batch, "multipart/mixed; boundary=b", &l); err != nil || len(b.Requests) != 100 {
 			t.Fatal(err)
 		}
-	}); n > 130 { // the head of each operation, and the lists that grow
+	}); n > 110 { // the head of each operation, and the lists
 		t.Errorf("a batch of 100 allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {

@@ -34,6 +34,7 @@ type Batch struct {
 	Changeset bool
 
 	fields []Field // of all requests
+	target string  // of the request before: inserts have all the same
 }
 
 // RequestError is an error of one operation in a batch: the answer has it as the changeset's only part, with
@@ -52,8 +53,12 @@ func (e *RequestError) Unwrap() error { return e.Err }
 // errBatch is what the service says of a batch that it cannot read.
 func errBatch() *Error { return newError(InvalidInput) }
 
-// fieldsMax is how many header fields a part may have: clients send about ten.
-const fieldsMax = 64
+const (
+	// fieldsMax is how many header fields a part may have: clients send about ten.
+	fieldsMax = 64
+	// partBytes and partFields are what a small part has: lists are made for so many of them.
+	partBytes, partFields = 400, 5
+)
 
 // ParseBatch reads the body of a $batch, whose Content-Type names the boundary: one changeset of writes,
 // or one GET outside of a changeset. Lines may end in CRLF or LF. Errors are an *Error for the batch as a
@@ -104,7 +109,8 @@ func parsePart(part []byte, l *Limits) (*Batch, error) {
 }
 
 func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) {
-	batch := &Batch{Changeset: true}
+	likely := min(1+len(content)/partBytes, l.BatchOperations)
+	batch := &Batch{Changeset: true, Requests: make([]Request, 0, likely), fields: make([]Field, 0, partFields*likely)}
 	parts := splitter{rest: content, boundary: boundary}
 	for part, ok := parts.next(); ok; part, ok = parts.next() {
 		if len(batch.Requests) >= l.BatchOperations {
@@ -147,9 +153,8 @@ func (b *Batch) parse(content []byte, r *Request) error {
 	default:
 		return errBatch()
 	}
-	var err error
 	r.Method = method
-	if r.Path, r.Query, err = ParseBatchURL(strings.TrimSpace(more[:last])); err != nil {
+	if err := b.locate(strings.TrimSpace(more[:last]), r); err != nil {
 		return err
 	}
 	from := len(b.fields)
@@ -163,6 +168,17 @@ func (b *Batch) parse(content []byte, r *Request) error {
 	}
 	r.Fields = b.fields[from:len(b.fields):len(b.fields)]
 	return nil
+}
+
+// locate reads the URL of the batch's last request.
+func (b *Batch) locate(target string, r *Request) (err error) {
+	if n := len(b.Requests); n > 1 && target == b.target {
+		r.Path, r.Query = b.Requests[n-2].Path, b.Requests[n-2].Query
+		return nil
+	}
+	b.target = target
+	r.Path, r.Query, err = ParseBatchURL(target)
+	return err
 }
 
 // isFieldName says whether a text can be a header field's name; only white space and nothing matter here.
@@ -202,8 +218,15 @@ func isHTTP(contentType []byte) bool {
 
 // cutLine is the first line without its end; ok is false when there is no end.
 func cutLine(b []byte) (line, rest []byte, ok bool) {
-	line, rest, ok = bytes.Cut(b, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r")), rest, ok
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return bytes.TrimSuffix(b, []byte("\r")), nil, false
+	}
+	line, rest = b[:end], b[end+1:]
+	if end > 0 && b[end-1] == '\r' {
+		line = line[:end-1]
+	}
+	return line, rest, true
 }
 
 func cutTextLine(s string) (line, rest string) {
@@ -266,13 +289,19 @@ func (s *splitter) next() ([]byte, bool) {
 // upToBoundary is what stands before the next line that is a boundary, and goes over that line.
 func (s *splitter) upToBoundary() ([]byte, bool) {
 	for at := 0; at < len(s.rest); {
-		line, rest, _ := cutLine(s.rest[at:])
-		if is, last := s.delimiter(line); is {
-			part := bytes.TrimSuffix(bytes.TrimSuffix(s.rest[:at], []byte("\n")), []byte("\r"))
-			s.rest, s.closed = rest, last
-			return part, true
+		if s.rest[at] == '-' {
+			line, rest, _ := cutLine(s.rest[at:])
+			if is, last := s.delimiter(line); is {
+				part := bytes.TrimSuffix(bytes.TrimSuffix(s.rest[:at], []byte("\n")), []byte("\r"))
+				s.rest, s.closed = rest, last
+				return part, true
+			}
 		}
-		at = len(s.rest) - len(rest)
+		next := bytes.Index(s.rest[at:], []byte("\n--"))
+		if next < 0 {
+			break
+		}
+		at += next + 1
 	}
 	return nil, false
 }
