@@ -59,6 +59,13 @@ func applyFound(m *Metadata, c *foundCommand) error {
 	if m.Secret != nil {
 		return &Refused{Reason: "the cluster has been founded"}
 	}
+	if len(c.Schema) > 0 {
+		s, err := schema.Decode(c.Schema)
+		if err != nil {
+			return &Refused{Reason: err.Error()}
+		}
+		m.Schema = s
+	}
 	m.Secret = c.Secret
 	return nil
 }

@@ -48,7 +48,7 @@ type Options struct {
 	Seeds []netip.AddrPort
 	// ReplicationFactor is what tokens are evened out for.
 	ReplicationFactor int
-	// Base is the schema that every cluster begins with.
+	// Base is the schema with which a cluster begins that this node founds; nil: without keyspaces.
 	Base *schema.Schema
 	// Changed is called by the loop after each change, old and new in order; it must not block.
 	Changed func(old, new *Metadata)
@@ -108,11 +108,7 @@ const eventsMax = 4096
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
 		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, strangers: map[ring.NodeID]netip.AddrPort{}}
-	base := emptyMetadata()
-	if opts.Base != nil {
-		base.Schema = opts.Base
-	}
-	c.meta.Store(base)
+	c.meta.Store(emptyMetadata())
 	var err error
 	if c.log, err = openRaftLog(opts.Dir, opts.FS, pebbleLogger{log: opts.Logger, fatal: opts.Fatal}); err != nil {
 		return nil, err

@@ -36,8 +36,6 @@ type testNode struct {
 	seed  uint64
 	// replace names the member whose place the node takes.
 	replace string
-	// aliveChanged, if any, is told what Options.AliveChanged is.
-	aliveChanged func(ring.NodeID, bool)
 	// network, if any, stands between the node and its transport.
 	network func(Network) Network
 	// fatal, if any, is told instead of the test that the node must stop.
@@ -78,7 +76,7 @@ func (n *testNode) open() error {
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
 		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
-		ReplicationFactor: 4, AliveChanged: n.aliveChanged, Fatal: fatal})
+		ReplicationFactor: 4, Fatal: fatal})
 	if err != nil {
 		return err
 	}

@@ -44,10 +44,12 @@ type command struct {
 	PaxosFloor *paxosFloorCommand `json:",omitempty"`
 }
 
-// foundCommand begins a cluster; it is the first.
+// foundCommand begins a cluster; it is the first. The system keyspaces that nodes hold data of are in it: a cqld of
+// another version would begin with others, and all must come to the same.
 type foundCommand struct {
 	Cluster string
 	Secret  []byte
+	Schema  []byte `json:",omitempty"` // schema.Encode; none: no keyspace
 }
 
 // admitCommand makes a node a member that owns Tokens. They were chosen for the topology of Epoch;

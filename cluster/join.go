@@ -11,6 +11,7 @@ import (
 
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // joinReply is what an admitted node needs to take part.
@@ -260,7 +261,11 @@ func (j *joining) establish() {
 		return
 	}
 	a, b := c.randomUUID(), c.randomUUID()
-	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:])}}, func(err error) {
+	found := &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:])}
+	if c.opts.Base != nil {
+		found.Schema = schema.Encode(c.opts.Base)
+	}
+	c.start(&command{Found: found}, func(err error) {
 		var refused *Refused
 		if err != nil && !errors.As(err, &refused) { // refused: founded before a crash
 			j.end(err)

@@ -86,7 +86,7 @@ type nodeJSON struct {
 }
 
 func emptyMetadata() *Metadata {
-	return &Metadata{Schema: schema.Empty(), Topology: ring.NewTopology(0, nil), nextNode: 1}
+	return &Metadata{Schema: schema.Own(), Topology: ring.NewTopology(0, nil), nextNode: 1}
 }
 
 // encode is the form of a Raft snapshot.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -230,7 +231,8 @@ func TestADeadNodeStopsNothing(t *testing.T) {
 }
 
 // TestOperationsKeepTheirPromises applies random commands and looks at what each leaves: every range
-// has its replicas, whoever reads it has fetched it from enough others, and nobody else does.
+// has its replicas, whoever reads it has fetched it from enough others, and nobody else does. Whoever has
+// the metadata of a snapshot comes to the same as who has applied all of the log, whichever version founded the cluster.
 func TestOperationsKeepTheirPromises(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newOperationsWalk(t, seed)
@@ -249,7 +251,8 @@ type operationsWalk struct {
 	t     *testing.T
 	seed  uint64
 	rand  *rand.Rand
-	m     *Metadata
+	m     *Metadata // each time as a snapshot would bring it
+	log   *Metadata // never
 	index uint64
 	has   map[ring.NodeID]map[ring.Token]bool
 	ended int
@@ -259,7 +262,10 @@ type operationsWalk struct {
 var walkReplication = ring.Replication{Class: ring.Simple, Factor: 3}
 
 func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
-	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: emptyMetadata(), has: map[ring.NodeID]map[ring.Token]bool{}}
+	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: emptyMetadata(), log: emptyMetadata(), has: map[ring.NodeID]map[ring.Token]bool{}}
+	if err := w.apply(&command{Found: &foundCommand{Secret: []byte("s"), Schema: otherVersion(t)}}); err != nil {
+		t.Fatal(err)
+	}
 	for range 4 {
 		w.join()
 	}
@@ -270,6 +276,15 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 		}
 	}
 	return w
+}
+
+// otherVersion is what a cqld would found a cluster with whose system keyspaces are not those of this one.
+func otherVersion(t *testing.T) []byte {
+	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth", Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Encode(s)
 }
 
 func (w *operationsWalk) samples() (out []ring.Token) {
@@ -290,8 +305,11 @@ func (w *operationsWalk) apply(c *command) error {
 	w.index++
 	c.ID = CommandID{byte(w.index), byte(w.index >> 8), byte(w.index >> 16)}
 	m, err := apply(w.m, c, w.index)
-	if err == nil {
-		w.m = recode(w.t, m)
+	fromLog, logErr := apply(w.log, c, w.index)
+	w.m, w.log = recode(w.t, m), fromLog
+	a, b := encoded(w.t, w.m), encoded(w.t, w.log)
+	if fmt.Sprint(err) != fmt.Sprint(logErr) || !bytes.Equal(a, b) || w.m.Schema.Version() != w.log.Schema.Version() {
+		w.t.Fatalf("seed %d: from a snapshot %v\n%s\nfrom the log %v\n%s", w.seed, err, a, logErr, b)
 	}
 	return err
 }

@@ -105,7 +105,8 @@ func encodeColumn(c *Column) encodedColumn {
 		Type: c.Type.MarshalClass(), DroppedMicros: c.DroppedMicros}
 }
 
-// Decode reads what Encode wrote and adds what the program itself defines. Errors are ErrFormat.
+// Decode reads what Encode wrote and adds what the program itself defines (Own). The replicated system keyspaces
+// are those that were encoded, also where this program would begin a cluster with others. Errors are ErrFormat.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {
@@ -132,7 +133,7 @@ func Decode(b []byte) (*Schema, error) {
 		}
 		keyspaces[k.Name] = k
 	}
-	return WithSystem(build(keyspaces, max(e.NextStorage, FirstStorageID))), nil
+	return build(keyspaces, max(e.NextStorage, FirstStorageID)).withOwn(), nil
 }
 
 func unmarshal(b []byte, into any) error {

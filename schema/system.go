@@ -11,26 +11,23 @@ import (
 )
 
 // Initial is the schema of a new cluster: the system keyspaces and nothing else.
-func Initial() *Schema { return WithSystem(Empty()) }
+func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 
-// WithSystem is s with the system keyspaces. What s has of the replicated ones (their replication
-// may have been altered) stays; tables they lack are added.
-func WithSystem(s *Schema) *Schema {
+// Own is what the program itself defines, whatever cluster it is in: the local and virtual system keyspaces. No
+// other node knows them, so nothing that nodes agree on may depend on them.
+func Own() *Schema { return Empty().withOwn() }
+
+func (s *Schema) withOwn() *Schema {
+	return s.withSystem(func(name string) bool { return !IsReplicatedSystem(name) })
+}
+
+// withSystem is s with those system keyspaces of the program that are wanted.
+func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	keyspaces := maps.Clone(s.keyspaces)
 	for _, own := range systemKeyspaces() {
-		have := keyspaces[own.Name]
-		if have == nil || !IsReplicatedSystem(own.Name) {
+		if wanted(own.Name) {
 			keyspaces[own.Name] = own
-			continue
 		}
-		merged := have.clone()
-		for name, t := range own.tables {
-			if merged.tables[name] == nil {
-				t.Replication = have.Replication
-				merged.tables[name] = t
-			}
-		}
-		keyspaces[own.Name] = merged
 	}
 	return build(keyspaces, s.nextStorage)
 }
