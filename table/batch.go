@@ -38,21 +38,29 @@ func (c *call) batch() error {
 	return nil
 }
 
+// wanted is how an operation of a changeset wants to be answered.
+type wanted struct {
+	prefer string
+	level  odata.Metadata
+}
+
 // transaction does the operations of a changeset.
 func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
-	writes := make([]write, len(b.Requests))
 	ops := make([]entity.Operation, len(b.Requests))
+	wants := make([]wanted, len(b.Requests))
 	rows := make(map[string]struct{}, len(b.Requests))
 	first := &b.Requests[0].Path
+	var free []odata.Property
 	for i := range b.Requests {
-		r, w := &b.Requests[i], &writes[i]
-		err := c.inner(r, w)
-		op := &w.op
+		r, op := &b.Requests[i], &ops[i]
+		op.Entity.Properties = free
+		err := c.inner(r, op, &wants[i])
+		free = behind(op, free, len(ops)-1-i)
 		switch _, twice := rows[op.Entity.RowKey]; {
 		case err != nil:
 		case !strings.EqualFold(r.Path.Table, first.Table):
 			err = odata.Of(odata.InvalidInput)
-		case op.Entity.PartitionKey != writes[0].op.Entity.PartitionKey:
+		case op.Entity.PartitionKey != ops[0].Entity.PartitionKey:
 			err = odata.Of(odata.CommandsInBatchActOnDifferentPartitions)
 		case twice:
 			err = odata.Of(odata.InvalidDuplicateRow)
@@ -61,7 +69,6 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 			return nil, &entity.Failed{Index: i, Err: err}
 		}
 		rows[op.Entity.RowKey] = struct{}{}
-		ops[i] = *op
 	}
 	if err := c.admit(first.Table, ops[0].Entity.PartitionKey, len(ops)); err != nil {
 		return nil, err
@@ -70,16 +77,40 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	replies := make([]odata.Reply, len(ops))
 	ctx := c.context(c.spelled(first.Table))
+	replies := make([]odata.Reply, len(ops))
+	var links strings.Builder
+	etag := ""
 	for i := range ops {
-		c.reply(&writes[i], &ctx, stamps[i], &replies[i])
+		if i == 0 || stamps[i] != stamps[i-1] { // mostly they are the same
+			etag = c.etag(stamps[i])
+		}
+		ops[i].Entity.Timestamp = stamps[i]
+		c.reply(&ops[i], &wants[i], &ctx, etag, &links, &replies[i])
+		if i == 0 {
+			links.Grow((len(ops) - 1) * (len(replies[i].Location) + linkExtra))
+		}
 	}
 	return replies, nil
 }
 
+// linkExtra is how much longer than the first one the links of a changeset may be, on average, and still be
+// one allocation.
+const linkExtra = 4
+
+// behind is the room for properties behind those of op, which has taken its own from free: for as many more
+// operations as large as this one, within bounds, when that was all.
+func behind(op *entity.Operation, free []odata.Property, more int) []odata.Property {
+	n := len(op.Entity.Properties)
+	op.Entity.Properties = op.Entity.Properties[:n:n]
+	if n < cap(free) {
+		return free[n:n]
+	}
+	return make([]odata.Property, 0, min(n*more, roomProperties))
+}
+
 // inner reads one operation of a changeset, which has headers of its own.
-func (c *call) inner(r *odata.Request, w *write) error {
+func (c *call) inner(r *odata.Request, op *entity.Operation, w *wanted) error {
 	h := headerOf(r)
 	var ok bool
 	if w.level, ok = parseAccept(h.accept); !ok {
@@ -90,7 +121,7 @@ func (c *call) inner(r *odata.Request, w *write) error {
 	if h.method != "" && method == "POST" {
 		method = strings.ToUpper(h.method)
 	}
-	return c.operation(method, &r.Path, &h, r.Body, w)
+	return c.operation(method, &r.Path, &h, r.Body, op)
 }
 
 // headerOf are the headers of an operation in a batch.
@@ -115,18 +146,19 @@ func headerOf(r *odata.Request) (h header) {
 }
 
 // reply answers one operation that was done. (Recorded: only answers to inserts say version 3.0.)
-func (c *call) reply(w *write, ctx *odata.Context, ticks int64, out *odata.Reply) {
+func (c *call) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, links *strings.Builder, out *odata.Reply) {
 	out.Status, out.NoCache, out.Version = 204, true, "1.0"
-	e := &w.op.Entity
-	e.Timestamp = ticks
-	if w.op.Kind != entity.Delete {
-		out.ETag = c.etag(ticks)
+	if op.Kind != entity.Delete {
+		out.ETag = etag
 	}
-	if w.op.Kind != entity.Insert {
+	if op.Kind != entity.Insert {
 		return
 	}
+	e := &op.Entity
 	out.Version, out.PreferenceApplied = "3.0", w.prefer
-	out.Location = c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey)
+	at := links.Len()
+	links.Write(c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
+	out.Location = links.String()[at:]
 	if w.prefer == "return-no-content" {
 		out.DataServiceID = out.Location
 		return

@@ -1,9 +1,13 @@
 package table
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"cqld/table/entity"
@@ -83,8 +87,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 // idleService has one entity and takes every change.
 type idleService struct{ *memory }
 
-func (idleService) Apply(context.Context, string, string, []entity.Operation) ([]int64, error) {
-	return []int64{16220452870454448}, nil
+func (idleService) Apply(_ context.Context, _, _ string, ops []entity.Operation) ([]int64, error) {
+	return slices.Repeat([]int64{16220452870454448}, len(ops)), nil
 }
 
 func (idleService) Get(context.Context, string, string, string, string, []string) (*odata.Entity, error) {
@@ -93,6 +97,47 @@ func (idleService) Get(context.Context, string, string, string, string, []string
 
 func BenchmarkUpsert(t *testing.B) {
 	benchmark(t, "PUT", "/devstoreaccount1/races(PartitionKey='pkd3851397',RowKey='rkd3851397')", insertBody, 204)
+}
+
+// batchOfHundred is a changeset of a hundred inserts of entities of 1 KB, as programs send it.
+func batchOfHundred() []byte {
+	b := []byte("--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n")
+	payload := strings.Repeat("x", 900)
+	for i := range 100 {
+		e := fmt.Sprintf(`{"PartitionKey":"p","RowKey":"r%08d","Bib":%d,"Finished":true,"Name":"John","Payload":"%s"}`, i, i, payload)
+		b = fmt.Appendf(b, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"+
+			"POST http://127.0.0.1:10002/devstoreaccount1/races HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n"+
+			"Prefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n", len(e), e)
+	}
+	return append(b, "--changeset_c--\r\n--batch_b--\r\n"...)
+}
+
+func (b *bench) signedBatch(body []byte) func(*request) {
+	const target, contentType = "/devstoreaccount1/$batch", "multipart/mixed; boundary=batch_b"
+	make := b.signed("POST", target, "")
+	authorization := b.sign(DevelopmentAccount, "POST", target, contentType)
+	return func(r *request) {
+		buffer := r.body[:0]
+		make(r)
+		r.header.contentType, r.header.authorization, r.body = contentType, authorization, append(buffer, body...)
+	}
+}
+
+func BenchmarkBatch(t *testing.B) {
+	b := newBenchWithoutListener(t)
+	b.door.o.Service = idleService{b.memory}
+	make := b.signedBatch(batchOfHundred())
+	var req request
+	var resp response
+	t.ReportAllocs()
+	for t.Loop() {
+		make(&req)
+		resp.reset()
+		b.door.handle(context.Background(), &req, &resp)
+		if resp.status != 202 || bytes.Count(resp.body, []byte("HTTP/1.1 204 ")) != 100 {
+			t.Fatalf("%d %s", resp.status, resp.body)
+		}
+	}
 }
 
 func BenchmarkGet(t *testing.B) {

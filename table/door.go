@@ -112,6 +112,7 @@ type call struct {
 	account   *account
 	secondary bool
 	hostForm  bool
+	signed    string // the path that a key's signature is of
 	grant     *grant
 	level     odata.Metadata
 	prefer    string // return-content, return-no-content, or empty
@@ -228,27 +229,34 @@ func (c *call) locate() error {
 	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	if rest, again := c.repeated(); again {
+	c.signed = c.req.path
+	if first, rest, again := c.repeated(); again {
+		c.signed = first
 		c.path, err = odata.ParsePath(rest, c.path.Account)
 	}
 	return err
 }
 
-// repeated is the path behind an account that is named twice: in the path form, the Python SDK writes it
-// once more behind the secondary endpoint, /races-secondary/races/Registrations.
-func (c *call) repeated() (rest string, ok bool) {
+// repeated is for an account that is named twice: in the path form, the Python SDK signs /races/Registrations, and
+// then sends it behind the secondary endpoint, /races-secondary/races/Registrations. first is what it signed, rest what
+// follows the account.
+func (c *call) repeated() (first, rest string, ok bool) {
 	if !c.secondary || c.hostForm {
-		return "", false
+		return "", "", false
 	}
-	rest, ok = strings.CutPrefix(c.req.path, "/"+c.path.Account+"/"+c.account.name)
-	return rest, ok && (rest == "" || rest[0] == '/')
+	first, ok = strings.CutPrefix(c.req.path, "/"+c.path.Account)
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(first, "/"+c.account.name)
+	return first, rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // authorize finds out what the request may do.
 func (c *call) authorize() (err error) {
 	switch {
 	case c.req.header.authorization != "":
-		if err = c.account.authorizeKey(c.req, c.params.comp, c.now); err == nil {
+		if err = c.account.authorizeKey(c.req, c.signed, c.params.comp, c.now); err == nil {
 			c.grant = owner()
 		}
 	case c.params.signature.sig != "":

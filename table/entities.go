@@ -22,16 +22,9 @@ func parseTTL(s string) (int32, error) {
 	return int32(n), nil
 }
 
-// write is one change of an entity, alone or in a batch.
-type write struct {
-	op     entity.Operation
-	prefer string // of an insert
-	level  odata.Metadata
-}
-
 // operation reads what a request wants changed: its method, path, headers and body. It says whether that
-// is granted, and within the range of keys. into's properties are used again.
-func (c *call) operation(method string, path *odata.Path, h *header, body []byte, w *write) error {
+// is granted, and within the range of keys. op's properties are used again.
+func (c *call) operation(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	var err error
 	table := path.Table
 	switch method {
@@ -39,14 +32,14 @@ func (c *call) operation(method string, path *odata.Path, h *header, body []byte
 		if path.Resource != odata.EntitySet {
 			return odata.Of(odata.MethodNotAllowed)
 		}
-		w.op.Kind = entity.Insert
+		op.Kind = entity.Insert
 		err = c.mayChange(addEntity(), table)
 	case "DELETE":
-		w.op.Kind = entity.Delete
+		op.Kind = entity.Delete
 		err = c.mayChange(deleteEntity(), table)
 	case "PUT", "PATCH", "MERGE":
 		var wanted action
-		w.op.Kind, wanted = updateKind(method, h.ifMatch != "")
+		op.Kind, wanted = updateKind(method, h.ifMatch != "")
 		err = c.mayChange(wanted, table)
 	default:
 		return odata.Of(odata.MethodNotAllowed)
@@ -57,23 +50,23 @@ func (c *call) operation(method string, path *odata.Path, h *header, body []byte
 	case method != "POST" && path.Resource != odata.OneEntity:
 		return odata.Of(odata.MethodNotAllowed)
 	case method == "DELETE":
-		err = c.deletion(path, h, w)
+		err = c.deletion(path, h, op)
 	default:
-		err = c.content(method, path, h, body, w)
+		err = c.content(method, path, h, body, op)
 	}
 	if err != nil {
 		return err
 	}
-	if !c.grant.covers(w.op.Entity.PartitionKey, w.op.Entity.RowKey) {
+	if !c.grant.covers(op.Entity.PartitionKey, op.Entity.RowKey) {
 		return odata.Of(odata.AuthorizationFailure)
 	}
-	if w.op.TTL, err = parseTTL(h.ttl); err != nil {
+	if op.TTL, err = parseTTL(h.ttl); err != nil {
 		return err
 	}
 	if method == "POST" {
 		return nil // there is nothing to match
 	}
-	return condition(h.ifMatch, &w.op)
+	return condition(h.ifMatch, op)
 }
 
 // updateKind is what PUT, PATCH and MERGE mean: without If-Match the entity need not be there.
@@ -89,21 +82,21 @@ func updateKind(method string, match bool) (entity.Kind, action) {
 	return entity.InsertOrMerge, upsertEntity()
 }
 
-func (c *call) deletion(path *odata.Path, h *header, w *write) error {
+func (c *call) deletion(path *odata.Path, h *header, op *entity.Operation) error {
 	if h.ifMatch == "" {
 		return odata.Of(odata.MissingRequiredHeader)
 	}
-	w.op.Entity = odata.Entity{PartitionKey: path.PartitionKey, RowKey: path.RowKey}
+	op.Entity = odata.Entity{PartitionKey: path.PartitionKey, RowKey: path.RowKey}
 	return nil
 }
 
 // content reads the entity in a body. Its keys are those of the URL, when that has any.
-func (c *call) content(method string, path *odata.Path, h *header, body []byte, w *write) error {
+func (c *call) content(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	if err := wantsJSON(h.contentType); err != nil {
 		return err
 	}
 	limits := &c.door.limits.Entity
-	e := &w.op.Entity
+	e := &op.Entity
 	keys, err := odata.DecodeEntity(body, limits, e)
 	if err != nil {
 		return err
@@ -123,38 +116,39 @@ func (c *call) content(method string, path *odata.Path, h *header, body []byte, 
 }
 
 // change reads and makes the one change that the request is.
-func (c *call) change(w *write) (ticks int64, err error) {
-	w.op.Entity.Properties = c.entity.Properties[:0]
-	err = c.operation(c.method, &c.path, &c.req.header, c.req.body, w)
-	if w.op.Entity.Properties != nil {
-		c.entity.Properties = w.op.Entity.Properties
+func (c *call) change() (e *odata.Entity, err error) {
+	ops := make([]entity.Operation, 1)
+	op := &ops[0]
+	op.Entity.Properties = c.entity.Properties[:0]
+	err = c.operation(c.method, &c.path, &c.req.header, c.req.body, op)
+	if op.Entity.Properties != nil {
+		c.entity.Properties = op.Entity.Properties
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if err := c.admit(c.path.Table, w.op.Entity.PartitionKey, 1); err != nil {
-		return 0, err
+	if err := c.admit(c.path.Table, op.Entity.PartitionKey, 1); err != nil {
+		return nil, err
 	}
-	ops := [1]entity.Operation{w.op}
-	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops[:])
+	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops)
 	if err != nil {
-		return 0, err
+		c.entity.Properties = nil // a change with an unknown outcome may still be looked at
+		return nil, err
 	}
-	return stamps[0], nil
+	op.Entity.Timestamp = stamps[0]
+	return &op.Entity, nil
 }
 
 func (c *call) insert() error {
-	var w write
-	ticks, err := c.change(&w)
+	e, err := c.change()
 	if err != nil {
 		return err
 	}
-	e, r := &w.op.Entity, c.resp
-	e.Timestamp = ticks
+	r := c.resp
 	ctx := c.context(c.spelled(c.path.Table))
-	link := c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey)
+	link := string(c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
 	r.data()
-	r.add("ETag", c.etag(ticks))
+	r.add("ETag", c.etag(e.Timestamp))
 	if c.created(link) {
 		r.body = ctx.AppendEntity(r.body, e)
 	}
@@ -163,20 +157,18 @@ func (c *call) insert() error {
 
 // update replaces an entity, or merges with it; without If-Match it need not be there.
 func (c *call) update() error {
-	var w write
-	ticks, err := c.change(&w)
+	e, err := c.change()
 	if err != nil {
 		return err
 	}
 	c.resp.status = 204
 	c.resp.data()
-	c.resp.add("ETag", c.etag(ticks))
+	c.resp.add("ETag", c.etag(e.Timestamp))
 	return nil
 }
 
 func (c *call) remove() error {
-	var w write
-	if _, err := c.change(&w); err != nil {
+	if _, err := c.change(); err != nil {
 		return err
 	}
 	c.resp.status = 204

@@ -99,7 +99,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		stringToSign := b.door.accounts[DevelopmentAccount].appendStringToSign(nil, req, false, req.header.msDate, p.comp)
+		stringToSign := b.door.accounts[DevelopmentAccount].appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
 		req.header.authorization = "SharedKey " + DevelopmentAccount + ":" + b.hmac(DevelopmentAccount, string(stringToSign))
 		r := send1(b.door, req)
 		wellFormed(t, r)

@@ -74,6 +74,9 @@ const (
 	// of 1 KB has 1. Those that nobody uses are gone two garbage collections later.
 	responseKeep = 2 << 20
 
+	// Room for the properties of a changeset's operations is made for so many at a time: 64 KiB.
+	roomProperties = 1000
+
 	dateSkew = 15 * time.Minute // between a signed request's date and now
 
 	deletePage = 100 // entities that a delete by filter deletes in one transaction

@@ -94,11 +94,11 @@ func (c *call) root() string {
 	return string(b)
 }
 
-// link is the URL of an entity.
-func (c *call) link(root, table, partitionKey, rowKey string) string {
+// link is the URL of an entity; it is valid until scratch is used again.
+func (c *call) link(root, table, partitionKey, rowKey string) []byte {
 	b := append(append(c.scratch[:0], root...), '/')
 	c.scratch = odata.AppendLink(b, table, partitionKey, rowKey)
-	return string(c.scratch)
+	return c.scratch
 }
 
 func (c *call) etag(ticks int64) string {

@@ -68,8 +68,8 @@ func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	return subtle.ConstantTimeCompare(s.mac.Sum(s.sum[:0]), s.given[:n]) == 1
 }
 
-// authorizeKey checks an Authorization header: SharedKey or SharedKeyLite.
-func (a *account) authorizeKey(req *request, comp string, now time.Time) error {
+// authorizeKey checks an Authorization header, SharedKey or SharedKeyLite, that was made for path.
+func (a *account) authorizeKey(req *request, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")
 	lite := scheme == "SharedKeyLite"
@@ -87,7 +87,7 @@ func (a *account) authorizeKey(req *request, comp string, now time.Time) error {
 	if !ok || now.Sub(at).Abs() > dateSkew {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	if !a.verify(signature, func(dst []byte) []byte { return a.appendStringToSign(dst, req, lite, date, comp) }) {
+	if !a.verify(signature, func(dst []byte) []byte { return a.appendStringToSign(dst, req, path, lite, date, comp) }) {
 		return odata.Of(odata.AuthenticationFailed)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (a *account) authorizeKey(req *request, comp string, now time.Time) error {
 // appendStringToSign is what a request is signed by. The resource is the account and the path as sent, so
 // in the emulator's form the account stands there twice. (REST reference, "Authorize with Shared Key",
 // "Table service".)
-func (a *account) appendStringToSign(dst []byte, req *request, lite bool, date, comp string) []byte {
+func (a *account) appendStringToSign(dst []byte, req *request, path string, lite bool, date, comp string) []byte {
 	if !lite {
 		dst = append(append(dst, req.method...), '\n')
 		dst = append(append(dst, req.header.contentMD5...), '\n')
@@ -104,7 +104,7 @@ func (a *account) appendStringToSign(dst []byte, req *request, lite bool, date, 
 	}
 	dst = append(append(dst, date...), '\n')
 	dst = append(append(dst, '/'), a.name...)
-	dst = append(dst, req.path...)
+	dst = append(dst, path...)
 	if comp != "" {
 		dst = append(append(dst, "?comp="...), comp...)
 	}
