@@ -233,6 +233,7 @@ def service_properties(c):
     off = TableRetentionPolicy(enabled=False)
     s.set_service_properties(analytics_logging=TableAnalyticsLogging(retention_policy=off), hour_metrics=TableMetrics(retention_policy=off), minute_metrics=TableMetrics(retention_policy=off), cors=[])
     c.same(service(2).get_service_properties()["cors"], [], "as before")
+    c.same(service().get_service_stats()["geo_replication"]["status"], "live", "the secondary endpoint's statistics")
 
 
 if __name__ == "__main__":
