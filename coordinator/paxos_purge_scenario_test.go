@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,11 +39,17 @@ func (s *scenario) among(d *datadriven.TestData) []*node {
 	return out
 }
 
-// forget lists what nodes have unsettled up to the floor, and makes them forget the rest up to there.
+// forget lists what nodes have unsettled up to the floor, and, unless it is only a look, makes them forget the rest up
+// to there.
 func (s *scenario) forget(d *datadriven.TestData) {
+	steps := []bool{false, true}
+	look := slices.Contains(words(d), "look")
+	if look {
+		steps = steps[:1]
+	}
 	for _, n := range s.among(d) {
 		var keys []string
-		for _, forget := range []bool{false, true} {
+		for _, forget := range steps {
 			req := &repair.PaxosRequest{Epoch: n.topology.Epoch(), Moved: n.topology.Moved(), Table: s.c.table.StorageID,
 				Tokens: ring.FullRange(), Floor: n.floor, Forget: forget}
 			n.peers.Paxos(n.id, req, time.Second, func(step repair.PaxosStep, err error) {
@@ -52,6 +59,8 @@ func (s *scenario) forget(d *datadriven.TestData) {
 				switch {
 				case err != nil:
 					s.c.printf("%d: %v", n.id, err)
+				case look:
+					s.c.printf("%d: unsettled %v", n.id, keys)
 				case forget:
 					s.c.printf("%d: unsettled %v, forgotten %d", n.id, keys, step.Forgotten)
 				}

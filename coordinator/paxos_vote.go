@@ -175,9 +175,10 @@ func (p *Proposal) restsBefore(settled Ballot) bool {
 	return p.Previous.Present() && settled.After(p.Previous)
 }
 
-// clean says whether the acceptor holds no proposal that could still be decided.
+// clean says whether the acceptor holds no proposal that was not decided. One that is void for what was decided is
+// superseded all the same: it must not outlive what makes it void, which is purged.
 func (v *vote) clean() bool {
-	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot) || v.accepted.restsBefore(v.commit.Ballot))
+	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot))
 }
 
 // settled says whether no acceptor holds a proposal that could be decided behind the reader's back:

@@ -28,7 +28,7 @@ import (
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
-//	floor 5 [node=(1,2)] | forget | settle k                         raises the floor to a ballot's time; a purge's steps
+//	floor 5 [node=(1,2)] | forget [look] | settle k                  raises the floor to a ballot's time; a purge's steps
 //	counters, batches                                                looks at shards, and at what holders hold
 //	pages, hints, stats, replicas, ring                              looks
 func TestScenarios(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 // here it needs three things of an acceptor:
 //
 //	it knows the floor          from then on it takes nothing up to there, and all that it took before is in its rows
-//	it tells what is unsettled  what it has accepted up to there and does not know to be decided, or superseded
+//	it tells what is unsettled  what it has accepted up to there, or after something before there, and does not know to
+//	                            be decided, or superseded
 //	it forgets                  rows with nothing after the floor, and nothing unsettled
 //
 // A row goes by a deletion up to the floor, which storage sweeps away with it. Rows of tables that are gone go with
@@ -143,9 +144,11 @@ func (s *acceptorState) old(floor coordinator.Ballot) bool {
 	return !s.stored().After(floor) || s.commit.Ballot.Present() && !s.commit.Ballot.After(floor)
 }
 
-// unsettled says whether the state has something accepted up to the floor that is not known to be decided.
+// unsettled says whether the state has something accepted up to the floor that is not known to be decided; or later,
+// but resting on a ballot before the floor: it may be void for something that others would forget.
 func (s *acceptorState) unsettled(floor coordinator.Ballot) bool {
-	return len(s.accepted.Update) > 0 && !s.accepted.Ballot.After(floor)
+	p := &s.accepted
+	return len(p.Update) > 0 && (!p.Ballot.After(floor) || p.Previous.Present() && floor.After(p.Previous))
 }
 
 // forget removes the states of partitions up to the floor, each when it is its turn, unless something is unsettled.
@@ -186,7 +189,8 @@ func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey
 		answer(0, err)
 		return
 	}
-	l.engine.Apply([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, false, func(err error) {
+	// On disk: tombstones go when all replicas have forgotten, and it must not come back after them.
+	l.engine.Apply([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
 		l.paxos.doubt(line)
 		if err != nil {
 			answer(0, fromStorage(err))

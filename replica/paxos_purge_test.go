@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"cqld/coordinator"
 	"cqld/coordinator/repair"
 	"cqld/messaging"
@@ -18,8 +20,12 @@ import (
 // newPurged is an acceptor with its share of repairs.
 func newPurged(t testing.TB) (*Local, *storage.Engine, *Repairs, *schema.Table) {
 	l, engine, table := newAcceptor(t)
+	return l, engine, purged(l, engine), table
+}
+
+func purged(l *Local, engine *storage.Engine) *Repairs {
 	transport := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
-	return l, engine, NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }}), table
+	return NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }})
 }
 
 func (r *Repairs) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (repair.PaxosStep, error) {
@@ -124,6 +130,24 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	block, _, err := engine.Export(nil, paxosTable, ring.FullRange(), nil, 1<<20)
 	if err != nil || bytes.Contains(block, []byte("old")) || !bytes.Contains(block, []byte("young")) {
 		t.Errorf("storage still has what was forgotten, or nothing: %q (%v)", block, err)
+	}
+}
+
+// TestWhatIsForgottenStaysForgotten after a loss of power: once all replicas have said so, tombstones go that the old
+// decision must not come back after.
+func TestWhatIsForgottenStaysForgotten(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	l, engine, table := newAcceptorOn(t, disk, storage.SyncBatch)
+	void := proposalOf(table, ballot(10, 1), ballot(10, 1), "k")
+	void.Update = nil
+	accept(t, l, void)
+	l.view.(*view).floor = 20
+	if step, err := purged(l, engine).purgeStep(t, table, 20, true); err != nil || step.Forgotten != 1 {
+		t.Fatalf("forgotten %+v, %v", step, err)
+	}
+	_, after, _ := newAcceptorOn(t, disk.CrashClone(vfs.CrashCloneCfg{}), storage.SyncBatch)
+	if n := rowsOn(t, after); n != 0 {
+		t.Errorf("%d states are back", n)
 	}
 }
 

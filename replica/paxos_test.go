@@ -35,8 +35,13 @@ func (stoppedTimer) Stop() bool { return true }
 // newAcceptor is a Local on real storage in memory.
 func newAcceptor(t testing.TB) (*Local, *storage.Engine, *schema.Table) {
 	t.Helper()
+	return newAcceptorOn(t, vfs.NewMem(), storage.SyncNone)
+}
+
+func newAcceptorOn(t testing.TB, disk vfs.FS, sync storage.SyncMode) (*Local, *storage.Engine, *schema.Table) {
+	t.Helper()
 	remote, _, _, table := pair(t, 1, 1)
-	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone,
+	engine, err := storage.Open(storage.Options{Dir: "data", FS: disk, Clock: stillClock{}, Inline: true, Sync: sync,
 		Table: func(schema.StorageID) storage.TableInfo {
 			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
 		}, // as of system.paxos

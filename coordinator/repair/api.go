@@ -65,7 +65,8 @@ type PaxosRequest struct {
 	// Floor is the table's (µs). A replica that has not heard of it refuses; before the first step it waits until all
 	// that it admitted before is in its state.
 	Floor int64
-	// Forget removes the state up to the floor; else what is not known to be decided up to there is listed.
+	// Forget removes the state up to the floor, on disk; else what was accepted up to there, or resting on a ballot before
+	// there, is listed when it is not known to be decided.
 	Forget bool
 	After  *row.PartitionKey // PaxosStep.Next of the step before; nil at first
 }
