@@ -452,7 +452,7 @@ const CodeOverloaded = 255
 // up the stream.
 func mayTakeLong(v Verb) bool {
 	switch v {
-	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions:
+	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions, VerbNewest:
 		return true
 	}
 	return false

@@ -109,6 +109,30 @@ func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
 	waitFor(t, func() bool { return errors.Is(ask(a, VerbHeartbeat, ""), ErrUnreachable) })
 }
 
+// TestReadsDoNotHoldUpTheStream: what comes behind one is handled while it reads.
+func TestReadsDoNotHoldUpTheStream(t *testing.T) {
+	for _, slow := range []Verb{VerbRead, VerbDigest, VerbPartitions, VerbNewest} {
+		behind := make(chan struct{})
+		a, _ := pair(t, func(b *GRPC) {
+			b.Handle(slow, func(_ ring.NodeID, _ []byte, respond Respond) {
+				select {
+				case <-behind:
+					respond(nil, nil)
+				case <-time.After(5 * time.Second):
+					respond(nil, errors.New("nothing came behind it"))
+				}
+			})
+			b.Handle(VerbPass, func(ring.NodeID, []byte, Respond) { close(behind) })
+		})
+		answer := make(chan error, 1)
+		a.Request(2, slow, nil, 10*time.Second, func(_ []byte, err error) { answer <- err })
+		a.Send(2, VerbPass, nil)
+		if err := <-answer; err != nil {
+			t.Errorf("verb %d: %v", slow, err)
+		}
+	}
+}
+
 func TestConnectionLossAnswersWhatIsPending(t *testing.T) {
 	a, b := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
 	done := make(chan error, 1)
