@@ -38,3 +38,19 @@ func TestDatesAreReadAsTheLibraryReadsThem(t *testing.T) {
 		check(s)
 	}
 }
+
+func TestVersionsAreReadAsTheLibraryReadsThem(t *testing.T) {
+	check := func(s string) {
+		_, err := time.Parse(time.DateOnly, s)
+		if got := isVersion(s); got != (err == nil) {
+			t.Errorf("%q: %v; want %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "2019-02-02", "0000-01-01", "2019-00-02", "2019-13-02", "2019-02-00", "2019-02-28", "2019-02-29", "2020-02-29", "2019-12-31", "2019-04-31",
+		"2019-2-02", "2019-02-2 ", "2019/02/02", "2O19-02-02", "201x-02-02", "2019-x2-02", "2019-02-x2", "2019-02-02 ", "２019-02-02"} {
+		check(s)
+	}
+	for at := time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2030; at = at.AddDate(0, 0, 1) {
+		check(at.Format(time.DateOnly))
+	}
+}

@@ -34,3 +34,18 @@ func twoDigits(s string) (int, bool) {
 	high, low := s[0]-'0', s[1]-'0'
 	return int(high)*10 + int(low), high <= 9 && low <= 9
 }
+
+// isVersion says whether a service version looks like one: 2019-02-02.
+func isVersion(s string) bool {
+	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
+		_, ok1 := twoDigits(s)
+		_, ok2 := twoDigits(s[2:])
+		month, ok3 := twoDigits(s[5:])
+		day, ok4 := twoDigits(s[8:])
+		if ok1 && ok2 && ok3 && ok4 && month >= 1 && month <= 12 && day >= 1 && day <= 28 {
+			return true
+		}
+	}
+	_, err := time.Parse(time.DateOnly, s) // the end of a month, or none
+	return err == nil
+}

@@ -319,12 +319,6 @@ func (c *call) negotiate() error {
 	return nil
 }
 
-// isVersion says whether a service version looks like one: 2019-02-02.
-func isVersion(s string) bool {
-	_, err := time.Parse(time.DateOnly, s)
-	return err == nil
-}
-
 // parseAccept is the level of metadata that a client wants; false when it takes no JSON.
 func parseAccept(accept string) (odata.Metadata, bool) {
 	switch {

@@ -35,14 +35,7 @@ type carrier struct {
 		closing  bool
 		listener net.Listener
 	}
-	conns sync.Map // net.Conn → *connection
-}
-
-// connection is what is kept of a connection.
-type connection struct {
-	asked atomic.Bool // for something
-	// answer is of the request at hand: the library writes its body from where it stands, after handle.
-	answer *pair
+	conns sync.Map // *connection → nil
 }
 
 // pair is what a request and its answer are kept in.
@@ -81,7 +74,9 @@ func (d *Door) Serve(l net.Listener) error {
 		l.Close()
 		return ErrClosed
 	}
-	err := d.carrier.server.Serve(l)
+	limits := &d.limits
+	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
+	err := d.carrier.server.Serve(listener{l, slack})
 	if d.carrier.closing() {
 		return ErrClosed
 	}
@@ -137,17 +132,15 @@ func (d *Door) Close() error {
 // observe keeps the connections there are, and whether they have asked for anything, for Drain: those that
 // have not are none that the library closes.
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
+	x := conn.(*connection)
 	switch state {
 	case fasthttp.StateNew:
-		c.conns.Store(conn, new(connection))
+		c.conns.Store(x, nil)
 	case fasthttp.StateIdle:
-		if x, ok := c.conns.Load(conn); ok {
-			c.written(x.(*connection))
-		}
+		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
-		if x, ok := c.conns.LoadAndDelete(conn); ok {
-			c.written(x.(*connection))
-		}
+		c.conns.Delete(x)
+		c.written(x)
 	}
 }
 
@@ -162,9 +155,9 @@ func (c *carrier) written(x *connection) {
 
 // closeConns closes all connections, or those that have asked for nothing.
 func (c *carrier) closeConns(all bool) {
-	c.conns.Range(func(conn, x any) bool {
-		if all || !x.(*connection).asked.Load() {
-			conn.(net.Conn).Close()
+	c.conns.Range(func(key, _ any) bool {
+		if conn := key.(*connection); all || !conn.asked.Load() {
+			conn.Close()
 		}
 		return true
 	})
@@ -172,20 +165,14 @@ func (c *carrier) closeConns(all bool) {
 
 // handle takes a request apart, has it answered, and puts the answer together.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
-	x, ok := c.conns.Load(ctx.Conn())
-	if !ok {
-		ctx.Response.SetConnectionClose() // it is none that observe has seen
-		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		return
-	}
-	conn := x.(*connection)
+	conn := ctx.Conn().(*connection)
 	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
 		conn.asked.Store(true)
 	}
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
-	readRequest(ctx, &p.req)
+	readRequest(ctx, conn, &p.req)
 	held, err := c.readBody(ctx, &p.req)
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
@@ -198,7 +185,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p.req = request{}
 }
 
-func readRequest(ctx *fasthttp.RequestCtx, r *request) {
+func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
 	target := string(h.RequestURI()) // entities keep parts of it
@@ -212,7 +199,7 @@ func readRequest(ctx *fasthttp.RequestCtx, r *request) {
 	}
 	r.path, r.query, _ = strings.Cut(target, "?")
 	r.host = unsafeString(h.Host())
-	r.tls = ctx.IsTLS()
+	r.tls = conn.tls
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		r.remote = a.AddrPort().Addr()
 	} else {
