@@ -35,7 +35,7 @@ type tablesConfig struct {
 func parseTables(args []string) (*tablesConfig, error) {
 	c := &tablesConfig{}
 	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
-	servers := f.String("servers", "cqld1,cqld4,cqld4via1,azurite", "what to start: one durable node; a ring of four at quorum 3, asked at all its nodes; the same, asked at one, as a program with one connection string does; Azurite")
+	servers := f.String("servers", "cqld1,cqld4,cqld4via1,azurite", "what to start: one durable node; a ring of four at quorum 3, asked at all its nodes; the same, asked at one, as a program with one connection string does; Azurite; or servers that run already, as name=host:port/pid")
 	workloads := f.String("workloads", "insert,upsert,point,batch,page", "what to measure")
 	spreads := f.String("partitions", "one,many", "entities in one partition, in a hundred")
 	inFlight := f.String("in-flight", "1,16,64", "requests in flight, with the least rows")
@@ -120,8 +120,11 @@ func via1(targets []*target, name string) *target {
 	return nil
 }
 
-// start starts a server; its addresses are those of its Tables port.
+// start starts a server, unless it runs already; its addresses are those of its Tables port.
 func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
+	if strings.Contains(name, "=") {
+		return running(name)
+	}
 	t := &target{name: name, owned: true}
 	var err error
 	if name == "azurite" {
