@@ -53,8 +53,8 @@ type acceptorShard struct {
 	sync.Mutex
 	busy map[string][]func()
 	// states are known ones (paxos_cache.go).
-	states     map[string]acceptorState
-	stateBytes int
+	states      map[string]*acceptorState
+	updateBytes int
 }
 
 func newAcceptors() *acceptors {

@@ -12,11 +12,11 @@ import (
 // partition's turn. Whoever writes such rows past the turns (streams, truncations) makes all of it void.
 
 const (
-	// shardStates bounds the memory of a shard: 5,000 settled states, or a large proposal and others; 80 MiB
-	// for all 64, when each has a proposal of a whole round.
-	shardStates = 1280 << 10
-	// stateBytes is what a state takes without its proposal, about.
-	stateBytes = 256
+	// shardStates is how many states a shard keeps: 32,768 in all 64, of half a KiB each, which are 16 MiB.
+	shardStates = 512
+	// shardUpdates bounds the bytes of what was accepted and is not decided yet: that of a whole round, and
+	// others. It is 80 MiB for all, when each shard has one of a whole round.
+	shardUpdates = 1280 << 10
 )
 
 // known is the state of a partition; whole says that it must have the update of what was decided.
@@ -35,8 +35,10 @@ func (a *acceptors) recall(line string, generation uint64) (acceptorState, bool)
 	shard := a.shard(line)
 	shard.Lock()
 	defer shard.Unlock()
-	s, ok := shard.states[line]
-	return s, ok && s.generation == generation
+	if s := shard.states[line]; s != nil && s.generation == generation {
+		return *s, true
+	}
+	return acceptorState{}, false
 }
 
 // remember keeps a state that was derived from one of a generation. The partition's turn is held.
@@ -56,16 +58,21 @@ func (a *acceptors) remember(line string, s acceptorState, generation uint64) {
 	if a.generation.Load() != generation {
 		return // it is void, and so is what was there
 	}
-	if old, ok := shard.states[line]; ok {
-		shard.stateBytes -= stateBytes + len(old.accepted.Update)
+	kept, grows := shard.states[line], len(s.accepted.Update)
+	if kept != nil {
+		grows -= len(kept.accepted.Update)
 	}
-	size := stateBytes + len(s.accepted.Update)
-	if shard.states == nil || shard.stateBytes+size > shardStates {
-		shard.states, shard.stateBytes = map[string]acceptorState{}, 0
+	if shard.states == nil || kept == nil && len(shard.states) >= shardStates || shard.updateBytes+grows > shardUpdates {
+		shard.states, shard.updateBytes = map[string]*acceptorState{}, 0
+		kept, grows = nil, len(s.accepted.Update)
+	}
+	if kept == nil {
+		kept = new(acceptorState)
+		shard.states[line] = kept
 	}
 	s.generation = generation
-	shard.states[line] = s
-	shard.stateBytes += size
+	*kept = s
+	shard.updateBytes += grows
 }
 
 // doubt forgets a state: a write of it failed, and may have happened or not.
@@ -73,8 +80,8 @@ func (a *acceptors) doubt(line string) {
 	shard := a.shard(line)
 	shard.Lock()
 	defer shard.Unlock()
-	if old, ok := shard.states[line]; ok {
-		shard.stateBytes -= stateBytes + len(old.accepted.Update)
+	if kept := shard.states[line]; kept != nil {
+		shard.updateBytes -= len(kept.accepted.Update)
 		delete(shard.states, line)
 	}
 }
@@ -85,7 +92,7 @@ func (a *acceptors) forgetStates() {
 	for i := range a.shards {
 		shard := &a.shards[i]
 		shard.Lock()
-		shard.states, shard.stateBytes = nil, 0
+		shard.states, shard.updateBytes = nil, 0
 		shard.Unlock()
 	}
 }

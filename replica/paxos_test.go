@@ -237,16 +237,16 @@ func promiseRow(l *Local, b coordinator.Ballot) *row.Row {
 // TestMemoryOfStatesIsBounded keeps more partitions than fit.
 func TestMemoryOfStatesIsBounded(t *testing.T) {
 	a := newAcceptors()
-	for i := range 64 * shardStates / stateBytes * 2 {
+	for i := range len(a.shards) * shardStates * 2 {
 		a.remember(fmt.Sprint(i), acceptorState{}, 0)
 	}
-	large := acceptorState{accepted: coordinator.Proposal{Ballot: ballot(1, 1), Update: make([]byte, 2*shardStates)}}
+	large := acceptorState{accepted: coordinator.Proposal{Ballot: ballot(1, 1), Update: make([]byte, 2*shardUpdates)}}
 	a.remember("large", large, 0)
 	a.remember("large", large, 0)
 	for i := range a.shards {
 		s := &a.shards[i]
-		if n := s.stateBytes; n > shardStates && len(s.states) > 1 || n < 0 {
-			t.Errorf("shard %d: %d bytes of %d states", i, n, len(s.states))
+		if n := s.updateBytes; n > shardUpdates && len(s.states) > 1 || n < 0 || len(s.states) > shardStates {
+			t.Errorf("shard %d: %d bytes accepted, of %d states", i, n, len(s.states))
 		}
 	}
 	a.forgetStates()
