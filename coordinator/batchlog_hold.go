@@ -62,13 +62,7 @@ func newBatchlog(c *Coordinator, store HintStore) *batchlog {
 
 // load finds the batches on disk; until it has succeeded, none are taken.
 func (l *batchlog) load() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.closed {
-		return
-	}
-	clear(l.mu.held)
-	l.mu.order, l.mu.bytes = nil, 0
+	var found []*heldBatch
 	now := l.c.clock.Monotonic()
 	err := l.store.ScanLocal([]byte(batchPrefix), func(key, value []byte) error {
 		k := wire.NewCursor(key[len(batchPrefix):])
@@ -77,14 +71,24 @@ func (l *batchlog) load() {
 		v.Int64()
 		delay := min(max(time.Duration(v.Int64()), 0), batchDelayMax)
 		if k.Finish() == nil {
-			l.holdLocked(&heldBatch{id: id, size: int64(len(value)), due: now + delay})
+			found = append(found, &heldBatch{id: id, size: int64(len(value)), due: now + delay})
 		}
 		return nil
 	})
 	if err != nil {
 		l.c.report(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.mu.closed:
+		return
+	case err != nil:
 		l.c.clock.After(l.c.limits.HintRetry, l.load)
 		return
+	}
+	for _, h := range found {
+		l.holdLocked(h)
 	}
 	l.mu.loaded = true
 	l.lookLocked()

@@ -81,41 +81,56 @@ func newHints(c *Coordinator, store HintStore, rand env.Rand) *hints {
 // load finds what is on disk. Until it has succeeded no hint is taken: it could overwrite one that is
 // there.
 func (h *hints) load() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.mu.closed {
-		return
-	}
-	clear(h.mu.nodes)
-	h.mu.bytes = 0
-	err := h.store.ScanLocal([]byte(hintPrefix), func(key, value []byte) error {
-		if len(key) != len(hintPrefix)+16 {
-			return nil
-		}
-		q := h.queueLocked(ring.NodeID(binary.BigEndian.Uint64(key[len(hintPrefix):])))
-		q.sequence = binary.BigEndian.Uint64(key[len(hintPrefix)+8:]) + 1
-		q.records++
-		q.bytes += int64(len(value))
-		h.mu.bytes += int64(len(value))
-		return nil
-	})
-	if err == nil {
-		err = h.store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
-			k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
-			table, at := schema.StorageID(k.Uint32()), v.Int64()
-			h.mu.truncated[table] = max(at, h.mu.truncated[table])
-			return nil
-		})
-	}
+	nodes, truncated, err := h.scan()
 	if err != nil {
 		h.c.report(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.mu.closed:
+		return
+	case err != nil:
 		h.c.clock.After(h.c.limits.HintRetry, h.load)
 		return
 	}
-	h.mu.loaded = true
-	for _, node := range slices.Sorted(maps.Keys(h.mu.nodes)) {
-		h.lookLocked(h.mu.nodes[node], h.c.limits.HintRetry)
+	h.mu.nodes, h.mu.loaded = nodes, true
+	for table, at := range truncated {
+		h.mu.truncated[table] = max(at, h.mu.truncated[table])
 	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		h.mu.bytes += nodes[node].bytes
+		h.lookLocked(nodes[node], h.c.limits.HintRetry)
+	}
+}
+
+// scan reads the keys on disk.
+func (h *hints) scan() (nodes map[ring.NodeID]*hintQueue, truncated map[schema.StorageID]int64, err error) {
+	nodes, truncated = map[ring.NodeID]*hintQueue{}, map[schema.StorageID]int64{}
+	err = h.store.ScanLocal([]byte(hintPrefix), func(key, value []byte) error {
+		if len(key) != len(hintPrefix)+16 {
+			return nil
+		}
+		node := ring.NodeID(binary.BigEndian.Uint64(key[len(hintPrefix):]))
+		q := nodes[node]
+		if q == nil {
+			q = &hintQueue{node: node}
+			nodes[node] = q
+		}
+		q.sequence = binary.BigEndian.Uint64(key[len(hintPrefix)+8:]) + 1
+		q.records++
+		q.bytes += int64(len(value))
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = h.store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
+		k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
+		truncated[schema.StorageID(k.Uint32())] = v.Int64()
+		return nil
+	})
+	return nodes, truncated, err
 }
 
 func (h *hints) queueLocked(node ring.NodeID) *hintQueue {

@@ -1,0 +1,54 @@
+package coordinator_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+)
+
+// slowHints is a store that cannot be read at first; later, reading it lasts until somebody else got on.
+type slowHints struct {
+	noHints
+	scans atomic.Int64
+	free  chan struct{}
+	read  chan bool
+}
+
+func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
+	if string(prefix) != "hint/" {
+		return nil
+	}
+	switch h.scans.Add(1) {
+	case 1:
+		return errors.New("not yet")
+	case 2:
+		select {
+		case <-h.free:
+			h.read <- true
+		case <-time.After(5 * time.Second):
+			h.read <- false
+		}
+	}
+	return nil
+}
+
+// TestNobodyWaitsForTheScanOfHints looks at the hints while what an earlier process left is being read.
+func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &wildReplica{} })
+	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, Hints: store,
+		Limits: coordinator.Limits{HintRetry: time.Millisecond}})
+	for store.scans.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	c.PendingHints(2)
+	close(store.free)
+	if !<-store.read {
+		t.Error("who looks at the hints waits for the disk")
+	}
+	c.Close()
+}
