@@ -24,13 +24,13 @@ type diskState struct {
 }
 
 // watchedFS is the file system Pebble gets: when it is full, the ballast goes and the operation is
-// tried again.
+// tried again. A log that fails stops the engine, and not Pebble.
 func (e *Engine) watchedFS() vfs.FS {
 	fs := e.opts.FS
 	if fs == vfs.Default { // in memory, zeros are no help
 		fs = newLogAheadFS(fs)
 	}
-	return vfs.OnDiskFull(fs, func() {
+	return &guardFS{e: e, FS: vfs.OnDiskFull(fs, func() {
 		e.disk.full.Store(true)
 		e.opts.Logger.Error("storage: the disk is full", "dir", e.opts.Dir)
 		e.disk.mu.Lock()
@@ -42,7 +42,7 @@ func (e *Engine) watchedFS() vfs.FS {
 		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
 			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
 		}
-	})
+	})}
 }
 
 func (e *Engine) ballastPath() string { return e.opts.FS.PathJoin(e.opts.Dir, ballastFile) }

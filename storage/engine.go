@@ -52,7 +52,8 @@ type Engine struct {
 	lost    lostRanges
 
 	failed     atomic.Pointer[error]
-	wedged     atomic.Bool // Pebble's locks are held for ever
+	broken     chan struct{} // closed when failed is set
+	wedged     atomic.Bool   // Pebble's locks are held for ever
 	opened     atomic.Bool
 	stalls     atomic.Int64
 	background atomic.Pointer[string] // the last failure of background work
@@ -77,7 +78,7 @@ func Open(o Options) (*Engine, error) {
 	if err := checkFormat(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, stop: make(chan struct{})}
+	e := &Engine{opts: o, stop: make(chan struct{}), broken: make(chan struct{})}
 	e.latches.off = o.noLatch
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
@@ -189,10 +190,15 @@ func (e *Engine) Flush() error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if err := e.tryLog(); err != nil {
+	flushed, err := e.db.AsyncFlush()
+	if err != nil {
 		return e.failure(err)
 	}
-	return e.failure(e.db.Flush())
+	select {
+	case <-flushed:
+	case <-e.broken: // it may be tried for ever
+	}
+	return e.failedErr()
 }
 
 // Checkpoint makes a copy of the database in dir, which must not be there: a snapshot. Files are
@@ -201,8 +207,15 @@ func (e *Engine) Checkpoint(dir string) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+	return e.checkpoint(dir)
+}
+
+func (e *Engine) checkpoint(dir string, options ...pebble.CheckpointOption) error {
+	if err := e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...); err != nil {
 		return e.failure(err)
+	}
+	if err := e.failedErr(); err != nil {
+		return err // the log in the copy may lack something
 	}
 	return writeFormat(e.opts.FS, dir)
 }

@@ -41,11 +41,12 @@ func (e *Engine) fail(err error) {
 	if !e.failed.CompareAndSwap(nil, &err) {
 		return
 	}
+	close(e.broken)
 	e.opts.Logger.Error("storage failed, the node must stop", "error", err)
 	e.opts.OnFatal(err)
 }
 
-// commitPanic is deferred around every commit. Pebble panics when its log takes no more, with its
+// commitPanic is deferred around every commit. Pebble panics where it does not know how to go on, with its
 // locks held. The engine has then failed and is never used again, so it is enough that the panic goes
 // no further.
 func (e *Engine) commitPanic(err *error) {
@@ -54,16 +55,6 @@ func (e *Engine) commitPanic(err *error) {
 		e.fail(fmt.Errorf("commit: %v", p))
 		*err = e.failedErr()
 	}
-}
-
-// tryLog meets a log that takes no more before Pebble closes it to begin a new one: that it would not
-// survive.
-func (e *Engine) tryLog() (err error) {
-	defer e.commitPanic(&err)
-	if err := e.db.LogData([]byte("sync"), pebble.Sync); err != nil {
-		return err
-	}
-	return e.failedErr()
 }
 
 // failedErr is why the engine stopped, or nil.

@@ -189,9 +189,6 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 	if err := e.indexIngested(g); err != nil {
 		return err
 	}
-	if err := e.tryLog(); err != nil {
-		return err
-	}
 	return e.db.Ingest(context.Background(), []string{g.path})
 }
 

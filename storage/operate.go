@@ -63,8 +63,5 @@ func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
 	for _, id := range ids {
 		spans = append(spans, pebble.CheckpointSpan{Start: appendTable(nil, id), End: appendTableEnd(nil, id)})
 	}
-	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL(), pebble.WithRestrictToSpans(spans)); err != nil {
-		return e.failure(err)
-	}
-	return writeFormat(e.opts.FS, dir)
+	return e.checkpoint(dir, pebble.WithRestrictToSpans(spans))
 }

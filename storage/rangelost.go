@@ -195,7 +195,10 @@ func (e *Engine) excise(lower, upper []byte, entries []schema.StorageID) (err er
 	for _, id := range entries {
 		e.index.strikeTable(id)
 	}
-	return e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper})
+	if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
+		return err
+	}
+	return e.failedErr()
 }
 
 // Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:
