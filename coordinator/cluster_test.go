@@ -320,7 +320,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 	payload = slices.Clone(payload)
 	c.post(link{from, to}, verbNames[verb], func() {
 		if err := c.broken[to]; err != nil {
-			back(nil, &messaging.RemoteError{Message: err.Error()})
+			back(nil, err)
 			return
 		}
 		c.node(to).handlers[verb](from, payload, back)

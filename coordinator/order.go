@@ -113,7 +113,7 @@ func (op *orderOp) begin() {
 			op.concludeLocked()(err)
 			return
 		}
-		if d, ok := c.tables.After(p.table); ok && len(p.spares) > 0 {
+		if d, ok := c.tables.Patience(p.table); ok && len(p.spares) > 0 {
 			wait = min(wait, d)
 		}
 	}

@@ -519,7 +519,7 @@ func (op *partitionsOp) arm() {
 }
 
 // patienceLocked is how long a node may take before others are asked, too; not ok when there are none, or the
-// table's speculative_retry says never. ALWAYS is hardly any time: an answer on the spot needs no others.
+// table's speculative_retry says never.
 func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 	spare := slices.ContainsFunc(op.nodes, func(n *partitionsNode) bool {
 		return n.state == partitionsReady && op.compare(n.mark, op.at) <= 0
@@ -527,8 +527,7 @@ func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 	if !spare {
 		return 0, false
 	}
-	after, ok = op.c.tables.After(op.req.Table)
-	return max(after, time.Millisecond), ok || op.c.tables.Always(op.req.Table)
+	return op.c.tables.Patience(op.req.Table)
 }
 
 // tick is the event of the timer.

@@ -42,6 +42,7 @@ func (op *casRound) doubtLocked() {
 func (op *casRound) outvotedLocked() {
 	op.doubtLocked()
 	var refusal *NotReplica
+	var overloaded *Overloaded
 	var failures []NodeFailure
 	contended, moved := false, false
 	for i := range op.votes {
@@ -51,6 +52,7 @@ func (op *casRound) outvotedLocked() {
 			contended = true
 		case v.state == voteFailed && errors.As(v.err, &refusal):
 			moved = true
+		case v.state == voteFailed && errors.As(v.err, &overloaded):
 		case v.state == voteFailed && !silent(v.err):
 			failures = append(failures, NodeFailure{Node: v.node, Reason: reasonOf(v.err)})
 		}
@@ -66,6 +68,9 @@ func (op *casRound) outvotedLocked() {
 	case len(failures) > 0:
 		op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, Received: op.received(),
 			BlockFor: op.voters.required(), Failures: failures, Type: WriteCAS})
+	case overloaded != nil: // as where this node alone votes: what may have been accepted is told as unknown
+		op.c.counts.overloaded.Add(1)
+		op.concludeLocked(nil, overloaded)
 	default:
 		op.concludeLocked(nil, op.timedOut())
 	}

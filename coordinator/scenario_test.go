@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/coordinator"
+	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -24,7 +25,7 @@ import (
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
-//	down, up, away, back, break, mend                                nodes
+//	down, up, away, back, break [disk=full], mend                    nodes
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
@@ -471,8 +472,12 @@ func (s *scenario) reach(d *datadriven.TestData) {
 func (s *scenario) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.broken[id] = nil
-		if d.Cmd == "break" {
-			s.c.broken[id] = errors.New("disk on fire")
+		switch {
+		case d.Cmd == "mend":
+		case text(d, "disk", "") == "full":
+			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
+		default:
+			s.c.broken[id] = &messaging.RemoteError{Message: "disk on fire"}
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (m *Mutation) addValue(r *Row) {
 }
 
 // Grow makes room for so many bytes of changes.
-func (m *Mutation) Grow(bytes int) { m.entries = slices.Grow(m.entries, bytes) }
+func (m *Mutation) Grow(n int) { m.entries = slices.Grow(m.entries, n) }
 
 // Append adds the changes of o, a mutation of the same partition.
 func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }

@@ -70,6 +70,13 @@ func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	return time.Duration(l.after.Load()), true
 }
 
+// Patience is how long one that asked no more than it must, whatever the option, waits before it asks the others;
+// false when it never does. With ALWAYS that is hardly any time: an answer on the spot needs no others.
+func (ts *Tables) Patience(table *schema.Table) (time.Duration, bool) {
+	after, ok := ts.After(table)
+	return max(after, time.Millisecond), ok || ts.Always(table)
+}
+
 // Record takes one read's time into the sample.
 func (ts *Tables) Record(table *schema.Table, d time.Duration) {
 	l := ts.of(table)
