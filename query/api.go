@@ -153,14 +153,6 @@ type VirtualSource interface {
 	Partitions(t *schema.Table, yield func(*row.Partition) bool) error
 }
 
-// Waiter lets one goroutine at a time wait for one event.
-type Waiter interface {
-	// Wait returns after Signal was called; then the Waiter can be used again.
-	Wait()
-	// Signal is called once for each Wait, from anywhere and possibly before it.
-	Signal()
-}
-
 // Timestamps gives write timestamps (µs), each greater than any it gave before.
 type Timestamps interface{ Next() int64 }
 
@@ -186,12 +178,12 @@ type Options struct {
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables
 	Clock      env.Clock
-	Rand       env.Rand       // for uuid() and the like; query serializes its use
-	Timestamps Timestamps     // nil: a generator of query's own, from Clock
-	NewWaiter  func() Waiter  // nil: a channel
-	PagingKey  func() []byte  // authenticates paging states; equal on all nodes of a cluster
-	Local      netip.AddrPort // this node's native address, for traces
-	Timeouts   Timeouts       // zero: Cassandra's defaults
+	Rand       env.Rand          // for uuid() and the like; query serializes its use
+	Timestamps Timestamps        // nil: a generator of query's own, from Clock
+	NewWaiter  func() env.Waiter // nil: a channel
+	PagingKey  func() []byte     // authenticates paging states; equal on all nodes of a cluster
+	Local      netip.AddrPort    // this node's native address, for traces
+	Timeouts   Timeouts          // zero: Cassandra's defaults
 	// ClusterName is what DESCRIBE CLUSTER shows.
 	ClusterName string
 	Limits      Limits

@@ -31,7 +31,7 @@ func New(o Options) *Processor {
 	o.Timeouts = defaultTimeouts(o.Timeouts)
 	o.Limits = defaultLimits(o.Limits)
 	if o.NewWaiter == nil {
-		o.NewWaiter = NewChannelWaiter
+		o.NewWaiter = env.NewChannelWaiter
 	}
 	if o.Timestamps == nil {
 		o.Timestamps = env.NewHLC(o.Clock, 0)

@@ -5,22 +5,14 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/schema"
 )
-
-// channelWaiter is the Waiter of production: the goroutine sleeps on a channel.
-type channelWaiter chan struct{}
-
-// NewChannelWaiter is a Waiter that blocks its goroutine.
-func NewChannelWaiter() Waiter { return make(channelWaiter, 1) }
-
-func (w channelWaiter) Wait()   { <-w }
-func (w channelWaiter) Signal() { w <- struct{}{} }
 
 // call is one request to the coordinator that is waited for. Its callbacks are made once, so that a
 // request allocates none.
 type call struct {
-	waiter Waiter
+	waiter env.Waiter
 	err    error
 	page   []byte // a copy: the coordinator's is valid during the callback only
 	onDone func(error)
@@ -30,7 +22,7 @@ type call struct {
 // calls are idle calls.
 type calls struct {
 	pool      sync.Pool
-	newWaiter func() Waiter
+	newWaiter func() env.Waiter
 }
 
 func (cs *calls) get() *call {

@@ -1,7 +1,7 @@
 // Package env is the one door to what cannot be repeated: the time and chance. The rooms of the
 // core get these handed in by node, or by the simulation, and ask nothing else.
 //
-// It is not a scheduler: code that waits stands above the core. The network is
+// It is not a scheduler: code that waits stands above the core, and waits by a Waiter. The network is
 // messaging.Transport, the disk storage's file system.
 package env
 

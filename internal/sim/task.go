@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"cqld/table/entity"
+	"cqld/internal/env"
 )
 
 // task is sequential code of a process: what in production is a goroutine of the rooms above the coordinator, which
@@ -63,9 +63,9 @@ type taskWaiter struct {
 	waiting  *task
 }
 
-func (l *life) newWaiter() entity.Waiter { return &taskWaiter{life: l} }
+func (l *life) newWaiter() env.Waiter { return &taskWaiter{life: l} }
 
-// Wait implements entity.Waiter.
+// Wait implements env.Waiter.
 func (w *taskWaiter) Wait() {
 	if !w.signaled {
 		w.waiting = w.life.running
@@ -76,7 +76,7 @@ func (w *taskWaiter) Wait() {
 	w.signaled = false
 }
 
-// Signal implements entity.Waiter.
+// Signal implements env.Waiter.
 func (w *taskWaiter) Signal() {
 	w.signaled = true
 	if t := w.waiting; t != nil {

@@ -40,13 +40,7 @@ type Options struct {
 	Limits      Limits
 	Timeouts    Timeouts
 	// NewWaiter makes what a request waits with; nil: a channel.
-	NewWaiter func() Waiter
-}
-
-// Waiter is how a request waits for an answer: Wait returns after Signal was called once, before or after.
-type Waiter interface {
-	Wait()
-	Signal()
+	NewWaiter func() env.Waiter
 }
 
 // Kind is what an operation does to an entity.

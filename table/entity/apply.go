@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/table/odata"
@@ -146,7 +147,7 @@ const (
 )
 
 // rest is a pause of a request that waits with w.
-func (s *Store) rest(w Waiter, pause time.Duration) {
+func (s *Store) rest(w env.Waiter, pause time.Duration) {
 	s.o.Clock.After(pause, w.Signal)
 	w.Wait()
 }

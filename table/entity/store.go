@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/table/odata"
@@ -34,7 +35,7 @@ func New(o Options) *Store {
 	o.Limits = o.Limits.withDefaults()
 	o.Timeouts = o.Timeouts.withDefaults()
 	if o.NewWaiter == nil {
-		o.NewWaiter = newChannelWaiter
+		o.NewWaiter = env.NewChannelWaiter
 	}
 	s := &Store{o: o}
 	s.rand.Rand = o.Rand
@@ -69,14 +70,6 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// channelWaiter is the Waiter of production: the goroutine sleeps on a channel.
-type channelWaiter chan struct{}
-
-func newChannelWaiter() Waiter { return make(channelWaiter, 1) }
-
-func (w channelWaiter) Wait()   { <-w }
-func (w channelWaiter) Signal() { w <- struct{}{} }
-
 // now is the present in seconds, by which what has expired is decided.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
@@ -97,7 +90,7 @@ const keptMax = 2 << 20
 
 // read is one read from the coordinator that is waited for; its callback is made once.
 type read struct {
-	waiter Waiter
+	waiter env.Waiter
 	req    coordinator.ReadRequest
 	page   []byte // a copy: the coordinator's is valid during the callback only
 	err    error

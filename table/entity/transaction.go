@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -35,7 +36,7 @@ type transaction struct {
 	failed   *Failed
 
 	err      error
-	waiter   Waiter
+	waiter   env.Waiter
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
 	onDone   func(applied bool, page []byte, err error)
 }
