@@ -17,29 +17,56 @@ import (
 // one asks, and the others wait.
 type altering struct {
 	sync.Mutex
-	tables map[schema.UUID]chan struct{} // closed when it is done
+	tables map[schema.UUID][]func() // wake those who wait
 }
 
-// begin says whether the caller may add columns to the table; if not, it is to wait for the channel and to
-// look again.
-func (a *altering) begin(table schema.UUID) (busy <-chan struct{}) {
+// begin says whether the caller may add columns to the table; if not, wake is called when it may be its turn.
+func (a *altering) begin(table schema.UUID, wake func()) (first bool) {
 	a.Lock()
 	defer a.Unlock()
-	if busy := a.tables[table]; busy != nil {
-		return busy
+	waiting, busy := a.tables[table]
+	if busy {
+		a.tables[table] = append(waiting, wake)
+		return false
 	}
 	if a.tables == nil {
-		a.tables = map[schema.UUID]chan struct{}{}
+		a.tables = map[schema.UUID][]func(){}
 	}
-	a.tables[table] = make(chan struct{})
-	return nil
+	a.tables[table] = nil
+	return true
 }
 
 func (a *altering) end(table schema.UUID) {
 	a.Lock()
-	close(a.tables[table])
+	waiting := a.tables[table]
 	delete(a.tables, table)
 	a.Unlock()
+	for _, wake := range waiting {
+		wake()
+	}
+}
+
+// turn says whether the caller may add columns to the table, and must say when it has. If not, others have
+// just done so, and it is to look again.
+func (s *Store) turn(ctx context.Context, table schema.UUID) (first bool, err error) {
+	waiter := s.o.NewWaiter()
+	var once sync.Once
+	wake := func() { once.Do(waiter.Signal) }
+	if s.altering.begin(table, wake) {
+		return true, nil
+	}
+	late := s.o.Clock.Monotonic() + s.o.Timeouts.Change
+	timer := s.o.Clock.After(s.o.Timeouts.Change, wake)
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, wake)()
+	waiter.Wait()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if s.o.Clock.Monotonic() >= late {
+		return false, odata.Of(odata.ServerBusy)
+	}
+	return false, nil
 }
 
 // planFor is the table with columns for all properties that ops write. What is missing is added by one
@@ -58,12 +85,9 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
 		}
-		if busy := s.altering.begin(p.table.ID); busy != nil {
-			select {
-			case <-busy:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+		if first, err := s.turn(ctx, p.table.ID); err != nil {
+			return nil, err
+		} else if !first {
 			continue
 		}
 		err = s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Add: missing, AddIfNotExists: true})

@@ -2,13 +2,17 @@ package entity_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
+	"cqld/schema"
 	"cqld/table/entity"
 	"cqld/table/odata"
 )
@@ -256,4 +260,93 @@ func TestColumnsAreLimited(t *testing.T) {
 	}
 	r.apply("things", op(entity.Insert, "p", "2", text("a", "x")))
 	r.refuse(odata.PropertyNameInvalid, "things", op(entity.Insert, "p", "3", text("a@ticks", "x")))
+}
+
+// stuck is a schema that does not change until it is let go.
+type stuck struct {
+	entity.Changer
+	entered, leave chan struct{}
+}
+
+func (s *stuck) ProposeSchema(ctx context.Context, change schema.Change) error {
+	if _, ok := change.(*schema.AlterTable); ok {
+		s.entered <- struct{}{}
+		<-s.leave
+	}
+	return s.Changer.ProposeSchema(ctx, change)
+}
+
+// Who waits for another's columns waits no longer than a change may take, and not for a client that is gone.
+func TestWaitingForColumnsEnds(t *testing.T) {
+	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	waits := 50 * time.Millisecond
+	r := newTestRing(t, 1, func(o *entity.Options) {
+		changer.Changer, o.Changer, o.Timeouts.Change = o.Changer, changer, waits
+	})
+	r.create("Things")
+	insert := func(ctx context.Context, rowKey string) error {
+		_, err := r.nodes[0].store.Apply(ctx, account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))})
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		if err := insert(context.Background(), "first"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-changer.entered
+	defer close(changer.leave)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := insert(gone, "gone"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that is gone: %v", err)
+	}
+	var busy *odata.Error
+	if err := insert(context.Background(), "late"); !errors.As(err, &busy) || busy.Code != odata.ServerBusy {
+		t.Errorf("after %v: %v", waits, err)
+	}
+}
+
+// Who has waited for another's columns writes them, without a change of the schema.
+func TestColumnsThatOthersAddAreUsed(t *testing.T) {
+	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	waiting := make(chan struct{}, 3)
+	r := newTestRing(t, 1, func(o *entity.Options) {
+		changer.Changer, o.Changer, o.NewWaiter = o.Changer, changer, func() env.Waiter { return told{env.NewChannelWaiter(), waiting} }
+	})
+	r.create("Things")
+	var wg sync.WaitGroup
+	insert := func(rowKey string) {
+		if _, err := r.nodes[0].store.Apply(context.Background(), account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))}); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { insert("first") })
+	<-changer.entered
+	for i := range 3 {
+		wg.Go(func() { insert(fmt.Sprint("other", i)) })
+	}
+	for range 3 {
+		<-waiting
+	}
+	close(changer.leave)
+	wg.Wait()
+	if r.alters != 1 {
+		t.Errorf("%d changes of the schema", r.alters)
+	}
+}
+
+// told is a waiter that tells when somebody waits.
+type told struct {
+	env.Waiter
+	waiting chan struct{}
+}
+
+func (w told) Wait() {
+	select {
+	case w.waiting <- struct{}{}:
+	default:
+	}
+	w.Waiter.Wait()
 }
