@@ -155,52 +155,21 @@ func (n *Node) openStorage() error {
 	return err
 }
 
-// ordered says which tables storage keeps in the order of their partition keys, too.
-func (n *Node) ordered(id schema.StorageID) bool {
+// agreed is the metadata; nil before the cluster is open.
+func (n *Node) agreed() *cluster.Metadata {
 	if !n.agreeing.Load() {
-		return false
+		return nil
 	}
-	t := n.cluster.Metadata().Schema.TableByStorage(id)
-	return t != nil && t.OrderedPartitions()
+	return n.cluster.Metadata()
 }
 
-// tableInfo is what storage must know of a table. It is called before the cluster is open, too.
+// tableInfo is storage.Options.Table.
 func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
-	if !n.agreeing.Load() {
-		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
-	}
-	m := n.cluster.Metadata()
-	t := m.Schema.TableByStorage(id)
-	if t == nil {
-		return storage.TableInfo{}
-	}
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
-		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
-	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
-		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from
-	}
-	if info.GC == storage.GCRepair {
-		info.RepairedBefore = n.repaired.Of(id)
-	}
-	if t.Replication.Class == ring.Local {
-		// Promises of Paxos, batches to be replayed: a crash must not take them back, and no other node
-		// has them to repair from.
-		info.AlwaysSync, info.GC = true, storage.GCTimeout
-	}
-	return info
+	return assembly.TableInfo(n.agreed(), id, n.repaired)
 }
 
-func gcMode(option string) storage.GCMode {
-	switch option {
-	case "timeout":
-		return storage.GCTimeout
-	case "immediate":
-		return storage.GCImmediate
-	case "disabled":
-		return storage.GCDisabled
-	}
-	return storage.GCRepair
-}
+// ordered is storage.Options.Ordered.
+func (n *Node) ordered(id schema.StorageID) bool { return assembly.Ordered(n.agreed(), id) }
 
 func (n *Node) openCluster() error {
 	n.transport = messaging.NewGRPC(messaging.Options{

@@ -239,35 +239,25 @@ func (l *life) changed(old, now *cluster.Metadata) {
 	}
 }
 
-// tableInfo is what storage must know of a table. It is called before the cluster is open, too.
-func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
+// agreed is the metadata; nil before the cluster is open.
+func (l *life) agreed() *cluster.Metadata {
 	if l.cluster == nil {
-		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
+		return nil
 	}
-	t := l.Schema().TableByStorage(id)
-	if t == nil {
-		return storage.TableInfo{}
-	}
-	info := storage.TableInfo{
-		Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: storage.GCRepair, AlwaysSync: t.IsCounter(),
-	}
-	if info.RepairedBefore = l.repairedBefore(id); t.Options.TombstoneGC == "timeout" || l.node.cluster.options.PurgeUnrepaired {
+	return l.cluster.Metadata()
+}
+
+// tableInfo is storage.Options.Table.
+func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
+	info := assembly.TableInfo(l.agreed(), id, l.repairs.repaired)
+	if info.GC == storage.GCRepair && l.node.cluster.options.PurgeUnrepaired {
 		info.GC = storage.GCTimeout
-	}
-	if t.Replication.Class == ring.Local {
-		info.AlwaysSync, info.GC = true, storage.GCTimeout
 	}
 	return info
 }
 
-// ordered says which tables storage keeps in the order of their partition keys, too.
-func (l *life) ordered(id schema.StorageID) bool {
-	if l.cluster == nil {
-		return false
-	}
-	t := l.Schema().TableByStorage(id)
-	return t != nil && t.OrderedPartitions()
-}
+// ordered is storage.Options.Ordered.
+func (l *life) ordered(id schema.StorageID) bool { return assembly.Ordered(l.agreed(), id) }
 
 // slowEngine is storage on a disk whose completions may come late.
 type slowEngine struct {

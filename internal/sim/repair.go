@@ -23,14 +23,6 @@ type repairs struct {
 // repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
 const repairMargin = 2 * time.Second
 
-// repairedBefore is storage.TableInfo.RepairedBefore.
-func (l *life) repairedBefore(id schema.StorageID) func(ring.Token) int64 {
-	if l.repairs.repaired == nil {
-		return nil
-	}
-	return l.repairs.repaired.Of(id)
-}
-
 // joined lets a process repair in the background, where rows depend on it.
 func (r *repairs) joined(l *life) {
 	if l.node.cluster.options.has("graves") {
