@@ -145,11 +145,15 @@ func TestShrink(t *testing.T) {
 // TestSimRepeats shows that a seed is a history: run again, everything happens again.
 func TestSimRepeats(t *testing.T) {
 	for i := range uint64(max(5, *seeds/100)) {
-		seed := *firstSeed + 97*i
-		a, b := run(t, DefaultOptions(seed)), run(t, DefaultOptions(seed))
-		if a.Trace != b.Trace || a.Events != b.Events {
-			t.Errorf("seed %d: %d events with trace %x, then %d with %x", seed, a.Events, a.Trace, b.Events, b.Trace)
-		}
+		runTwice(t, DefaultOptions(*firstSeed+97*i))
+	}
+}
+
+func runTwice(t *testing.T, o Options) {
+	t.Helper()
+	a, b := run(t, o), run(t, o)
+	if a.Trace != b.Trace || a.Events != b.Events {
+		t.Errorf("seed %d: %d events with trace %x, then %d with %x", o.Seed, a.Events, a.Trace, b.Events, b.Trace)
 	}
 }
 
