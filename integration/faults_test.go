@@ -33,8 +33,6 @@ const (
 	pauseGap = 3 * time.Second // or hangs
 	// settled is when latencies are to be near the quiet ones again.
 	settled = 2 * time.Second
-	// planned is how long a request takes at most, on a busy machine.
-	planned = 500 * time.Millisecond
 	// noise is what a latency may differ by on a machine that does other things as well.
 	noise = 25 * time.Millisecond
 )
@@ -169,7 +167,7 @@ func TestKills(t *testing.T) {
 		f.until(s, killed)
 		// Requests that were planned while the node was away count on the three others: the next is
 		// killed when they have ended.
-		time.Sleep(planned)
+		f.w.settle(t)
 		worstGap = max(worstGap, f.gapWithin(killed, maxTime(dead, killed.Add(killGap)), killGap))
 	}
 	f.end()

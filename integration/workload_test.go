@@ -29,6 +29,8 @@ type workload struct {
 
 	mu    sync.Mutex
 	left  map[string]bool // addresses that are not to be used any more
+	asked int             // requests
+	open  map[int]bool    // those that have not ended
 	acked []int64
 	ended []outcome
 }
@@ -45,7 +47,7 @@ type outcome struct {
 // address.
 func startWorkload(t *testing.T, addresses []string, keyspace string, workers int) *workload {
 	t.Helper()
-	w := &workload{addresses: addresses, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}}
+	w := &workload{addresses: addresses, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}, open: map[int]bool{}}
 	c, err := cqlclient.Dial(addresses[0], 4)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +135,7 @@ func (w *workload) read(c *cqlclient.Conn, address string) bool {
 	k := w.acked[max(0, n-1-n%97)]
 	w.mu.Unlock()
 	began := time.Now()
-	a, err := c.Query(fmt.Sprintf("SELECT v FROM %s WHERE k = %d", w.table, k), cqlclient.Options{Consistency: quorum})
+	a, err := w.ask(c, fmt.Sprintf("SELECT v FROM %s WHERE k = %d", w.table, k))
 	usable := err == nil
 	switch {
 	case err != nil:
@@ -152,7 +154,7 @@ func (w *workload) read(c *cqlclient.Conn, address string) bool {
 func (w *workload) write(c *cqlclient.Conn, address string) bool {
 	k := w.next.Add(1)
 	began := time.Now()
-	a, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 'value of %d')", w.table, k, k), cqlclient.Options{Consistency: quorum})
+	a, err := w.ask(c, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 'value of %d')", w.table, k, k))
 	usable := err == nil
 	if err == nil && a.Err != nil {
 		err = a.Err
@@ -164,6 +166,42 @@ func (w *workload) write(c *cqlclient.Conn, address string) bool {
 		w.acked = append(w.acked, k)
 	}
 	return usable
+}
+
+func (w *workload) ask(c *cqlclient.Conn, text string) (*cqlclient.Answer, error) {
+	w.mu.Lock()
+	w.asked++
+	n := w.asked
+	w.open[n] = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.open, n)
+	}()
+	return c.Query(text, cqlclient.Options{Consistency: quorum})
+}
+
+// settle waits until every request that was sent by now has ended.
+func (w *workload) settle(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	last := w.asked
+	w.mu.Unlock()
+	oldest := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		first := w.asked + 1
+		for n := range w.open {
+			first = min(first, n)
+		}
+		return first
+	}
+	for end := time.Now().Add(time.Minute); oldest() <= last; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("requests do not end")
+		}
+	}
 }
 
 // fill writes n rows of about 1 KiB on top.
