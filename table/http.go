@@ -260,10 +260,10 @@ func tooLarge(stream io.Reader) error {
 	return odata.Of(odata.RequestBodyTooLarge)
 }
 
-// linger reads on for a while, so that a client that is still sending gets its answer: a connection that is
-// closed with something unread is reset.
+// linger reads what is left of a body, as long as readTimeout lets it: a client that is still sending would not
+// see its answer, since a connection that is closed with something unread is reset.
 func linger(stream io.Reader) {
-	_, _ = io.CopyN(io.Discard, stream, lingerBytes) // the connection is closed in any case
+	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
 }
 
 func unreadable(err error) error {

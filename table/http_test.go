@@ -35,8 +35,8 @@ func TestLargeBodies(t *testing.T) {
 	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 || !strings.Contains(body, "EntityTooLarge") {
 		t.Errorf("an entity of 3 MiB: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := b.send(post + strings.Repeat(" ", 5<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
-		t.Errorf("a body of 5 MiB: %d %s", resp.StatusCode, body)
+	if resp, body := b.send(post + strings.Repeat(" ", 40<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
+		t.Errorf("a body of 40 MiB: %d %s", resp.StatusCode, body)
 	}
 	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
 		t.Errorf("after what was refused: %d", resp.StatusCode)

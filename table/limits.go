@@ -45,9 +45,6 @@ const (
 	smallBodyBytes = 64 << 10
 	bodyBytesTotal = 128 << 20
 
-	// What is still read of a body that is too large, within readTimeout.
-	lingerBytes = 2 * bodyBytesMax
-
 	readTimeout    = 30 * time.Second
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
