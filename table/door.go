@@ -27,6 +27,16 @@ type Options struct {
 	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
 	// requests are refused with ServerBusy; 0: no such bound.
 	AccountTarget, PartitionTarget int
+	// Answered, if any, is told of every request that was one; it must be quick.
+	Answered func(Answer)
+}
+
+// Answer is what became of a request. Its strings are valid during the call only.
+type Answer struct {
+	Resource     odata.Resource // zero: the URL names none
+	Method, Comp string         // the effective method, and the query's comp
+	Status       int
+	Took         time.Duration
 }
 
 // Door answers the requests of the Table service. It is safe for concurrent use.
@@ -105,6 +115,7 @@ type call struct {
 	req       *request
 	resp      *response
 	now       time.Time
+	began     time.Duration // monotonic; when somebody is told how long it took
 	id        string
 	method    string // the effective one
 	path      odata.Path
@@ -164,6 +175,9 @@ func (c *call) begin(ctx context.Context, req *request, resp *response) {
 	c.now = d.o.Clock.Now()
 	c.id = d.newID()
 	c.method = req.method
+	if d.o.Answered != nil {
+		c.began = d.o.Clock.Monotonic()
+	}
 }
 
 // newID is an id as requests and batches have them.
@@ -353,6 +367,9 @@ func (c *call) finish() {
 	}
 	if c.account != nil && c.req.method != "OPTIONS" {
 		share(c.properties().cors, c.req, c.req.method, c.resp)
+	}
+	if o := &c.door.o; o.Answered != nil {
+		o.Answered(Answer{c.path.Resource, c.method, c.params.comp, c.resp.status, o.Clock.Monotonic() - c.began})
 	}
 }
 
