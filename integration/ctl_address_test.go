@@ -53,12 +53,22 @@ func TestControlAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := process.Ask(ring.Servers[0].Address, "SELECT * FROM system.local", "SELECT * FROM system_auth.roles"); err != nil {
+	if err := process.Ask(ring.Servers[0].Address, "SELECT * FROM system.local", "SELECT * FROM system_auth.roles",
+		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", "CREATE TABLE k.t (k int PRIMARY KEY)",
+		"INSERT INTO k.t (k) VALUES (1) IF NOT EXISTS", "INSERT INTO k.t (k) VALUES (1) IF NOT EXISTS",
+		"BEGIN BATCH INSERT INTO k.t (k) VALUES (2); INSERT INTO k.t (k) VALUES (3) APPLY BATCH"); err != nil {
 		t.Fatal(err)
+	}
+	if r, err := http.Get(ring.Servers[0].Tables + "/devstoreaccount1/Tables"); err != nil || r.Body.Close() != nil || r.StatusCode/100 != 4 {
+		t.Fatal("a stranger's list of tables:", err, r)
 	}
 	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
 	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,
 		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_auth",table="roles"\} [1-9]`,
+		`(?m)^cqld_coordinator_cas_total\{door="cql",result="applied"\} 1$`, `(?m)^cqld_coordinator_cas_total\{door="cql",result="not_applied"\} 1$`,
+		`(?m)^cqld_coordinator_requests_total\{door="cql",kind="cas"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{door="cql",kind="cas"\} 2$`,
+		`(?m)^cqld_coordinator_requests_total\{door="cql",kind="batch"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
+		`(?m)^cqld_tables_requests_total\{operation="list_tables",status="4xx"\} 1$`, `(?m)^cqld_tables_request_seconds_count\{operation="list_tables"\} 1$`,
 		`(?m)^cqld_storage_disk_full 0$`, `(?m)^go_goroutines `} {
 		if !regexp.MustCompile(want).MatchString(page) {
 			t.Errorf("/metrics, %d, does not have %s", status, want)

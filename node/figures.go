@@ -161,6 +161,19 @@ func (h *histogram) percentiles() (p control.Percentiles) {
 	return p
 }
 
+// octaves counts, for each octave from 2^first to 2^last nanoseconds, what took no longer, in seconds as Prometheus wants
+// them; and all there was, with its sum.
+func (h *histogram) octaves(first, last int) (upTo map[float64]uint64, count uint64, sum time.Duration) {
+	upTo = make(map[float64]uint64, last-first+1)
+	for c := range h.classes {
+		if octave := c / 4; c%4 == 0 && octave >= first && octave <= last {
+			upTo[(time.Duration(1) << octave).Seconds()] = count
+		}
+		count += uint64(h.classes[c].Load())
+	}
+	return upTo, count, time.Duration(h.sum.Load())
+}
+
 // mean is the mean of all that was added; zero when nothing was.
 func (h *histogram) mean() time.Duration {
 	var count int64

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,9 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	m := metricSink{out}
 	c.ring(m)
 	c.requests(m)
+	c.asked(m, "cql", &c.n.askedCQL)
+	c.asked(m, "tables", &c.n.askedTables)
+	c.answered(m)
 	c.storage(m)
 	c.tables(m)
 }
@@ -43,6 +47,12 @@ func (m metricSink) gauge(name, help string, v int64) {
 
 func (m metricSink) counter(name, help string, v int64) {
 	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
+}
+
+// histogram gives a histogram of seconds by octaves, from 65 µs to 17 s.
+func (m metricSink) histogram(name, help string, h *histogram, labels, values []string) {
+	buckets, count, sum := h.octaves(16, 34)
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, sum.Seconds(), buckets, values...)
 }
 
 func (c figuresCollector) ring(m metricSink) {
@@ -76,9 +86,42 @@ func (c figuresCollector) requests(m metricSink) {
 	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
 		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
 		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
-		{"hint_lost", s.HintsLost}} {
+		{"hint_lost", s.HintsLost}, {"batch_stored", s.BatchesStored}, {"batch_replayed", s.BatchesReplayed}, {"cas_contention", s.CASContentions},
+		{"cas_finished_of_another", s.CASFinished}, {"cas_round", s.CASRounds}, {"cas_shared_round", s.CASShared},
+		{"cas_without_prepare", s.CASUnprepared}, {"cas_alone", s.CASAlone}, {"cas_turn", s.CASTurns}} {
 		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
+	}
+}
+
+// asked are the requests of one door's to the coordinator.
+func (c figuresCollector) asked(m metricSink, door string, f *requestFigures) {
+	for k := range requestKinds {
+		labels, values := []string{"door", "kind"}, []string{door, k.String()}
+		t := &f.kinds[k]
+		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.count.Load()), labels, values)
+		m.histogram("coordinator_request_seconds", "How long requests took; of reads and writes one in eight is measured.", &t.latency, labels, values)
+	}
+	for _, r := range []struct {
+		result string
+		count  int64
+	}{{"applied", f.applied.Load()}, {"not_applied", f.notApplied.Load()}, {"failed", f.failed.Load()}} {
+		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.", float64(r.count),
+			[]string{"door", "result"}, []string{door, r.result})
+	}
+}
+
+// answered are the requests of the Tables door's clients.
+func (c figuresCollector) answered(m metricSink) {
+	for o := range tablesOperations {
+		f := &c.n.answered.operations[o]
+		for digit := range f.statuses {
+			if n := f.statuses[digit].Load(); n > 0 {
+				m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables door answered.", float64(n),
+					[]string{"operation", "status"}, []string{o.String(), fmt.Sprintf("%dxx", digit)})
+			}
+		}
+		m.histogram("tables_request_seconds", "How long the Tables door took to answer.", &f.latency, []string{"operation"}, []string{o.String()})
 	}
 }
 

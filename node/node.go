@@ -51,6 +51,9 @@ type Node struct {
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
 	tables      atomic.Pointer[table.Door]    // nil: clients of Azure Tables cannot connect
 	measured    *measured
+	askedCQL    requestFigures
+	askedTables requestFigures
+	answered    tablesFigures
 	control     *control.Server
 	started     time.Time
 	drained     atomic.Bool // clients are refused for good
@@ -226,7 +229,7 @@ func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Store: serving{n.coordinator, n.clockRefusal}, View: n.parts.View, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
+		Store: serving{n.coordinator, n.clockRefusal, &n.askedCQL}, View: n.parts.View, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

@@ -14,6 +14,7 @@ import (
 type serving struct {
 	*coordinator.Coordinator
 	refusal func() error
+	figures *requestFigures
 }
 
 // clockRefusal says why this node must not serve for its clock; nil: it may.
@@ -30,7 +31,7 @@ func (s serving) Write(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Coordinator.Write(req, done)
+	s.Coordinator.Write(req, s.figures.measure(writing, done))
 }
 
 func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
@@ -38,7 +39,7 @@ func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Coordinator.Count(req, done)
+	s.Coordinator.Count(req, s.figures.measure(counting, done))
 }
 
 func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
@@ -46,7 +47,7 @@ func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	s.Coordinator.Batch(req, done)
+	s.Coordinator.Batch(req, s.figures.measure(batching, done))
 }
 
 func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
@@ -54,7 +55,7 @@ func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page [
 		done(false, nil, err)
 		return
 	}
-	s.Coordinator.CAS(req, done)
+	s.Coordinator.CAS(req, s.figures.measureCAS(done))
 }
 
 func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
@@ -62,7 +63,7 @@ func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 		done(nil, err)
 		return
 	}
-	s.Coordinator.Read(req, done)
+	s.Coordinator.Read(req, s.figures.measureRead(done))
 }
 
 func (s serving) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
@@ -70,7 +71,11 @@ func (s serving) Partitions(req *coordinator.PartitionsRequest, done func(*coord
 		done(nil, err)
 		return
 	}
-	s.Coordinator.Partitions(req, done)
+	began := s.figures.begin(listing)
+	s.Coordinator.Partitions(req, func(p *coordinator.Partitions, err error) {
+		s.figures.end(listing, began)
+		done(p, err)
+	})
 }
 
 func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {

@@ -67,14 +67,14 @@ func (n *Node) startTables() error {
 	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
 		BatchOperations: n.opts.TablesMaxBatchOperations}
 	store := entity.New(entity.Options{
-		Coordinator: serving{n.coordinator, n.tablesRefusal}, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
+		Coordinator: serving{n.coordinator, n.tablesRefusal, &n.askedTables}, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
 	d, err := table.New(table.Options{
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log,
 		Limits:        table.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
-		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget,
+		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
 	})
 	if err != nil {
 		return err
