@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,8 @@ type acceptors struct {
 	generation atomic.Uint64
 	shards     [64]acceptorShard
 	writes     sync.Pool // *stateWrite
+	// tables are those of which this process was asked anything; replaced, never changed.
+	tables atomic.Pointer[map[schema.StorageID]bool]
 }
 
 // acceptorShard is the partitions whose state is being changed, with who waits for each.
@@ -60,10 +63,12 @@ type acceptorShard struct {
 func newAcceptors() *acceptors {
 	t := schema.Initial().Table("system", "paxos")
 	id := func(name string) schema.ColumnID { return t.Column(name).ID }
-	return &acceptors{
+	a := &acceptors{
 		promised: id("in_progress_ballot"), accepted: id("proposal_ballot"), proposal: id("proposal"),
 		at: id("most_recent_commit_at"), decision: id("most_recent_commit"),
 	}
+	a.tables.Store(&map[schema.StorageID]bool{})
+	return a
 }
 
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
@@ -240,8 +245,27 @@ func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionK
 	if err := l.admit(id, ring.Range{Start: key.Token - 1, End: key.Token}); err != nil {
 		return nil, err
 	}
+	l.paxos.meet(id)
 	return l.view.Schema().TableByStorage(id), nil
 }
+
+// meet notes that this process is asked to vote on a table.
+func (a *acceptors) meet(table schema.StorageID) {
+	for {
+		old := a.tables.Load()
+		if (*old)[table] {
+			return
+		}
+		next := maps.Clone(*old)
+		next[table] = true
+		if a.tables.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// met says whether meet was told of the table.
+func (a *acceptors) met(table schema.StorageID) bool { return (*a.tables.Load())[table] }
 
 // Prepare implements coordinator.Acceptor.
 func (l *Local) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {

@@ -218,23 +218,47 @@ type conditionalTables struct {
 	at         time.Duration // monotonic: when that was looked for
 	generation uint64        // of the acceptors, then
 	found      map[schema.StorageID]bool
+	looking    bool
+	waiting    []func(found map[schema.StorageID]bool, err error) // for who looks
 }
 
 // Conditional implements repair.Peers.
 func (r *Repairs) Conditional(table schema.StorageID, done func(bool, error)) {
 	r.o.Run(func() {
-		k := &r.conditional
-		now, generation := r.o.Clock.Monotonic(), r.o.Local.paxos.generation.Load()
-		k.Lock()
-		defer k.Unlock()
-		var err error
-		if !k.looked || now-k.at >= r.o.PaxosLook || generation != k.generation {
-			k.found, err = r.o.Local.lookAtPaxos(r.o.Clock.Now().UnixMicro())
-			k.looked, k.at, k.generation = err == nil, now, generation
+		if r.o.Local.paxos.met(table) {
+			done(true, nil)
+			return
 		}
-		found := k.found[table]
-		done(found, err)
+		r.look(func(found map[schema.StorageID]bool, err error) { done(found[table], err) })
 	})
+}
+
+// look tells which tables have state, as far as is known.
+func (r *Repairs) look(done func(found map[schema.StorageID]bool, err error)) {
+	k := &r.conditional
+	now, generation := r.o.Clock.Monotonic(), r.o.Local.paxos.generation.Load()
+	k.Lock()
+	if found := k.found; k.looked && now-k.at < r.o.PaxosLook && generation == k.generation {
+		k.Unlock()
+		done(found, nil)
+		return
+	}
+	k.waiting = append(k.waiting, done)
+	if k.looking {
+		k.Unlock()
+		return
+	}
+	k.looking = true
+	k.Unlock()
+	found, err := r.o.Local.lookAtPaxos(r.o.Clock.Now().UnixMicro())
+	k.Lock()
+	k.found, k.looked, k.at, k.generation = found, err == nil, now, generation
+	waiting := k.waiting
+	k.waiting, k.looking = nil, false
+	k.Unlock()
+	for _, f := range waiting {
+		f(found, err)
+	}
 }
 
 // lookAtPaxos reads all states: it finds the tables that have any, and removes those of tables that are gone.

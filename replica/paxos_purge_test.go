@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -194,6 +195,34 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 	}
 }
 
+// TestATableIsConditionalAtOnce: also where somebody looked shortly before.
+func TestATableIsConditionalAtOnce(t *testing.T) {
+	l, _, r, table := newPurged(t)
+	var got []bool
+	ask := func() {
+		r.Conditional(table.StorageID, func(any bool, err error) { got = append(got, any && err == nil) })
+	}
+	ask()
+	prepare(t, l, table, ballot(10, 1))
+	ask()
+	if !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("answers %v", got)
+	}
+}
+
+// TestWhoIsToldMayAskAgain: no lock is held meanwhile.
+func TestWhoIsToldMayAskAgain(t *testing.T) {
+	_, _, r, table := newPurged(t)
+	answers := 0
+	r.Conditional(table.StorageID, func(bool, error) {
+		r.Conditional(table.StorageID, func(bool, error) { answers++ })
+		answers++
+	})
+	if answers != 2 {
+		t.Errorf("%d answers", answers)
+	}
+}
+
 // BenchmarkPurge is of 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted
 // proposal: what they take on disk before and after, and what a state costs to be listed and to be forgotten.
 func BenchmarkPurge(b *testing.B) {
@@ -248,9 +277,9 @@ func BenchmarkPurge(b *testing.B) {
 		walk(true)
 		b.StopTimer()
 		r.o.PaxosLook = 0
-		r.Conditional(table.StorageID, func(any bool, err error) { // what is not swept yet is in nobody's way
-			if any || err != nil {
-				b.Fatal(any, err)
+		r.look(func(found map[schema.StorageID]bool, err error) { // what is not swept yet is in nobody's way
+			if len(found) > 0 || err != nil {
+				b.Fatal(found, err)
 			}
 		})
 		for wrapped := false; !wrapped; {

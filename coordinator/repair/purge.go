@@ -2,6 +2,7 @@ package repair
 
 import (
 	"errors"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -19,14 +20,16 @@ import (
 //
 // What goes wrong with it does not stop the rest: nothing is forgotten then, and tombstones stay.
 
-// raiseFloor begins the ranges, after the table's floor is raised if it should be.
+// raiseFloor begins the ranges, after the table's floor is raised if it should be. One that was ever raised goes on
+// rising, with state or without: tombstones go up to there, no further.
 func (j *Run) raiseFloor(table *schema.Table) {
 	r := j.r
-	to := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro()
-	if r.raise == nil || to-r.view.PaxosFloor(table.StorageID) < r.limits.PaxosEvery.Microseconds() || to <= 0 {
+	to, floor := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro(), r.view.PaxosFloor(table.StorageID)
+	if r.raise == nil || to-floor < r.limits.PaxosEvery.Microseconds() || to <= 0 {
 		j.next()
 		return
 	}
+	j.conditional = true // until it is known better
 	var timer env.Timer
 	begun := false
 	begin := func() {
@@ -38,13 +41,20 @@ func (j *Run) raiseFloor(table *schema.Table) {
 			}
 		})
 	}
-	timer = r.clock.After(r.limits.Timeout, begin) // as long as there is no leader
+	timer = r.clock.After(r.limits.Timeout, begin)                            // as long as there is no leader
+	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) } // with the floor there is, if it failed
+	if floor > 0 {
+		raise()
+		return
+	}
 	r.peers.Conditional(table.StorageID, func(any bool, err error) {
-		if !any || err != nil {
-			begin()
-			return
-		}
-		r.raise(table.StorageID, to, func(error) { begin() }) // with the floor there is, if it failed
+		j.events.do(func() {
+			if j.conditional = any || err != nil; any && err == nil {
+				raise()
+			} else {
+				begin()
+			}
+		})
 	})
 }
 
@@ -69,7 +79,8 @@ const cleanRounds = 2
 // settle begins the unit with what is unsettled up to the floor.
 func (u *unit) settle(floor int64) {
 	u.purge = &purge{u: u, floor: floor}
-	u.until = min(u.until, floor/1e6)
+	// What was deleted later, by a clock that is behind, may have been decided after the floor.
+	u.until = min(u.until, time.UnixMicro(floor).Add(-u.r.limits.Margin).Unix())
 	if len(u.topology.Operations()) > 0 { // replicas would refuse
 		u.purge.giveUp()
 		return
@@ -79,10 +90,14 @@ func (u *unit) settle(floor int64) {
 
 // giveUp goes on without a purge.
 func (p *purge) giveUp() {
-	u := p.u
+	p.u.keep()
+	p.u.compare()
+}
+
+// keep makes all that is left of Paxos, and all tombstones, stay.
+func (u *unit) keep() {
 	u.purge, u.until = nil, 0
 	u.j.report.Unpurged++
-	u.compare()
 }
 
 // step asks the present replica, and goes on with then.
@@ -193,8 +208,7 @@ func (p *purge) forget() {
 		}
 		p.forget()
 	}, func() {
-		p.u.purge, p.u.until = nil, 0
-		p.u.j.report.Unpurged++
+		p.u.keep()
 		p.u.nextLeaf()
 	})
 }

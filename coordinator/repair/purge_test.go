@@ -106,9 +106,13 @@ func TestARepairPurgesPaxosState(t *testing.T) {
 	if equal, rows := w.roots(); !equal || rows != 10 {
 		t.Errorf("replicas equal %v, with %d rows, want 10", equal, rows)
 	}
-	if before, floor := w.nodes[0].repaired.Before(w.table.StorageID, 0), w.nodes[0].floor/1e6; before != floor {
-		t.Errorf("tombstones may go up to %d, the floor is %d", before, floor)
+	tombstones := func() {
+		t.Helper()
+		if before, margin := w.nodes[0].repaired.Before(w.table.StorageID, 0), (w.nodes[0].floor-1000)/1e6; before != margin {
+			t.Errorf("tombstones may go up to %d, the floor is a margin behind %d", before, margin)
+		}
 	}
+	tombstones()
 	if again := w.run(r); *raised != 1 || again.Forgotten != 0 || again.Unpurged != 0 {
 		t.Errorf("raised %d times; the second repair: %+v", *raised, again)
 	}
@@ -119,7 +123,28 @@ func TestARepairPurgesPaxosState(t *testing.T) {
 	if got := w.states(); got[0]+got[1]+got[2] != 0 {
 		t.Errorf("states left: %v", got)
 	}
+	w.pass(2 * time.Hour)
+	if w.run(r); *raised != 3 {
+		t.Errorf("raised %d times: tombstones do not go any more where all is forgotten", *raised)
+	}
+	tombstones()
 	w.change(w.nodes[1], "a", "after")
+}
+
+// TestTombstonesStayWithoutAFloor: a table has state, and its first floor could not be raised.
+func TestTombstonesStayWithoutAFloor(t *testing.T) {
+	w := paxosWorld(t)
+	r, raised := w.purger()
+	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
+	if report := w.run(r); *raised != 1 || report.Unpurged != report.Ranges {
+		t.Errorf("raised %d times, %+v", *raised, report)
+	}
+	if equal, _ := w.roots(); !equal {
+		t.Error("what differs was not repaired")
+	}
+	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
+		t.Errorf("tombstones may go up to %d, though who knows of an old decision may bring back what they delete", before)
+	}
 }
 
 // TestNothingIsPurgedWhereTheFloorIsUnknown: one replica has not heard of it.

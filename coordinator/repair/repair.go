@@ -128,6 +128,8 @@ type Run struct {
 	ended  bool
 	unit   *unit
 	timer  env.Timer // of a pause
+	// conditional says that there is Paxos state of the table here, or that nobody knows.
+	conditional bool
 	// refusals is how often replicas knew of a later ring since a range was last done.
 	refusals int
 }

@@ -87,11 +87,15 @@ func (u *unit) begin() {
 		u.end(&Unavailable{Range: u.tokens, Nodes: down})
 		return
 	}
-	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
+	switch floor := u.r.view.PaxosFloor(u.table.StorageID); {
+	case floor > 0:
 		u.settle(floor)
-		return
+	case u.j.conditional: // there may be state, and no floor yet
+		u.keep()
+		u.compare()
+	default:
+		u.compare()
 	}
-	u.compare()
 }
 
 // alone says whether there is nothing to compare.
