@@ -75,6 +75,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	}
 	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, first.Table, ops)
 	if err != nil {
+		c.req.kept = true
 		return nil, err
 	}
 	ctx := c.context(c.spelled(first.Table))

@@ -132,7 +132,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 	}
 	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops)
 	if err != nil {
-		c.entity.Properties = nil // a change with an unknown outcome may still be looked at
+		c.entity.Properties, c.req.kept = nil, true
 		return nil, err
 	}
 	op.Entity.Timestamp = stamps[0]

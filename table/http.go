@@ -42,6 +42,18 @@ type carrier struct {
 type pair struct {
 	req  request
 	resp response
+	body []byte // memory for a body
+}
+
+// room is memory for a body of so many bytes.
+func (p *pair) room(size int) []byte {
+	if size > bodyKeep {
+		return make([]byte, size)
+	}
+	if cap(p.body) < size {
+		p.body = make([]byte, size)
+	}
+	return p.body[:size]
 }
 
 func newCarrier(d *Door) *carrier {
@@ -173,7 +185,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn.answer = p
 	p.resp.reset()
 	readRequest(ctx, conn, &p.req)
-	held, err := c.readBody(ctx, &p.req)
+	held, err := c.readBody(ctx, p)
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
 		c.door.reject(&p.req, &p.resp, err)
@@ -182,6 +194,9 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	}
 	writeResponse(ctx, &p.resp)
 	c.large.Add(-held)
+	if p.req.kept {
+		p.body = nil
+	}
 	p.req = request{}
 }
 
@@ -212,14 +227,17 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
 }
 
 // readBody makes the body the request's own. It says how many bytes were taken from the total for it.
-func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, err error) {
+func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held int64, err error) {
+	r := &p.req
 	size := ctx.Request.Header.ContentLength()
 	if size == 0 || size < -1 {
 		return 0, nil
 	}
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
-		r.body = append([]byte(nil), ctx.Request.Body()...)
+		body := ctx.Request.Body()
+		r.body = p.room(len(body))
+		copy(r.body, body)
 		return 0, nil
 	}
 	limit := c.door.limits.BodyBytesMax
@@ -227,7 +245,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 		return 0, tooLarge(stream)
 	}
 	if size <= smallBodyBytes && size >= 0 {
-		r.body = make([]byte, size)
+		r.body = p.room(size)
 		_, err = io.ReadFull(stream, r.body)
 		return 0, unreadable(err)
 	}
@@ -244,7 +262,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, r *request) (held int64, er
 		return held, odata.Of(odata.ServerBusy)
 	}
 	if !chunked {
-		r.body = make([]byte, size)
+		r.body = p.room(size)
 		_, err = io.ReadFull(stream, r.body)
 		return held, unreadable(err)
 	}

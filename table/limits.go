@@ -70,6 +70,8 @@ const (
 	// Buffers of answers beyond this are not kept for the next one: a page may have 4 MiB, one of 1000 entities
 	// of 1 KB has 1. Those that nobody uses are gone two garbage collections later.
 	responseKeep = 2 << 20
+	// So are those of requests: a batch of a hundred entities of 1 KB has 130 KB.
+	bodyKeep = 256 << 10
 
 	// Room for the properties of a changeset's operations is made for so many at a time: 64 KiB.
 	roomProperties = 1000

@@ -6,7 +6,7 @@ import (
 )
 
 // request is one request, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
-// and hold until the answer is written; body is the request's own.
+// and hold until the answer is written, and so does body, unless it is kept; the door writes into it.
 type request struct {
 	method string
 	path   string // as sent, percent-encoded
@@ -14,6 +14,7 @@ type request struct {
 	host   string
 	header header
 	body   []byte
+	kept   bool // a change whose outcome is not known may still look at body
 	remote netip.Addr
 	tls    bool
 }

@@ -150,7 +150,7 @@ type Service interface {
 	// Exists says whether the account has the table, and how its name was spelled.
 	Exists(account, name string) (spelled string, ok bool)
 	// Apply does all operations, which are of one partition and of different entities, or none, and says
-	// each one's new Timestamp.
+	// each one's new Timestamp. Its memory is the caller's again when there is no error.
 	Apply(ctx context.Context, account, table string, ops []Operation) (timestamps []int64, err error)
 	Get(ctx context.Context, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error)
 	Query(ctx context.Context, account, table string, q *Query) (*Page, error)
