@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator/latency"
+	"cqld/coordinator/turn"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -86,8 +87,8 @@ type Coordinator struct {
 	casLines   casLines
 	// lastBallots are of this process: a restart forgets them.
 	lastBallots *lastBallots
-	contested   contested
-	turns       *turns
+	contested   turn.Contested
+	turns       *turn.Home
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -112,7 +113,7 @@ func New(o Options) *Coordinator {
 	}
 	c.leader = newCounterLeader(c)
 	c.lastBallots = newLastBallots(c.limits.CASLast)
-	c.turns = newTurns(c.clock)
+	c.turns = turn.NewHome(c.clock)
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"sync"
 
+	"cqld/coordinator/turn"
 	"cqld/ring"
 )
 
@@ -61,7 +62,7 @@ type lastBallots struct {
 func newLastBallots(n int) *lastBallots { return &lastBallots{slots: make([]lastBallot, n)} }
 
 func (l *lastBallots) slot(line string) *lastBallot {
-	return &l.slots[hashLine(line)%uint32(len(l.slots))]
+	return &l.slots[turn.Hash(line)%uint32(len(l.slots))]
 }
 
 // forget is what others' later ballots make of the partition's last.

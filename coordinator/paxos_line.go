@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"cqld/row"
 	"cqld/schema"
 )
 
@@ -29,13 +28,6 @@ type casMember struct {
 
 // reads says whether m changes nothing in any case.
 func (m *casMember) reads() bool { return m.req.Update == nil }
-
-// lineKey is the name of a partition's line.
-func lineKey(table schema.StorageID, key row.PartitionKey) string {
-	b := make([]byte, 4, 64)
-	b[0], b[1], b[2], b[3] = byte(table>>24), byte(table>>16), byte(table>>8), byte(table)
-	return string(append(b, key.Bytes...))
-}
 
 // enter says whether m may begin at once; otherwise leave will let it. ok is false when too many
 // are under way or wait.

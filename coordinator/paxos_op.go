@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/turn"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
@@ -24,7 +25,7 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		return
 	}
 	m := &casMember{req: req, table: table, done: done, deadline: c.clock.Monotonic() + req.Contention}
-	line := lineKey(req.Command.Table, req.Command.Key)
+	line := turn.Line(req.Command.Table, req.Command.Key)
 	first, ok := c.casLines.enter(line, m, c.limits.CASInFlight)
 	switch {
 	case !ok:

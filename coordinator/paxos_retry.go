@@ -80,7 +80,7 @@ func (op *casRound) outvotedLocked() {
 func (op *casRound) contendedLocked() {
 	op.contentions++
 	op.c.counts.casContentions.Add(1)
-	op.c.contested.note(op.line, op.c.clock.Monotonic())
+	op.c.contested.Note(op.line, op.c.clock.Monotonic())
 }
 
 // maybeAccepted says whether any voter has accepted the proposal, or may have.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/coordinator/turn"
 	"cqld/ring"
 )
 
@@ -18,13 +18,13 @@ func TestTurns(t *testing.T) {
 	var went []string
 	tickets := map[string]uint64{}
 	ask := func(line string, from ring.NodeID, timeout time.Duration) {
-		home.Turn(line, from, timeout, func(turn coordinator.Turn) {
+		home.Turn(line, from, timeout, func(got turn.Turn) {
 			name := fmt.Sprint(line, from)
-			tickets[name] = turn.Ticket
+			tickets[name] = got.Ticket
 			switch {
-			case turn.Ticket == 0:
+			case got.Ticket == 0:
 				name += " unordered"
-			case turn.Alone:
+			case got.Alone:
 				name += " alone"
 			}
 			went = append(went, name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/turn"
 	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/row"
@@ -137,18 +138,7 @@ func (a *acceptors) leave(key string) {
 }
 
 func (a *acceptors) shard(key string) *acceptorShard {
-	h := uint32(2166136261)
-	for i := range len(key) {
-		h = (h ^ uint32(key[i])) * 16777619
-	}
-	return &a.shards[h%uint32(len(a.shards))]
-}
-
-// lineOf names the partition of a table.
-func lineOf(table schema.StorageID, key row.PartitionKey) string {
-	b := make([]byte, 4, 4+len(key.Bytes))
-	b[0], b[1], b[2], b[3] = byte(table>>24), byte(table>>16), byte(table>>8), byte(table)
-	return string(append(b, key.Bytes...))
+	return &a.shards[turn.Hash(key)%uint32(len(a.shards))]
 }
 
 // clusteringOf is where the state of a table's partitions is.
@@ -175,7 +165,7 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 			}
 		}
 	}
-	if f, ok := l.paxos.forgetful[lineOf(table.StorageID, key)]; ok {
+	if f, ok := l.paxos.forgetful[turn.Line(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
 		s.settle()
 	}
@@ -269,7 +259,7 @@ func (a *acceptors) met(table schema.StorageID) bool { return (*a.tables.Load())
 
 // Prepare implements coordinator.Acceptor.
 func (l *Local) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
-	line := lineOf(cmd.Table, cmd.Key)
+	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
 	}
@@ -350,7 +340,7 @@ func (a *acceptors) mayAccept(s *acceptorState, p *coordinator.Proposal) bool {
 
 // Accept implements coordinator.Acceptor.
 func (l *Local) Accept(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(coordinator.Ballot, error)) {
-	line := lineOf(p.Table, p.Key)
+	line := turn.Line(p.Table, p.Key)
 	if !l.paxos.enter(line, func() { l.accept(line, epoch, p, done) }) {
 		done(coordinator.Ballot{}, &coordinator.Overloaded{What: "too many wait for one partition"})
 	}

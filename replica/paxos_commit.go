@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/turn"
 	"cqld/row"
 	"cqld/schema"
 )
 
 // Commit implements coordinator.Acceptor.
 func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, done func(error)) {
-	line := lineOf(p.Table, p.Key)
+	line := turn.Line(p.Table, p.Key)
 	if !l.paxos.enter(line, func() { l.commit(line, epoch, p, done) }) {
 		done(&coordinator.Overloaded{What: "too many wait for one partition"})
 	}
@@ -83,7 +84,7 @@ func (l *Local) committing(s *acceptorState, table *schema.Table, p *coordinator
 // Decide implements coordinator.SoleAcceptor.
 func (l *Local) Decide(epoch uint64, cmd *row.ReadCommand,
 	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
-	line := lineOf(cmd.Table, cmd.Key)
+	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.decide(line, epoch, cmd, decide, done) }) {
 		done(&coordinator.Overloaded{What: "too many wait for one partition"})
 	}

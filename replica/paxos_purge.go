@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/coordinator/repair"
+	"cqld/coordinator/turn"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -168,7 +169,7 @@ func (l *Local) forget(table *schema.Table, keys []row.PartitionKey, floor coord
 		}
 	}
 	for _, key := range keys {
-		line := lineOf(table.StorageID, key)
+		line := turn.Line(table.StorageID, key)
 		if !l.paxos.enter(line, func() { l.forgetOne(line, table, key, floor, end) }) {
 			end(0, fromStorage(errPaxosCrowded))
 		}

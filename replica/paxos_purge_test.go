@@ -11,6 +11,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/coordinator/repair"
+	"cqld/coordinator/turn"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -112,7 +113,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	for key, want := range map[string]coordinator.Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(lineOf(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			s, _, err := l.known(turn.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/coordinator/turn"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
@@ -209,7 +210,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
 	}
 	// What is in memory is what is on disk.
-	key, line := row.NewPartitionKey([]byte("k")), lineOf(table.StorageID, row.NewPartitionKey([]byte("k")))
+	key, line := row.NewPartitionKey([]byte("k")), turn.Line(table.StorageID, row.NewPartitionKey([]byte("k")))
 	s, ok := l.paxos.recall(line, 0)
 	stored, err := NewLocal(engine, l.view, nil).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/turn"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
@@ -11,7 +12,7 @@ import (
 
 // TurnKeeper says whose turn it is with a partition of which this node is the home: the coordinator.
 type TurnKeeper interface {
-	Turn(line string, from ring.NodeID, timeout time.Duration, done func(coordinator.Turn))
+	Turn(line string, from ring.NodeID, timeout time.Duration, done func(turn.Turn))
 	Pass(line string, ticket uint64)
 }
 
@@ -32,7 +33,7 @@ func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 			respond(nil, toRemote(err))
 			return
 		}
-		keeper.Turn(line, from, timeout, func(t coordinator.Turn) { respond(appendTurn(nil, t), nil) })
+		keeper.Turn(line, from, timeout, func(t turn.Turn) { respond(appendTurn(nil, t), nil) })
 	})
 	transport.Handle(messaging.VerbPass, func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
 		c := wire.NewCursor(payload)
@@ -44,11 +45,11 @@ func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 }
 
 // Turn implements coordinator.Usher.
-func (r *Remote) Turn(line string, timeout time.Duration, done func(coordinator.Turn, error)) {
+func (r *Remote) Turn(line string, timeout time.Duration, done func(turn.Turn, error)) {
 	request := append(wire.AppendUvarint(nil, uint64(timeout.Microseconds())), line...)
 	r.transport.Request(r.node, messaging.VerbTurn, request, timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(coordinator.Turn{}, fromRemote(err))
+			done(turn.Turn{}, fromRemote(err))
 			return
 		}
 		done(decodeTurn(payload))
@@ -62,7 +63,7 @@ func (r *Remote) Pass(line string, ticket uint64) {
 
 var _ coordinator.Usher = (*Remote)(nil)
 
-func appendTurn(dst []byte, t coordinator.Turn) []byte {
+func appendTurn(dst []byte, t turn.Turn) []byte {
 	alone := byte(0)
 	if t.Alone {
 		alone = 1
@@ -71,8 +72,8 @@ func appendTurn(dst []byte, t coordinator.Turn) []byte {
 }
 
 // decodeTurn is the inverse of appendTurn.
-func decodeTurn(payload []byte) (coordinator.Turn, error) {
+func decodeTurn(payload []byte) (turn.Turn, error) {
 	c := wire.NewCursor(payload)
-	t := coordinator.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
+	t := turn.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
 	return t, c.Finish()
 }
