@@ -343,15 +343,18 @@ func TestAllocationsOfAChange(t *testing.T) {
 		t.Skip("pools forget on purpose")
 	}
 	s, _ := newHollow(t, 0)
-	o := tenProperties("new")
-	o.Kind = entity.Insert
-	ops := []entity.Operation{o}
-	n := testing.AllocsPerRun(100, func() {
-		if _, err := s.Apply(context.Background(), account, "Things", ops); err != nil {
-			t.Fatal(err)
+	hundred := hundredInserts(strings.Repeat("x", 600))
+	for _, c := range []struct {
+		ops  []entity.Operation
+		most float64
+	}{{hundred[:1], 6}, {hundred, 20}} {
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := s.Apply(context.Background(), account, "Things", c.ops); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > c.most {
+			t.Errorf("%d inserts: %.0f allocations", len(c.ops), n)
 		}
-	})
-	if n > 6 {
-		t.Errorf("%.0f allocations", n)
 	}
 }
