@@ -33,8 +33,11 @@ type pebbleLogger struct {
 
 func (l pebbleLogger) Infof(f string, v ...any)  { l.log.Debug(fmt.Sprintf(f, v...)) }
 func (l pebbleLogger) Errorf(f string, v ...any) { l.log.Error(fmt.Sprintf(f, v...)) }
-func (l pebbleLogger) Fatalf(f string, v ...any) {
-	err := fmt.Errorf("cluster: metadata log: "+f, v...)
+func (l pebbleLogger) Fatalf(f string, v ...any) { l.stop(fmt.Errorf(f, v...)) }
+
+// stop makes the log fail.
+func (l pebbleLogger) stop(err error) {
+	err = fmt.Errorf("cluster: metadata log: %w", err)
 	l.failed.CompareAndSwap(nil, &err)
 	l.fatal(err)
 }

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"cqld/storage/logguard"
 )
 
 // raftLog keeps Raft's entries, hard state and snapshot, and this node's identity, in a small
@@ -21,8 +23,7 @@ import (
 type raftLog struct {
 	db     *pebble.DB
 	memory *raft.MemoryStorage
-	// failed is why nothing that was saved can be relied on any more. Pebble reports a failed log to its
-	// logger, and then goes on as if all were well.
+	// failed is why nothing that was saved can be relied on any more. Pebble goes on as if all were well.
 	failed *atomic.Pointer[error]
 }
 
@@ -37,13 +38,15 @@ func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte
 // openRaftLog opens or makes the log in dir.
 func openRaftLog(dir string, fs vfs.FS, logger pebbleLogger) (*raftLog, error) {
 	logger.failed = new(atomic.Pointer[error])
-	opts := &pebble.Options{FS: fs, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
+	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
+	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
 		DisableTableStats: true} // an Open that fails does not wait for them, and crashes
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
 	}
+	guard.Opened()
 	l := &raftLog{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
 	if err := l.load(); err != nil {
 		db.Close()

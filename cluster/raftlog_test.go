@@ -74,3 +74,49 @@ func TestALogThatCannotBeSyncedSavesNothing(t *testing.T) {
 		t.Errorf("Raft was shown what may not be on disk: %v, %v", hs, err)
 	}
 }
+
+// TestALogThatCannotBeBegunSavesNothing lets the disk refuse the log that follows a full memtable's: Pebble would end the
+// process.
+func TestALogThatCannotBeBegunSavesNothing(t *testing.T) {
+	var refusing atomic.Bool
+	var fatal atomic.Int32
+	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(error) { fatal.Add(1) }}
+	disk := refusingFS{vfs.NewMem(), &refusing}
+	l, err := openRaftLog("raft", disk, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing.Store(true)
+	saved := uint64(0)
+	for term := uint64(1); err == nil && saved < 100; saved++ {
+		index := saved + 1
+		if err = l.save(&raft.Ready{Entries: []*pb.Entry{{Term: &term, Index: &index, Data: make([]byte, 100<<10)}}}); err != nil {
+			break
+		}
+	}
+	if err == nil || saved == 0 || fatal.Load() == 0 {
+		t.Fatalf("%d entries saved, then %v; the node was told %d times to stop", saved, err, fatal.Load())
+	}
+	_ = l.close() // it has failed
+	refusing.Store(false)
+	if l, err = openRaftLog("raft", disk, logger); err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if last := l.memoryLastIndex(); last < saved {
+		t.Errorf("the log ends at %d, %d entries were saved", last, saved)
+	}
+}
+
+// refusingFS is a disk on which no logs can be made, once it is told so.
+type refusingFS struct {
+	vfs.FS
+	refusing *atomic.Bool
+}
+
+func (f refusingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.refusing.Load() && strings.HasSuffix(name, ".log") {
+		return nil, errSync
+	}
+	return f.FS.Create(name, category)
+}

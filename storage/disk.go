@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/storage/logguard"
 )
 
 const ballastFile = "CQLD_BALLAST"
@@ -30,7 +32,7 @@ func (e *Engine) watchedFS() vfs.FS {
 	if fs == vfs.Default { // in memory, zeros are no help
 		fs = newLogAheadFS(fs)
 	}
-	return &guardFS{e: e, FS: vfs.OnDiskFull(fs, func() {
+	e.guard = logguard.New(vfs.OnDiskFull(fs, func() {
 		e.disk.full.Store(true)
 		e.opts.Logger.Error("storage: the disk is full", "dir", e.opts.Dir)
 		e.disk.mu.Lock()
@@ -42,7 +44,8 @@ func (e *Engine) watchedFS() vfs.FS {
 		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
 			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
 		}
-	})}
+	}), func() bool { return e.failed.Load() != nil }, e.fail)
+	return e.guard
 }
 
 func (e *Engine) ballastPath() string { return e.opts.FS.PathJoin(e.opts.Dir, ballastFile) }

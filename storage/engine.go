@@ -12,6 +12,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/schema"
+	"cqld/storage/logguard"
 )
 
 // Engine is one node's storage. All methods may be called from several goroutines at once, except
@@ -52,6 +53,7 @@ type Engine struct {
 	lost    lostRanges
 
 	failed     atomic.Pointer[error]
+	guard      *logguard.FS
 	broken     chan struct{} // closed when failed is set
 	wedged     atomic.Bool   // Pebble's locks are held for ever
 	opened     atomic.Bool
@@ -98,6 +100,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, e.failure(err))
 	}
 	e.opened.Store(true)
+	e.guard.Opened()
 	if err := errors.Join(e.loadHeaderFlags(), e.loadIndexes(), e.loadLost()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}

@@ -2,15 +2,14 @@ package storage
 
 import (
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/storage/logguard"
 )
 
 // A log that grows changes its file's length with every write, so that every sync brings two things to the disk:
 // the bytes, and what the file system keeps of the file. Zeros written ahead spare the second: a third of a
 // small write's time, and a fifth of the processor's. Where a log takes the place of an old one, its bytes are
 // there already. Pebble's reader ends at zeros as at the rest of an older log.
-
-// logCategory is what Pebble calls the writes of its log.
-const logCategory = "pebble-wal"
 
 // logAheadFS is a file system whose logs have bytes ahead.
 type logAheadFS struct {
@@ -26,7 +25,7 @@ func (fs *logAheadFS) Unwrap() vfs.FS { return fs.FS }
 // Create implements vfs.FS.
 func (fs *logAheadFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.Create(name, category)
-	if err != nil || category != logCategory {
+	if err != nil || category != logguard.Category {
 		return f, err
 	}
 	return &logAheadFile{File: f, zeros: fs.zeros}, nil
@@ -35,7 +34,7 @@ func (fs *logAheadFS) Create(name string, category vfs.DiskWriteCategory) (vfs.F
 // ReuseForWrite implements vfs.FS.
 func (fs *logAheadFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.ReuseForWrite(oldname, newname, category)
-	if err != nil || category != logCategory {
+	if err != nil || category != logguard.Category {
 		return f, err
 	}
 	info, err := f.Stat()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/storage/logguard"
 )
 
 // crashed is a copy of the engine's files as the process would leave them that is killed when nothing happens in
@@ -95,7 +97,7 @@ func tear(t *testing.T, log string, n int) {
 func TestALogGrowsAheadOfWhatIsWritten(t *testing.T) {
 	fs := newLogAheadFS(vfs.Default)
 	name := filepath.Join(t.TempDir(), "1.log")
-	f, err := fs.Create(name, logCategory)
+	f, err := fs.Create(name, logguard.Category)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,149 @@
+// Package logguard keeps from Pebble that its log fails.
+//
+// Pebble does not survive a log that fails while it changes from one to the next: it panics without the lock that
+// it then unlocks, which ends the process. So it never hears of it. Its owner does, and has failed before Pebble goes
+// on; whoever waits for a commit asks the owner, and is told.
+//
+//	Pebble ──▶ FS ──▶ the disk
+//	            └── the first error ──▶ fail
+//
+// From then on nothing is written to logs, and no log is begun on the disk: the one that failed stays the last, of
+// which a reader expects that its end is torn. What Pebble flushes meanwhile is whole without logs.
+//
+// It is for nothing but logs: what else fails, Pebble tells (its Logger, its EventListener).
+package logguard
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Category is what Pebble calls the writes of its log.
+const Category = "pebble-wal"
+
+// FS is the file system as one Pebble sees it.
+type FS struct {
+	vfs.FS
+	failed func() bool
+	fail   func(error)
+	opened atomic.Bool
+	made   atomic.Bool // a log, whose directory was not synced yet
+}
+
+// New makes an FS: failed says whether the owner acknowledges nothing any more, which fail makes it do. Both may be
+// called at any time, by any goroutine, with Pebble's locks held.
+func New(fs vfs.FS, failed func() bool, fail func(error)) *FS {
+	return &FS{FS: fs, failed: failed, fail: fail}
+}
+
+// Opened is called when Pebble has been opened: before that, errors are told, and Open fails as it should.
+func (fs *FS) Opened() { fs.opened.Store(true) }
+
+// Unwrap implements vfs.FS.
+func (fs *FS) Unwrap() vfs.FS { return fs.FS }
+
+// Create implements vfs.FS.
+func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category != Category {
+		return fs.FS.Create(name, category)
+	}
+	return fs.log(func() (vfs.File, error) { return fs.FS.Create(name, category) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category != Category {
+		return fs.FS.ReuseForWrite(oldname, newname, category)
+	}
+	return fs.log(func() (vfs.File, error) { return fs.FS.ReuseForWrite(oldname, newname, category) })
+}
+
+// log is the file that begin makes, or one that goes nowhere.
+func (fs *FS) log(begin func() (vfs.File, error)) (vfs.File, error) {
+	var f vfs.File
+	if err := fs.guard("begin", func() (err error) { f, err = begin(); return err }); err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return vfs.NewMem().Create("lost", Category)
+	}
+	fs.made.Store(true)
+	return file{f, fs}, nil
+}
+
+// OpenDir implements vfs.FS.
+func (fs *FS) OpenDir(name string) (vfs.File, error) {
+	f, err := fs.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{File: f, fs: fs}, nil
+}
+
+// file is a log.
+type file struct {
+	vfs.File
+	fs *FS
+}
+
+// Write implements vfs.File.
+func (f file) Write(p []byte) (n int, err error) {
+	err = f.fs.guard("write", func() (err error) { n, err = f.File.Write(p); return err })
+	if err == nil {
+		n = len(p)
+	}
+	return n, err
+}
+
+// Sync implements vfs.File.
+func (f file) Sync() error { return f.fs.guard("sync", f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f file) SyncData() error { return f.fs.guard("sync", f.File.SyncData) }
+
+// SyncTo implements vfs.File.
+func (f file) SyncTo(length int64) (full bool, err error) {
+	err = f.fs.guard("sync", func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, err
+}
+
+// Close implements vfs.File. The file is closed in any case.
+func (f file) Close() error {
+	err := f.File.Close()
+	return f.fs.guard("close", func() error { return err })
+}
+
+// dir is the directory as one part of Pebble has it open. The part that has logs is the one that syncs it when the
+// first log was made, which Open does before anything else can happen.
+type dir struct {
+	vfs.File
+	fs   *FS
+	logs atomic.Bool
+}
+
+// Sync implements vfs.File.
+func (d *dir) Sync() error {
+	if !d.fs.opened.Load() && d.fs.made.Swap(false) {
+		d.logs.Store(true)
+	}
+	if !d.logs.Load() {
+		return d.File.Sync()
+	}
+	return d.fs.guard("begin", d.File.Sync)
+}
+
+// guard does something to the log, unless the owner has failed. An error fails it, and is not returned, unless Pebble
+// is being opened.
+func (fs *FS) guard(what string, do func() error) error {
+	if fs.failed() {
+		return nil
+	}
+	err := do()
+	if err == nil || !fs.opened.Load() {
+		return err
+	}
+	fs.fail(fmt.Errorf("%s of the log: %w", what, err))
+	return nil
+}
