@@ -184,21 +184,21 @@ func (d *driver) send(ms []*pb.Message) {
 }
 
 func (d *driver) apply(e *pb.Entry) error {
-	d.applied = e.GetIndex()
 	switch e.GetType() {
 	case pb.EntryConfChange:
 		cc := new(pb.ConfChange)
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.adopt(cc)
+		d.adopt(cc, e.GetIndex())
 	case pb.EntryConfChangeV2:
 		cc := new(pb.ConfChangeV2)
 		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
 			return fmt.Errorf("cluster: malformed membership change: %w", err)
 		}
-		d.adopt(cc)
+		d.adopt(cc, e.GetIndex())
 	default:
+		d.applied = e.GetIndex()
 		if len(e.GetData()) == 0 {
 			return nil // a new leader's first entry
 		}
@@ -213,9 +213,11 @@ func (d *driver) apply(e *pb.Entry) error {
 	return nil
 }
 
-// adopt takes a change of Raft's membership.
-func (d *driver) adopt(cc pb.ConfChangeI) {
+// adopt takes a change of Raft's membership. Raft may ask for a snapshot meanwhile (presentStorage), which must not have
+// the index of now and the membership of before.
+func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
+	d.applied = index
 	if m := d.c.Metadata(); len(m.Removed) > 0 {
 		d.c.opts.Network.SetPeers(d.c.peersOf(m))
 	}

@@ -99,7 +99,10 @@ func TestTheLogStaysShort(t *testing.T) {
 	for _, n := range nodes {
 		eventually(t, func() bool { voters, _ := n.conf(); return voters == 5 })
 		got := make(chan struct{})
-		n.post(func() { ticks, terms = max(ticks, n.ticks), max(terms, n.driver.node.BasicStatus().GetTerm()); close(got) })
+		n.post(func() {
+			ticks, terms = max(ticks, n.ticks), max(terms, n.driver.node.BasicStatus().GetTerm())
+			close(got)
+		})
 		<-got
 	}
 	entries, err := nodes[0].log.memory.Entries(1, nodes[0].log.memoryLastIndex()+1, math.MaxUint64)
