@@ -41,8 +41,7 @@ type entityClient struct{ client, partition, row int }
 // entityInsert is an entity that stays.
 type entityInsert struct{ call, acked int64 } // acked: 0 until it was
 
-// entitiesTable has the columns that the workload's properties need: what a transaction that adds one waits for is
-// a channel, which is not one queue's.
+// entitiesTable has the columns that the workload's properties need: the door is given nobody who adds some.
 func entitiesTable() *schema.CreateTable {
 	text, number := types.Native(types.Text), types.Native(types.Bigint)
 	return simTable(entityTable,
