@@ -215,7 +215,10 @@ func (op *batchOp) failLocked() {
 }
 
 // concludeLocked answers the client; it frees mu.
-func (op *batchOp) concludeLocked(err error) {
+func (op *batchOp) concludeLocked(err error) { op.endLocked()(err) }
+
+// endLocked ends the keeping; what is left is to call what it gives. It frees mu.
+func (op *batchOp) endLocked() (done func(error)) {
 	done, timer := op.done, op.timer
 	op.done = nil
 	op.mu.Unlock()
@@ -223,19 +226,13 @@ func (op *batchOp) concludeLocked(err error) {
 		timer.Stop()
 	}
 	op.c.giveBack(op.size)
-	done(err)
+	return done
 }
 
 // writeLocked writes a batch that is kept. It frees mu.
 func (op *batchOp) writeLocked() {
-	c, done, timer := op.c, op.done, op.timer
-	op.done = nil
-	holders, id := op.holders, op.id
-	op.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
-	c.giveBack(op.size)
+	c, holders, id := op.c, op.holders, op.id
+	done := op.endLocked()
 	op.encoded = nil
 	req := op.req
 	req.Type, req.Timeout = WriteBatch, c.remaining(op.deadline)

@@ -402,9 +402,9 @@ func FuzzPaxosMessages(f *testing.F) {
 		}
 		var decoded coordinator.Proposal
 		_ = decodeUpdate(b, &decoded)
-		if turn, err := decodeTurn(b); err == nil {
-			if again, err := decodeTurn(appendTurn(nil, turn)); err != nil || again != turn {
-				t.Errorf("%+v: again %+v, %v", turn, again, err)
+		if got, err := decodeTurn(b); err == nil {
+			if again, err := decodeTurn(appendTurn(nil, got)); err != nil || again != got {
+				t.Errorf("%+v: again %+v, %v", got, again, err)
 			}
 		}
 	})
