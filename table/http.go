@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -148,6 +149,9 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateNew:
 		c.conns.Store(x, nil)
+	case fasthttp.StateActive:
+		// The library sets one for the answer, and leaves 100 Continue that of the answer before.
+		x.writes.wanted = time.Now().Add(c.door.limits.WriteTimeout)
 	case fasthttp.StateIdle:
 		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:

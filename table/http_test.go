@@ -121,6 +121,28 @@ func TestABodyThatWaitsForPermission(t *testing.T) {
 	}
 }
 
+// A connection that has rested for longer than an answer may take gives permission, too.
+func TestPermissionAfterARest(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	time.Sleep(1100 * time.Millisecond)
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
+
 func TestWhatIsNoRequestIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
