@@ -59,6 +59,7 @@ func applyFound(m *Metadata, c *foundCommand) error {
 	if m.Secret != nil {
 		return &Refused{Reason: "the cluster has been founded"}
 	}
+	m.Schema = schema.Initial()
 	if len(c.Schema) > 0 {
 		s, err := schema.Decode(c.Schema)
 		if err != nil {

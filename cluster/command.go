@@ -49,7 +49,7 @@ type command struct {
 type foundCommand struct {
 	Cluster string
 	Secret  []byte
-	Schema  []byte `json:",omitempty"` // schema.Encode; none: no keyspace
+	Schema  []byte `json:",omitempty"` // schema.Encode; none, as in the first clusters: those of this version
 }
 
 // admitCommand makes a node a member that owns Tokens. They were chosen for the topology of Epoch;

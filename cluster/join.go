@@ -261,11 +261,11 @@ func (j *joining) establish() {
 		return
 	}
 	a, b := c.randomUUID(), c.randomUUID()
-	found := &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:])}
-	if c.opts.Base != nil {
-		found.Schema = schema.Encode(c.opts.Base)
+	base := c.opts.Base
+	if base == nil {
+		base = schema.Own()
 	}
-	c.start(&command{Found: found}, func(err error) {
+	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]), Schema: schema.Encode(base)}}, func(err error) {
 		var refused *Refused
 		if err != nil && !errors.As(err, &refused) { // refused: founded before a crash
 			j.end(err)

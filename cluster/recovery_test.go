@@ -499,3 +499,14 @@ func TestReplayCutsNoStreams(t *testing.T) {
 		eventually(t, func() bool { return n.Alive(1) && n.Alive(2) && len(n.Metadata().Topology.Nodes()) == 4 })
 	}
 }
+
+// TestAClusterOfBefore replays a founding that names no keyspaces, as it did once.
+func TestAClusterOfBefore(t *testing.T) {
+	m, err := apply(emptyMetadata(), &command{Found: &foundCommand{Cluster: "old", Secret: []byte("s")}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Schema.Keyspace("system_auth") == nil {
+		t.Errorf("it has only %v", m.Schema.KeyspaceNames())
+	}
+}
