@@ -77,6 +77,7 @@ type Cluster struct {
 	proposals map[CommandID]*proposal
 	applied   map[ring.NodeID]uint64
 	ticks     uint64
+	ticked    time.Duration                  // monotonic: when the last tick came
 	heard     uint64                         // ticks when a Raft message last came, or when that was asked about
 	pace      atomic.Uint64                  // ticks at a time; the timer looks at it, too
 	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
@@ -276,6 +277,7 @@ func (c *Cluster) armTick() {
 // tick lets so many ticks pass.
 func (c *Cluster) tick(ticks uint64) {
 	c.ticks += ticks
+	c.noteStall(ticks)
 	for range ticks {
 		if c.driver != nil {
 			c.driver.node.Tick()

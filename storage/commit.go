@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -287,10 +288,14 @@ func (e *Engine) publish(g *group) (err error) {
 // used again.
 func (e *Engine) await(g *group) error {
 	if g.sync {
+		began := e.opts.Clock.Monotonic()
 		if err := g.batch.SyncWait(); err != nil {
 			e.fail(fmt.Errorf("fsync of the log: %w", err))
 		}
 		e.counters.syncs.Add(1)
+		if took := e.opts.Clock.Monotonic() - began; took >= slowSync {
+			e.opts.Logger.Warn("storage: the disk was slow, writes have waited for it", "took", took.Round(time.Millisecond))
+		}
 	}
 	if err := e.failedErr(); err != nil {
 		return err

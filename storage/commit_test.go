@@ -1,14 +1,19 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/faultfs"
 )
 
 // Whoever is alone has its own commit done when Commit returns.
@@ -78,5 +83,35 @@ func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
 	// What came when the engine was closing was refused.
 	if want := int(told.Load()); n != want || n < callers*each {
 		t.Fatalf("%d rows, %d were acknowledged, of %d", n, want, callers*each+callers*each/5)
+	}
+}
+
+// A disk that takes its time is told of, one that does not is not.
+func TestASlowSyncIsToldOf(t *testing.T) {
+	clock, disk, log := newTestClock(), faultfs.Wrap(vfs.NewMem()), &bytes.Buffer{}
+	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	write := func(i int) {
+		e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		e.Commit()
+	}
+	write(1)
+	disk.Fail(func(op faultfs.Op, name string) error {
+		if op == faultfs.OpSync && strings.HasSuffix(name, ".log") {
+			clock.advance(slowSync + time.Second/2)
+		}
+		return nil
+	})
+	write(2)
+	disk.Fail(nil)
+	write(3)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); strings.Count(text, "the disk was slow") != 1 || !strings.Contains(text, "took=1.5s") {
+		t.Errorf("it says %q", text)
 	}
 }

@@ -22,6 +22,8 @@ const (
 	// logAhead is how many zeros are written ahead in a log at a time: with 1 KB a write, one sync of two hundred
 	// takes a millisecond more.
 	logAhead = 256 << 10
+	// slowSync is from how long on the operator hears of a sync of the log: requests time out after 2 s.
+	slowSync = time.Second
 	// pendingBytesMax bounds what waits for the committer: one second of a disk that takes 64 MB/s.
 	pendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestANodeThatStoodStillSaysSo(t *testing.T) {
+	clock, log := &handClock{now: time.Hour}, &bytes.Buffer{}
+	c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.NewTextHandler(log, nil))}}
+	c.noteStall(1)
+	clock.passBy(10*time.Second, tickEvery, func() { c.noteStall(1) })
+	clock.passBy(10*time.Second, ticksAlone*tickEvery, func() { c.noteStall(ticksAlone) })
+	clock.now += stallMin // and the tick was not late
+	c.noteStall(1)
+	if log.Len() > 0 {
+		t.Fatalf("a node that runs says %s", log)
+	}
+	clock.now += 2*time.Second + tickEvery
+	c.noteStall(1)
+	c.noteStall(1)
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "for=2s") {
+		t.Errorf("after 2 s: %q", text)
+	}
+}
