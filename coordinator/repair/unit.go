@@ -87,15 +87,14 @@ func (u *unit) begin() {
 		u.end(&Unavailable{Range: u.tokens, Nodes: down})
 		return
 	}
-	switch floor := u.r.view.PaxosFloor(u.table.StorageID); {
-	case floor > 0:
+	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
 		u.settle(floor)
-	case u.j.conditional: // there may be state, and no floor yet
-		u.keep()
-		u.compare()
-	default:
-		u.compare()
+		return
 	}
+	if u.j.conditional { // there may be state, and no floor yet
+		u.keep()
+	}
+	u.compare()
 }
 
 // alone says whether there is nothing to compare.
