@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"time"
 
 	"cqld/coordinator/resolve"
@@ -101,6 +102,8 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		return
 	}
 	op.tally.Failed(l.Node)
+	var refusal *NotReplica
+	op.refused = op.refused || errors.As(err, &refusal)
 	for _, t := range op.targets {
 		if t.node == l.Node {
 			t.err, t.state = err, readFailed
@@ -125,7 +128,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		return
 	}
 	if op.tally.Hopeless() {
-		op.failLocked(op.failure())
+		op.giveUpLocked()
 		return
 	}
 	op.mu.Unlock()

@@ -47,6 +47,10 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.Failed(t.node)
+	if op.tally.Hopeless() { // spares are counted: while the ring changes, one side may lack them, and no answer of the other helps
+		op.giveUpLocked()
+		return
+	}
 	if spares := op.sparesFor(t.node); len(spares) > 0 && op.deadline > op.c.clock.Monotonic() {
 		asks := make([]ask, 0, len(spares))
 		for i, spare := range spares {
@@ -57,15 +61,11 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 		op.release()
 		return
 	}
-	if !op.tally.Hopeless() {
-		if op.phase == phaseData {
-			op.gatherLocked()
-		} else {
-			op.compareLocked()
-		}
-		return
+	if op.phase == phaseData {
+		op.gatherLocked()
+	} else {
+		op.compareLocked()
 	}
-	op.giveUpLocked()
 }
 
 // sparesFor are those to be asked instead of a replica that failed: one that counts wherever it would have,

@@ -213,7 +213,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	spares, epoch := p.spares, p.epoch
 	p.spares = nil
 	switch {
-	case len(spares) > 0 || !p.tally.Hopeless():
+	case !p.tally.Hopeless(): // spares are counted
 		op.mu.Unlock()
 		p.ask(spares, plan, epoch)
 	case p.refused && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:

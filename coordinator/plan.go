@@ -219,6 +219,7 @@ func (op *readOp) replan() {
 	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
 	op.targets = nil // the old ones may still get answers
 	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolve.New(op.cmd, op.c.limits.ResultBytes)
+	op.rounds, op.next = 0, nil
 	if err := op.plan(); err != nil {
 		op.failLocked(err)
 		return
