@@ -24,8 +24,9 @@ type Cluster struct {
 	counted   map[string]int // by kind of fault, and what else is worth telling of
 	began     time.Duration  // when the clients did
 	healed    bool
-	losing    bool // a disk has lost data, or will
-	operating bool // the operator is at work
+	losing    bool          // a disk has lost data, or will
+	operating bool          // the operator is at work
+	crashed   time.Duration // when a member did last
 	order     int64
 	lastStamp int64
 	workloads []workload

@@ -100,6 +100,9 @@ func (n *Node) crash(powerCut bool) {
 	}
 	n.disk = n.disk.CrashClone(cfg)
 	n.life = nil
+	if !n.gone {
+		n.cluster.crashed = n.cluster.kernel.Now()
+	}
 	l.endTasks()
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)

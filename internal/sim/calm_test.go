@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNothingFailsWhileTheRingChanges runs requests while nodes come, go and move, with all nodes alive, and with one dead
+// that is removed or replaced: none may fail. A read that one side of the change could not answer, and that waited
+// for the other until its time was over, was found by a ring of processes first.
+func TestNothingFailsWhileTheRingChanges(t *testing.T) {
+	n := max(4, *seeds/10)
+	if testing.Short() {
+		n = 4
+	}
+	acked := 0
+	for i := range n {
+		o := calmOptions(*firstSeed + uint64(i))
+		r := run(t, o)
+		report(t, o, r)
+		acked += r.Acked
+	}
+	t.Logf("%d seeds, %d requests", n, acked)
+	if acked < 100*n {
+		t.Errorf("only %d requests in %d seeds", acked, n)
+	}
+}
+
+// calmOptions are those of a run in which nothing is at fault.
+func calmOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	o.Workloads, o.Points = []string{"calm"}, nil
+	o.Nodes, o.Factor = 4+int(seed%2), 4
+	o.FaultKinds = strings.Fields("join leave move abort flush")
+	if seed%3 == 0 { // one dies
+		o.FaultKinds = append(o.FaultKinds, "removenode", "wiped-disk")
+		o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(k string) bool { return k == "leave" })
+	}
+	return o
+}
