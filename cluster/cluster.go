@@ -69,6 +69,7 @@ type Cluster struct {
 	detector *detector
 	clocks   clockOffsets
 	meta     atomic.Pointer[Metadata]
+	lastRing atomic.Pointer[ring.Topology] // of a former member
 	events   chan func()
 	stopped  chan struct{} // closed when Run returns
 
@@ -368,6 +369,7 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 
 // publish makes m what readers see.
 func (c *Cluster) publish(m *Metadata) {
+	c.keepRing(c.Metadata().Topology, m.Topology)
 	old := c.meta.Swap(m)
 	if old.Topology != m.Topology {
 		c.opts.Network.SetPeers(c.peersOf(m))
