@@ -72,7 +72,8 @@ type conn struct {
 	session  atomic.Pointer[query.Session]
 	events   atomic.Uint32 // frame.Events the client registered for
 	requests atomic.Int64
-	stopping atomic.Bool // the reader shall not read any more
+	stopping atomic.Bool   // the reader shall not read any more
+	ended    chan struct{} // closed when nothing of it runs any more
 }
 
 // errHangUp ends a connection after an error was sent: the reader lingers so
@@ -80,7 +81,7 @@ type conn struct {
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, counted: true, budget: newBudget(s.limits.ConnectionBytesMax)}
+	c := &conn{server: s, net: nc, counted: true, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -99,6 +100,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve is the reader: it returns when the connection has ended and nothing
 // of it runs any more.
 func (c *conn) serve() {
+	defer close(c.ended)
 	defer c.server.unregister(c)
 	err := c.read()
 	c.jobs.Wait()

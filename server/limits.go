@@ -97,6 +97,10 @@ const (
 	// dropped this long and this far, so that the error is not lost to a reset.
 	lingerTime  = time.Second
 	lingerBytes = 1 << 20
+
+	// Between the end of connections for requests and the event that says so on
+	// others, as there is no order between connections: some round trips.
+	leaveGap = 100 * time.Millisecond
 )
 
 func (l Limits) withDefaults() Limits {

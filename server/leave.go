@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"cqld/server/frame"
+)
+
+// Leave is Drain for a node that is gone from the ring for good, and which clients reached at native. Connections for
+// requests end first; those that listen to events are told that the node is down, and end then. A driver may notice the
+// end of its one control connection only when it next uses it, half a minute later (the Python driver does), and takes
+// no notice of DOWN while it has a connection for requests.
+//
+// A node that comes back must not say so of itself: a driver that is connected again by the time it looks at the event
+// would cut itself off (gocql looks a second later).
+func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
+	s.stopAccepting()
+	var ending []*conn
+	for _, c := range s.connections() {
+		if c.events.Load() == 0 {
+			c.stop()
+			ending = append(ending, c)
+		}
+	}
+	for _, c := range ending {
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+		}
+	}
+	gap := time.NewTimer(leaveGap)
+	defer gap.Stop()
+	select {
+	case <-gap.C:
+		s.NotifyStatus(frame.NodeDown, native)
+	case <-ctx.Done():
+	}
+	return s.Drain(ctx)
+}
