@@ -56,10 +56,12 @@ type Node struct {
 	answered    tablesFigures
 	control     *control.Server
 	started     time.Time
-	drained     atomic.Bool // clients are refused for good
-	binary      sync.Mutex  // held while the clients' doors open or close
-	snapshots   sync.Mutex  // held while snapshots are made, read or removed
-	agreeing    atomic.Bool // cluster is set: storage asks from the first moment
+	drained     atomic.Bool   // clients are refused for good
+	binary      sync.Mutex    // held while the clients' doors open or close
+	snapshots   sync.Mutex    // held while snapshots are made, read or removed
+	agreeing    atomic.Bool   // cluster is set: storage asks from the first moment
+	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
+	retired     chan struct{} // closed when it has let its clients go after that
 
 	failed   chan error // capacity 1: why the node must stop
 	cancel   context.CancelFunc
@@ -69,6 +71,7 @@ type Node struct {
 	mu struct {
 		sync.Mutex
 		onStatus func()
+		arriving map[ring.NodeID]bool // of which clients are to be told that they came
 	}
 }
 
@@ -88,7 +91,8 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(opts.ClockOffset), started: time.Now(), failed: make(chan error, 1)}
+	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(opts.ClockOffset), started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	n.mu.arriving = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
@@ -275,6 +279,9 @@ func (n *Node) Close(ctx context.Context) error {
 	var errs []error
 	if n.control != nil {
 		n.control.Close()
+	}
+	if n.retiring.Load() {
+		n.awaitRetired(ctx)
 	}
 	if s := n.server.Swap(nil); s != nil {
 		errs = append(errs, s.Drain(ctx))

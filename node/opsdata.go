@@ -69,8 +69,8 @@ func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Repo
 		return a, &control.Error{Code: control.Refused, Message: "the node is drained: start it again"}
 	case n.server.Load() != nil:
 		return a, nil
-	case n.processor == nil:
-		return a, &control.Error{Code: control.Refused, Message: "the node is no member yet"}
+	case !n.isMember() || n.processor == nil:
+		return a, &control.Error{Code: control.Refused, Message: "the node is no member"}
 	}
 	return a, n.startBinary()
 }

@@ -26,10 +26,14 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 	return out, nil
 }
 
-// opDecommission hands this node's data over.
+// opDecommission hands this node's data over. When it returns the node may be stopped.
 func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (none control.None, err error) {
 	id, err := n.cluster.Decommission(ctx, a.Force)
-	return none, n.follow(ctx, id, err, report)
+	err = n.follow(ctx, id, err, report)
+	if err == nil && !n.isMember() {
+		n.awaitRetired(ctx)
+	}
+	return none, err
 }
 
 // opRemoveNode removes a dead node.

@@ -5,16 +5,24 @@ import (
 	"strconv"
 	"strings"
 
+	"cqld/node/assembly"
 	"cqld/query/system"
+	"cqld/ring"
 )
 
 // systemTables are what this node shows of itself.
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
-		View: n.parts.View, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
+		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
 		Clients: n.clients, Settings: n.opts.settings,
 	})
 }
+
+// shownRing is the cluster as clients are told of it.
+type shownRing struct{ assembly.View }
+
+// Topology implements system.View: a node that has left shows the ring as it was, with itself, for as long as it is asked.
+func (v shownRing) Topology() *ring.Topology { return v.Cluster.LastRing() }
 
 // clients are the connections open now. It is first called by one, so the server is there.
 func (n *Node) clients() []system.Client {

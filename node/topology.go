@@ -7,6 +7,7 @@ import (
 
 	"cqld/cluster"
 	"cqld/ring"
+	"cqld/server"
 )
 
 // ringChanged is called by the cluster's loop when the metadata changed.
@@ -18,30 +19,54 @@ func (n *Node) ringChanged(old, now *cluster.Metadata) {
 	n.running.Go(n.repairsMoved)
 	self := n.cluster.Self()
 	if old.Topology.Node(self) != nil && now.Topology.Node(self) == nil {
-		n.running.Go(n.retire)
+		n.retiring.Store(true)
+		// From now on its clients hear nothing from it: what it has to say of the ring is not for those who are out of it.
+		clients := n.server.Swap(nil)
+		n.running.Go(func() { n.retire(clients) })
 	}
 }
 
 // retire ends the service of a node that is no member any more; it stays up to be asked what became
-// of it.
-func (n *Node) retire() {
+// of it. Clients are served until all others know, with the ring as it was: a driver that is cut off takes what the
+// next node tells it for the ring, and one that is told of a ring without the node that it asks may never be right
+// again (docs/adr/0016).
+func (n *Node) retire(clients *server.Server) {
+	defer close(n.retired)
 	n.log.Warn("this node is no member of the cluster any more; it serves no clients")
-	if s := n.server.Swap(nil); s != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
-		defer cancel()
-		if err := s.Drain(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	if err := n.cluster.AwaitGone(ctx); err != nil {
+		n.log.Warn("clients are cut off though not every node knows that this one is gone", "err", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), retireTimeout)
+	defer cancel()
+	if clients != nil {
+		if err := clients.Leave(ctx, n.opts.Native()); err != nil {
 			n.log.Warn("clients were cut off", "err", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
-	defer cancel()
 	if err := n.drainTables(ctx); err != nil {
 		n.log.Warn("clients of Azure Tables were cut off", "err", err)
 	}
 }
 
-// retireTimeout is how long the last requests of clients may take.
-const retireTimeout = 10 * time.Second
+// How long the others may take to hear that a node is gone, and the last requests of its clients. A node that does not
+// answer is seen dead after two seconds.
+const (
+	goneTimeout   = 5 * time.Second
+	retireTimeout = 10 * time.Second
+)
+
+// awaitRetired returns when clients are not served any more, or ctx ends.
+func (n *Node) awaitRetired(ctx context.Context) {
+	select {
+	case <-n.retired:
+	case <-ctx.Done():
+	}
+}
+
+// isMember says whether this node is one.
+func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
 // serveWhenJoined opens the door for clients as soon as this node has its data.
 func (n *Node) serveWhenJoined() error {

@@ -12,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/server"
+	"cqld/server/frame"
 )
 
 func (n *Node) replicaAddress(id ring.NodeID) netip.Addr {
@@ -77,28 +78,30 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.notifyTopology(clients, old.Topology, now.Topology)
 }
 
-// notifyTopology tells clients of nodes that came, went or got other tokens; one that still fetches its
-// data is none of theirs.
+// servingNode is a node that clients know of: one that still fetches its data is none of theirs.
+func servingNode(t *ring.Topology, id ring.NodeID) *ring.Node {
+	if m := t.Node(id); m != nil && m.State != ring.Joining {
+		return m
+	}
+	return nil
+}
+
+// notifyTopology tells clients of nodes that went, came or got other tokens. It is called when system.local and
+// system.peers have no other answer any more than the new one: that is what drivers ask for next.
 func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
-	member := func(t *ring.Topology, id ring.NodeID) *ring.Node {
-		if m := t.Node(id); m != nil && m.State != ring.Joining {
-			return m
+	for _, m := range old.Nodes() {
+		if servingNode(old, m.ID) != nil && servingNode(now, m.ID) == nil {
+			clients.NotifyTopology(frame.NodeRemoved, m.Native)
 		}
-		return nil
 	}
 	for _, m := range now.Nodes() {
-		was, is := member(old, m.ID), member(now, m.ID)
+		was, is := servingNode(old, m.ID), servingNode(now, m.ID)
 		switch {
 		case is == nil:
 		case was == nil:
-			clients.NotifyTopology("NEW_NODE", m.Native)
+			n.notifyNew(is)
 		case !slices.Equal(was.Tokens, is.Tokens):
-			clients.NotifyTopology("MOVED_NODE", m.Native)
-		}
-	}
-	for _, m := range old.Nodes() {
-		if member(old, m.ID) != nil && member(now, m.ID) == nil {
-			clients.NotifyTopology("REMOVED_NODE", m.Native)
+			clients.NotifyTopology(frame.NodeMoved, m.Native)
 		}
 	}
 }
@@ -118,15 +121,35 @@ func (n *Node) dropTables(old, now *schema.Schema) {
 	}
 }
 
-// nativeProbes is how often, a tenth of a second apart, a node that came up is asked for its
-// native port before clients are told.
-const nativeProbes = 100
+// notifyNew tells clients of a node that came, and that it is up, when they can connect to it. It has not been heard
+// of when its first data has come at once.
+func (n *Node) notifyNew(m *ring.Node) {
+	n.mu.Lock()
+	n.mu.arriving[m.ID] = true
+	n.mu.Unlock()
+	n.running.Go(func() {
+		up := n.awaitNative(m, func() bool { return n.servingNode(m.ID) != nil })
+		n.mu.Lock()
+		delete(n.mu.arriving, m.ID)
+		n.mu.Unlock()
+		if clients := n.server.Load(); clients != nil && n.servingNode(m.ID) != nil {
+			clients.NotifyTopology(frame.NodeNew, m.Native)
+			if up {
+				clients.NotifyStatus(frame.NodeUp, m.Native)
+			}
+		}
+	})
+}
 
-// notifyStatus tells the clients that are connected now.
-func (n *Node) notifyStatus(change string, native netip.AddrPort) {
-	if s := n.server.Load(); s != nil {
-		s.NotifyStatus(change, native)
-	}
+func (n *Node) arriving(id ring.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.arriving[id]
+}
+
+// servingNode is a node that clients know of now.
+func (n *Node) servingNode(id ring.NodeID) *ring.Node {
+	return servingNode(n.cluster.Metadata().Topology, id)
 }
 
 // aliveChanged hears of a peer that went down or came up.
@@ -136,29 +159,46 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 		n.coordinator.NodeUp(id)
 		n.autoRepair.Look()
 	}
-	m := n.cluster.Metadata().Topology.Node(id)
-	if n.server.Load() == nil || m == nil {
+	m, clients := n.servingNode(id), n.server.Load()
+	if clients == nil || m == nil {
 		return
 	}
 	if !up {
-		n.notifyStatus("DOWN", m.Native)
+		clients.NotifyStatus(frame.NodeDown, m.Native)
 		return
 	}
 	n.running.Go(func() {
-		for range nativeProbes {
-			if !n.cluster.Alive(id) {
-				return
-			}
-			if c, err := net.DialTimeout("tcp", m.Native.String(), time.Second); err == nil {
-				c.Close()
-				n.notifyStatus("UP", m.Native)
-				return
-			}
-			select {
-			case <-n.stopping:
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
+		if !n.awaitNative(m, func() bool { return n.cluster.Alive(id) }) || n.arriving(id) {
+			return
+		}
+		if clients := n.server.Load(); clients != nil && n.servingNode(id) != nil {
+			clients.NotifyStatus(frame.NodeUp, m.Native)
 		}
 	})
+}
+
+// nativeProbes is how often, a tenth of a second apart, a node that came up is asked for its
+// native port before clients are told.
+const nativeProbes = 100
+
+// awaitNative says whether a node is alive and clients can connect to it, as soon as they can; it gives up when
+// that is not worth waiting for.
+func (n *Node) awaitNative(m *ring.Node, worth func() bool) bool {
+	for range nativeProbes {
+		if !worth() {
+			return false
+		}
+		if n.cluster.Alive(m.ID) {
+			if c, err := net.DialTimeout("tcp", m.Native.String(), time.Second); err == nil {
+				c.Close()
+				return true
+			}
+		}
+		select {
+		case <-n.stopping:
+			return false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return false
 }
