@@ -34,6 +34,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyKnown(&next, c.Known, index)
 	case c.Compared != nil:
 		err = applyCompared(&next, c.Compared, index)
+	case c.Handed != nil:
+		err = applyHanded(&next, c.Handed, index)
 	case c.End != nil:
 		err = applyEnd(&next, c.End, index)
 	case c.Abort != nil:

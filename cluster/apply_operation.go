@@ -131,7 +131,7 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 		}
 		return &Refused{Reason: reason, Busy: true}
 	}
-	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force}
+	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force, Hands: c.Hands && c.Kind == ring.Leave}
 	state := ring.Leaving
 	switch c.Kind {
 	case ring.Leave, ring.Remove:
@@ -254,12 +254,29 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 	return nil
 }
 
+func applyHanded(m *Metadata, c *handedCommand, index uint64) error {
+	o, others, err := m.operation(c.Operation)
+	if err != nil {
+		return err
+	}
+	if !o.Hands {
+		return &Refused{Reason: fmt.Sprintf("nothing is handed over by operation %d", o.ID)}
+	}
+	if o.Handed {
+		return nil // told again
+	}
+	next := *o
+	next.Handed = true
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	return nil
+}
+
 func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
 		return err
 	}
-	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) {
+	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) || o.Hands && !o.Handed {
 		return &Refused{Reason: fmt.Sprintf("operation %d has not come so far: %+v", o.ID, *o)}
 	}
 	before := m.Topology

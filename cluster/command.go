@@ -37,6 +37,7 @@ type command struct {
 	Streamed *streamedCommand `json:",omitempty"`
 	Known    *knownCommand    `json:",omitempty"`
 	Compared *comparedCommand `json:",omitempty"`
+	Handed   *handedCommand   `json:",omitempty"`
 	End      *endCommand      `json:",omitempty"`
 	Abort    *abortCommand    `json:",omitempty"`
 	Cleaned  *cleanedCommand  `json:",omitempty"`
@@ -75,6 +76,7 @@ type beginCommand struct {
 	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
 	Epoch  uint64
 	Force  bool `json:",omitempty"`
+	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
 // streamedCommand says that Node has fetched all that it gains.
@@ -92,7 +94,10 @@ type comparedCommand struct {
 	Node      ring.NodeID
 }
 
-// endCommand ends an operation of which all that is gained has been compared.
+// handedCommand says that the node that leaves has handed over what it kept for others.
+type handedCommand struct{ Operation uint64 }
+
+// endCommand ends an operation of which all that is gained has been compared, and all that was kept handed over.
 type endCommand struct{ Operation uint64 }
 
 // abortCommand undoes an operation that has not ended.

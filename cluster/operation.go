@@ -15,13 +15,17 @@ import (
 // Decommission begins to hand this node's ranges over to the others; it is no member when that has
 // ended. It returns the id of the operation.
 func (c *Cluster) Decommission(ctx context.Context, force bool) (uint64, error) {
-	return c.begin(ctx, &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force})
+	return c.begin(ctx, c.leave(force))
 }
 
 // StartDecommission is Decommission for callers that do not wait. done is called by the loop, when the
 // operation has begun.
 func (c *Cluster) StartDecommission(force bool, done func(error)) {
-	c.start(&command{Begin: &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force}}, done)
+	c.start(&command{Begin: c.leave(force)}, done)
+}
+
+func (c *Cluster) leave(force bool) *beginCommand {
+	return &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force, Hands: true}
 }
 
 // RemoveNode begins to make copies elsewhere of what a dead node held.
@@ -129,6 +133,11 @@ func (c *Cluster) StartCompared(operation uint64, done func(error)) {
 	c.start(&command{Compared: &comparedCommand{operation, c.Self()}}, done)
 }
 
+// StartHanded says that this node, which leaves, has handed over what it kept for others.
+func (c *Cluster) StartHanded(operation uint64, done func(error)) {
+	c.start(&command{Handed: &handedCommand{operation}}, done)
+}
+
 // StartCleaned says that this node has dropped what it did not hold any more at epoch.
 func (c *Cluster) StartCleaned(epoch uint64, done func(error)) {
 	c.start(&command{Cleaned: &cleanedCommand{c.Self(), epoch}}, done)
@@ -140,7 +149,7 @@ func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
 }
 
 // advanceOperations says, when this node leads, of which operations everybody knows the second phase who
-// must, and ends those of which all that is gained was compared after that.
+// must, and ends those of which all that is gained was compared after that, and all that was kept handed over.
 func (c *Cluster) advanceOperations() {
 	if c.driver == nil || c.ticks%advanceEvery != 0 || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
 		return
@@ -151,7 +160,7 @@ func (c *Cluster) advanceOperations() {
 		switch {
 		case o.Phase != ring.Switching || c.driver.applied < o.Switched:
 			continue
-		case o.Known && len(o.Compared) < len(o.Gaining):
+		case (o.Known || len(o.Gaining) == 0) && (len(o.Compared) < len(o.Gaining) || o.Hands && !o.Handed):
 			continue
 		case !o.Known && !c.known(m, o):
 			continue

@@ -33,6 +33,9 @@ func report(nodes ...*testNode) bool {
 			if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
 				n.StartStreamed(o.ID, func(error) {})
 			}
+			if o.Hands && !o.Handed && o.Node == n.Self() {
+				n.StartHanded(o.ID, func(error) {})
+			}
 			if o.Known && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Compared, n.Self()) {
 				n.StartCompared(o.ID, func(error) {})
 			}
@@ -337,7 +340,7 @@ func (w *operationsWalk) step() {
 	case 0:
 		_ = w.join() // refused while another operation runs
 	case 1:
-		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Leave, Node: some}})
+		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Leave, Node: some, Hands: w.rand.IntN(2) == 0}})
 	case 2:
 		_ = w.apply(&command{Begin: &beginCommand{Kind: ring.Remove, Node: some}})
 	case 3:
@@ -394,8 +397,7 @@ func (w *operationsWalk) proceed() {
 func (w *operationsWalk) finish(o *ring.Operation) {
 	next := &command{End: &endCommand{o.ID}}
 	switch {
-	case len(o.Gaining) == 0:
-	case !o.Known:
+	case len(o.Gaining) > 0 && !o.Known:
 		if w.apply(next) == nil || w.apply(&command{Compared: &comparedCommand{o.ID, o.Gaining[0]}}) == nil {
 			w.t.Fatalf("seed %d: %+v ended before all knew of it", w.seed, *o)
 		}
@@ -405,6 +407,11 @@ func (w *operationsWalk) finish(o *ring.Operation) {
 			w.t.Fatalf("seed %d: %+v ended before all was compared", w.seed, *o)
 		}
 		next = &command{Compared: &comparedCommand{o.ID, o.Gaining[len(o.Compared)]}}
+	case o.Hands && !o.Handed:
+		if w.apply(next) == nil {
+			w.t.Fatalf("seed %d: %+v ended before all was handed over", w.seed, *o)
+		}
+		next = &command{Handed: &handedCommand{o.ID}}
 	}
 	if next.End != nil {
 		w.ended++

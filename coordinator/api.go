@@ -94,9 +94,9 @@ type WriteRequest struct {
 	Stamp   int64
 	// Applied says that this node has applied the mutations already, durably.
 	Applied bool
-	// settled, when not nil, is told once nothing of the request is under way any more: whether every
-	// replica has its share, or a hint for it is on disk.
-	settled func(everywhere bool)
+	// settled, when not nil, is told once nothing of the request is under way any more: whether it will be
+	// everywhere without anybody who repeats it (writeOp.secured).
+	settled func(secured bool)
 	decided *decision // of which the only mutation is the update
 }
 

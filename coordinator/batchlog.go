@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ type BatchHolder interface {
 
 // Batch applies mutations of several partitions: all of them in the end, or none. Before the first is
 // sent, two other nodes have the batch on disk; they apply it when this node does not say in time that
-// every replica has its share, or a hint for it.
+// it is settled (writeOp.secured).
 func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) < 2 || c.unsafe.NoBatchlog {
 		c.Write(req, done)
@@ -45,6 +46,7 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 		}
 	}
 	op := &batchOp{c: c, req: *req, deadline: c.clock.Monotonic() + req.Timeout, done: done}
+	op.id = RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
 	if err := op.choose(); err != nil {
 		done(err)
 		return
@@ -54,10 +56,11 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
+	op.encoded = appendBatch(nil, c.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations)
 	op.begin()
 }
 
-// batchOp is a logged batch under way, until it is written.
+// batchOp is a logged batch under way, until it is written; or until others keep it, when it is handed over.
 type batchOp struct {
 	c        *Coordinator
 	req      WriteRequest
@@ -65,6 +68,7 @@ type batchOp struct {
 	encoded  []byte
 	deadline time.Duration
 	size     int64
+	handed   bool // this node kept it, and leaves; nothing is reserved
 
 	mu         sync.Mutex
 	timer      env.Timer
@@ -79,7 +83,8 @@ type batchOp struct {
 }
 
 // choose lists who may hold the batch: other live nodes of this data center, of other racks first.
-// A node that is alone there holds its batches itself, and so does one that need not reach anybody.
+// A node that is alone there holds its batches itself, and so does one that need not reach anybody; or,
+// when it leaves the ring, those of other data centers do.
 func (op *batchOp) choose() error {
 	c, t := op.c, op.c.view.Topology()
 	self := c.view.Self()
@@ -87,13 +92,18 @@ func (op *batchOp) choose() error {
 	if n := t.Node(self); n != nil {
 		rack = n.Rack
 	}
-	op.id = RequestID{Node: self, Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
-	var far, near []ring.NodeID
+	var far, near, distant []ring.NodeID
 	nodes := t.Nodes()
 	for i := range nodes {
 		// Every batch begins elsewhere, so that the load is spread.
 		n := nodes[(i+int(op.id.Sequence%uint64(len(nodes))))%len(nodes)]
-		if n.ID == self || n.Datacenter != c.localDC || n.State != ring.Normal {
+		if n.ID == self || n.State != ring.Normal {
+			continue
+		}
+		if n.Datacenter != c.localDC {
+			if c.view.Alive(n.ID) {
+				distant = append(distant, n.ID)
+			}
 			continue
 		}
 		others++
@@ -111,7 +121,11 @@ func (op *batchOp) choose() error {
 		}
 	}
 	op.candidates = append(far, near...)
-	if len(op.candidates) == 0 && (others == 0 || op.req.Consistency == ring.Any) {
+	switch {
+	case len(op.candidates) > 0:
+	case !c.stays():
+		op.candidates = distant
+	case others == 0 || op.req.Consistency == ring.Any:
 		op.candidates = []ring.NodeID{self}
 	}
 	if op.need = min(2, len(op.candidates)); op.need == 0 {
@@ -124,7 +138,6 @@ func (op *batchOp) choose() error {
 // begin asks as many as are needed to keep the batch.
 func (op *batchOp) begin() {
 	c := op.c
-	op.encoded = appendBatch(nil, c.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations)
 	timer := c.clock.After(op.req.Timeout, op.timeout)
 	op.mu.Lock()
 	op.timer, op.asked, op.open = timer, op.need, op.need
@@ -172,6 +185,8 @@ func (op *batchOp) kept(node ring.NodeID, err error) {
 		op.doomed, op.uncertain = err, op.uncertain || !certain
 	}
 	switch {
+	case len(op.holders) == op.need && op.handed:
+		op.concludeLocked(nil)
 	case len(op.holders) == op.need:
 		op.writeLocked()
 	case op.open > 0:
@@ -225,7 +240,9 @@ func (op *batchOp) endLocked() (done func(error)) {
 	if timer != nil {
 		timer.Stop()
 	}
-	op.c.giveBack(op.size)
+	if !op.handed {
+		op.c.giveBack(op.size)
+	}
 	return done
 }
 
@@ -236,8 +253,8 @@ func (op *batchOp) writeLocked() {
 	op.encoded = nil
 	req := op.req
 	req.Type, req.Timeout = WriteBatch, c.remaining(op.deadline)
-	req.settled = func(everywhere bool) {
-		if everywhere {
+	req.settled = func(secured bool) {
+		if secured {
 			c.batchlog.release(id, holders)
 		}
 	}
@@ -248,6 +265,37 @@ func (op *batchOp) writeLocked() {
 		}
 		done(err)
 	})
+}
+
+// secured says whether what is written will be everywhere in the end, and nobody need keep it to write it again: every
+// replica has its share, or a hint for it is on disk. But hints are given up when they are too many or too old, or go
+// with the node that has them; then repair brings what some replica has. So of each mutation's replicas a majority has
+// it, or as many as lived, and one at least.
+func (op *writeOp) secured() bool {
+	for _, t := range op.targets {
+		if t.state != targetAcked && !t.kept {
+			return false
+		}
+	}
+	for i := range op.parts {
+		all, alive, has := 0, 0, 0
+		for _, t := range op.targets {
+			if !slices.Contains(t.parts, i) {
+				continue
+			}
+			all++
+			if t.alive {
+				alive++
+			}
+			if t.state == targetAcked {
+				has++
+			}
+		}
+		if has < max(1, min(ring.QuorumOf(all), alive)) && !op.c.unsafe.HintsSecure {
+			return false
+		}
+	}
+	return len(op.targets) > 0
 }
 
 // appendBatch encodes a batch as it is kept and sent: created (8), delay (8), mutations.

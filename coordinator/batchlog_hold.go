@@ -43,11 +43,12 @@ type batchlog struct {
 	}
 }
 
-// heldBatch is a batch on this node's disk.
+// heldBatch is a batch that this node keeps.
 type heldBatch struct {
-	id   RequestID
-	size int64
-	due  time.Duration // by the monotonic clock
+	id     RequestID
+	size   int64
+	due    time.Duration // by the monotonic clock
+	stored bool          // on its disk; false while it is being written
 }
 
 // newBatchlog finds what an earlier process left. A nil store keeps nothing.
@@ -71,7 +72,7 @@ func (l *batchlog) load() {
 		v.Int64()
 		delay := min(max(time.Duration(v.Int64()), 0), batchDelayMax)
 		if k.Finish() == nil {
-			found = append(found, &heldBatch{id: id, size: int64(len(value)), due: now + delay})
+			found = append(found, &heldBatch{id: id, size: int64(len(value)), due: now + delay, stored: true})
 		}
 		return nil
 	})
@@ -112,7 +113,7 @@ func (l *batchlog) lookLocked() {
 }
 
 // KeepBatch puts a batch, encoded by its coordinator, on this node's disk. done is told when it is
-// there. Overloaded: there are too many.
+// there. Overloaded: there are too many; Unavailable: this node leaves the ring.
 func (c *Coordinator) KeepBatch(id RequestID, encoded []byte, done func(error)) {
 	done(c.batchlog.keep(id, encoded))
 }
@@ -126,6 +127,9 @@ func (l *batchlog) keep(id RequestID, encoded []byte) error {
 	h := &heldBatch{id: id, size: size, due: l.c.clock.Monotonic() + batch.Delay}
 	l.mu.Lock()
 	switch {
+	case !l.c.stays(): // looked at with mu held: HandOver, which comes later, finds all that was taken
+		l.mu.Unlock()
+		return &Unavailable{Consistency: ring.One, Required: 1}
 	case !l.mu.loaded || l.mu.closed || l.mu.bytes+size > l.c.limits.BatchBytes:
 		l.mu.Unlock()
 		return &Overloaded{What: "the batch log is full"}
@@ -137,10 +141,18 @@ func (l *batchlog) keep(id RequestID, encoded []byte) error {
 	err = l.store.SetLocal(batchKey(id), encoded, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
+	held := l.mu.held[id]
+	switch {
+	case err != nil && held != nil && !held.stored:
 		l.dropLocked(id)
+		fallthrough
+	case err != nil: // what came first is on disk
 		return &ReplicaFailure{Message: err.Error()}
+	case held == nil: // the other of two was not stored
+		l.holdLocked(h)
+		held = h
 	}
+	held.stored = true
 	l.c.counts.batchesStored.Add(1)
 	l.lookLocked()
 	return nil
@@ -154,7 +166,7 @@ func (l *batchlog) dropLocked(id RequestID) {
 	}
 }
 
-// ForgetBatches removes batches that are applied everywhere.
+// ForgetBatches removes batches that are secured.
 func (c *Coordinator) ForgetBatches(ids []RequestID, done func(error)) {
 	l := c.batchlog
 	var first error
@@ -193,31 +205,42 @@ func (l *batchlog) look() {
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
 	l.mu.Unlock()
 	batch, err := l.read(h.id)
-	if err != nil || batch == nil {
-		if err != nil {
-			l.c.report(err)
-		}
-		l.replayed(h, err == nil)
-		return
+	switch {
+	case err != nil:
+		l.c.report(err)
+		l.replayed(h, false)
+	case batch == nil:
+		l.replayed(h, true)
+	default:
+		l.replay(h, batch)
 	}
-	l.replay(h, batch)
 }
 
 // read is a batch as it is on disk; nil when there is none that can be read: it helps nobody then.
-func (l *batchlog) read(id RequestID) (batch *LoggedBatch, err error) {
-	err = l.store.ScanLocal(batchKey(id), func(_, value []byte) error {
-		b, err := decodeBatch(id, slices.Clone(value))
-		if err != nil {
-			l.c.report(err)
-			return nil
-		}
-		batch = b
-		return nil
-	})
-	return batch, err
+func (l *batchlog) read(id RequestID) (*LoggedBatch, error) {
+	encoded, err := l.encoded(id)
+	if encoded == nil || err != nil {
+		return nil, err
+	}
+	batch, err := decodeBatch(id, encoded)
+	if err != nil {
+		l.c.report(err)
+		return nil, nil
+	}
+	return batch, nil
 }
 
-// replay writes what is still valid of a batch, to all replicas; who is down gets a hint.
+// encoded is a batch as its coordinator sent it; nil when there is none.
+func (l *batchlog) encoded(id RequestID) (encoded []byte, err error) {
+	err = l.store.ScanLocal(batchKey(id), func(_, value []byte) error {
+		encoded = slices.Clone(value)
+		return nil
+	})
+	return encoded, err
+}
+
+// replay writes what is still valid of a batch, to all replicas; who is down gets a hint. When nobody lives who could
+// have a part of it, it waits: hints alone do not secure it.
 func (l *batchlog) replay(h *heldBatch, batch *LoggedBatch) {
 	c := l.c
 	catalog, now := c.view.Schema(), c.clock.Now()
@@ -229,26 +252,42 @@ func (l *batchlog) replay(h *heldBatch, batch *LoggedBatch) {
 		// As with hints: what is older could bring back what was deleted.
 		return batch.Created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
+	if !c.unsafe.HintsSecure && slices.ContainsFunc(batch.Mutations, func(m *row.Mutation) bool { return !c.someAlive(m) }) {
+		l.replayed(h, false)
+		return
+	}
 	c.counts.batchesReplayed.Add(1)
 	req := &WriteRequest{Mutations: batch.Mutations, Consistency: ring.Any, Type: WriteBatch, Timeout: max(batch.Delay/2, time.Second),
-		settled: func(everywhere bool) { l.replayed(h, everywhere) }}
+		settled: func(secured bool) { l.replayed(h, secured) }}
 	c.Write(req, func(error) {})
 }
 
-// replayed is the event that a batch is written everywhere, or that it must be tried again.
-func (l *batchlog) replayed(h *heldBatch, everywhere bool) {
+// someAlive says whether a replica of the mutation lives, as far as this node knows. One of an unknown table has
+// whom it wants.
+func (c *Coordinator) someAlive(m *row.Mutation) bool {
+	table := c.view.Schema().TableByStorage(m.Table)
+	if table == nil {
+		return true
+	}
+	set := c.replicasOf(c.view.Topology(), table, m.Key.Token)
+	alive := func(n ring.NodeID) bool { return n == c.view.Self() || c.view.Alive(n) }
+	return slices.ContainsFunc(set.Natural, alive) || slices.ContainsFunc(set.Pending, alive)
+}
+
+// replayed is the event that a batch is written, or that it must be tried again.
+func (l *batchlog) replayed(h *heldBatch, secured bool) {
 	pause := time.Duration(h.size * int64(time.Second) / l.c.limits.BatchBytesPerSecond)
 	l.mu.Lock()
 	held := l.mu.held[h.id] == h
-	if held && everywhere {
+	if held && secured {
 		l.dropLocked(h.id)
 	}
-	if held && !everywhere {
+	if held && !secured {
 		h.due = l.c.clock.Monotonic() + l.c.limits.BatchRetry
 		l.mu.order = append(l.mu.order, h)
 	}
 	l.mu.Unlock()
-	if held && everywhere {
+	if held && secured {
 		if err := l.store.DeleteLocal(batchKey(h.id), false); err != nil {
 			l.c.report(err)
 		}
@@ -300,8 +339,11 @@ func (l *batchlog) flush() {
 	}
 }
 
-// batchForgetTimeout is how long a release may take: nobody waits for it.
-const batchForgetTimeout = 10 * time.Second
+// How long a release may take, for which nobody waits, and a handing over.
+const (
+	batchForgetTimeout   = 10 * time.Second
+	batchHandOverTimeout = 2 * time.Second
+)
 
 func (l *batchlog) close() {
 	l.mu.Lock()

@@ -49,6 +49,8 @@ type Unsafe struct {
 	// CounterNotIdempotent makes a leader count a message as often as it comes.
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
+	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
+	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
 	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when

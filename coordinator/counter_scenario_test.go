@@ -123,3 +123,10 @@ func (s *scenario) batches(*datadriven.TestData) {
 		}
 	}
 }
+
+// handover makes nodes that leave give away the batches that they keep.
+func (s *scenario) handover(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.node(id).coord.HandOver(func(err error) { s.c.printf("%d has handed over: %s", id, errorText(err)) })
+	}
+}

@@ -30,6 +30,7 @@ import (
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
 //	floor 5 [node=(1,2)] | forget [look] | settle k                  raises the floor to a ballot's time; a purge's steps
+//	handover 3                                                       a node that leaves gives away the batches that it keeps
 //	counters, batches                                                looks at shards, and at what holders hold
 //	pages, hints, stats, replicas, ring                              looks
 func TestScenarios(t *testing.T) {
@@ -65,7 +66,7 @@ var commands = map[string]func(*scenario, *datadriven.TestData){
 	"down": (*scenario).live, "up": (*scenario).live, "away": (*scenario).reach, "back": (*scenario).reach,
 	"break": (*scenario).breaks, "mend": (*scenario).breaks,
 	"count": (*scenario).count, "logged": (*scenario).logged, "twice": (*scenario).twice, "restart": (*scenario).restart,
-	"counters": (*scenario).counters, "batches": (*scenario).batches,
+	"counters": (*scenario).counters, "batches": (*scenario).batches, "handover": (*scenario).handover,
 	"have": (*scenario).have, "gone": (*scenario).have, "list": (*scenario).list,
 	"cas": (*scenario).cas, "paxos": (*scenario).paxos,
 	"floor": (*scenario).floor, "forget": (*scenario).forget, "settle": (*scenario).settle,
@@ -161,6 +162,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoHints = true
 	case "NoBatchlog":
 		o.unsafe.NoBatchlog = true
+	case "HintsSecure":
+		o.unsafe.HintsSecure = true
 	case "CounterNotIdempotent":
 		o.unsafe.CounterNotIdempotent = true
 	case "ReadOneSide":
@@ -531,6 +534,7 @@ func (s *scenario) ring(d *datadriven.TestData) {
 		if text(d, "phase", "streaming") == "switching" {
 			o.Phase, o.Switched = ring.Switching, t.Epoch()
 		}
+		t.Node(o.Node).State = ring.Leaving
 		t = ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
 	}
 	for _, id := range list(d, "at") {

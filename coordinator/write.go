@@ -468,16 +468,6 @@ func (op *writeOp) hintKept(t *writeTarget, err error) {
 	op.release()
 }
 
-// everywhere says whether every replica has its share, or a hint for it is on disk.
-func (op *writeOp) everywhere() bool {
-	for _, t := range op.targets {
-		if t.state != targetAcked && !t.kept {
-			return false
-		}
-	}
-	return len(op.targets) > 0
-}
-
 // hintStored is the event that a hint is on disk, at level ANY.
 func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.mu.Lock()
@@ -551,7 +541,7 @@ func (op *writeOp) release() {
 		return
 	}
 	c, settled := op.c, op.settled
-	everywhere := settled != nil && op.everywhere()
+	secured := settled != nil && op.secured()
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
 	for _, t := range op.targets {
@@ -563,7 +553,7 @@ func (op *writeOp) release() {
 	op.settled = nil
 	c.writes.Put(op)
 	if settled != nil {
-		settled(everywhere)
+		settled(secured)
 	}
 }
 

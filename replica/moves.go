@@ -16,6 +16,7 @@ import (
 type Agreement interface {
 	StartStreamed(operation uint64, done func(error))
 	StartCompared(operation uint64, done func(error))
+	StartHanded(operation uint64, done func(error))
 	StartCleaned(epoch uint64, done func(error))
 }
 
@@ -35,6 +36,9 @@ type MovesOptions struct {
 	Clock     env.Clock
 	// Unclean says since which epoch this node has data that it lost; zero: it has none.
 	Unclean func() uint64
+	// HandOver gives to others what this node keeps for them, when it leaves. done is told once: nil when it has,
+	// or why it has not: it stays.
+	HandOver func(done func(error))
 	// Run does work that takes the time of a disk, as StreamOptions.Run.
 	Run func(func())
 	// Note tells the operator; nil: nobody.
@@ -52,12 +56,14 @@ type MovesOptions struct {
 //	           of those who keep it ── all here ──▶ Agreement.StartStreamed
 //	known:     compare each range and table with the same ones, and pull the parts that differ
 //	           ── all compared ──▶ Agreement.StartCompared
+//	leaving:   hand over what this node keeps for others ──▶ Agreement.StartHanded
 //	ended:     drop what this node does not hold any more ──▶ Agreement.StartCleaned
 type Moves struct {
 	o  MovesOptions
 	mu struct {
 		sync.Mutex
 		moves    map[uint64]*move
+		handing  uint64 // the operation by which this node leaves, once it hands over
 		cleaning bool
 		closed   bool
 	}
@@ -135,6 +141,7 @@ func (m *Moves) Look() {
 	for _, v := range begun {
 		v.begin(t)
 	}
+	m.handOver(t, self)
 	m.clean()
 }
 

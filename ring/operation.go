@@ -75,6 +75,10 @@ type Operation struct {
 	// have compared what they gained since then, ascending.
 	Known    bool     `json:",omitempty"`
 	Compared []NodeID `json:",omitempty"`
+	// Hands says that Node keeps things for others that it must hand over before the operation ends, Handed that it
+	// has; Leave only, and not of a node of a version that did not.
+	Hands  bool `json:",omitempty"`
+	Handed bool `json:",omitempty"`
 	// Force goes on where no replica is left to fetch a range from.
 	Force bool
 }

@@ -98,7 +98,8 @@ func Assemble(o Options) *Parts {
 	})
 	p.Moves = replica.NewMoves(replica.MovesOptions{
 		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Engine: o.Store, Hashes: p.Peers, Clock: o.Clock,
-		Unclean: p.unclean, Run: o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
+		Unclean:  p.unclean, Run: o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
