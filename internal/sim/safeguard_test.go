@@ -10,7 +10,7 @@ import (
 
 // TestSafeguards takes away one safeguard after the other: each time some seed of the first thousand must
 // find that a promise is broken. Others have tests of their own, beside their workloads: Paxos
-// (cas_test.go), counters and the batchlog (counter_test.go), tombstones that wait for repair
+// (cas_test.go), counters and the batchlog (counter_test.go, batch_test.go), tombstones that wait for repair
 // (repair_test.go).
 func TestSafeguards(t *testing.T) {
 	for _, s := range []struct {

@@ -1,0 +1,39 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// leaverFaults make nodes leave that keep batches which they could not write.
+const leaverFaults = "join leave isolate one-way bad-links pause ring disk-full"
+
+// TestBatchesOfLeaversAreWhole runs logged batches while nodes come and go. In seed 81142, which is run as it was drawn, the
+// only node that had a batch left the ring with it.
+func TestBatchesOfLeaversAreWhole(t *testing.T) {
+	o := DefaultOptions(81142)
+	report(t, o, run(t, o))
+	runFewReplicas(t, 12, "batch", leaverFaults)
+}
+
+// TestSimNeedsBatchesHandedOver shows that it finds batches that leave the ring with their holders.
+func TestSimNeedsBatchesHandedOver(t *testing.T) {
+	mustFail(t, 0, 200, func(o *Options) {
+		o.Unsafe.NoHandOver = true
+		leaving(o, 3)
+	}, "of its")
+}
+
+// TestSimNeedsMoreThanHints shows that it finds batches of which a part was in the hints of a node that left, and nowhere
+// else.
+func TestSimNeedsMoreThanHints(t *testing.T) {
+	mustFail(t, 0, 200, func(o *Options) {
+		o.Unsafe.HintsSecure = true
+		leaving(o, 1)
+	}, "of its")
+}
+
+func leaving(o *Options, factor int) {
+	o.Workloads, o.FaultKinds = []string{"batch"}, strings.Fields(leaverFaults)
+	o.Nodes, o.Factor = 5, factor
+}
