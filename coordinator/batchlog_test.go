@@ -1,0 +1,167 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// leaver is a node's view, from which it learns at some moment that it leaves.
+type leaver struct {
+	*fakeView
+	leaves atomic.Pointer[ring.Topology]
+}
+
+func (v *leaver) Topology() *ring.Topology {
+	if t := v.leaves.Load(); t != nil {
+		return t
+	}
+	return v.fakeView.Topology()
+}
+
+// memoryStore is a node's local keys.
+type memoryStore struct {
+	mu   sync.Mutex
+	keys map[string][]byte
+}
+
+func (s *memoryStore) SetLocal(key, value []byte, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (s *memoryStore) DeleteLocal(key []byte, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, string(key))
+	return nil
+}
+
+func (s *memoryStore) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
+	s.mu.Lock()
+	var found [][2][]byte
+	for k, v := range s.keys {
+		if strings.HasPrefix(k, string(prefix)) {
+			found = append(found, [2][]byte{[]byte(k), v})
+		}
+	}
+	s.mu.Unlock()
+	for _, x := range found {
+		if err := f(x[0], x[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fickleHolder keeps batches from a goroutine of its own, and refuses some.
+type fickleHolder struct {
+	wildReplica
+	mu    sync.Mutex
+	asked int
+	kept  map[coordinator.RequestID]bool
+}
+
+func (h *fickleHolder) KeepBatch(id coordinator.RequestID, _ []byte, _ time.Duration, done func(error)) {
+	h.goroutines.Go(func() {
+		h.mu.Lock()
+		h.asked++
+		var err error
+		if h.asked%7 == 0 {
+			err = &coordinator.Overloaded{What: "this holder"}
+		} else {
+			h.kept[id] = true
+		}
+		h.mu.Unlock()
+		done(err)
+	})
+}
+
+func (h *fickleHolder) ForgetBatches([]coordinator.RequestID, time.Duration, func(error)) {}
+
+// TestHandOverWhileBatchesCome lets a node leave while others ask it to keep batches: each that it said it keeps is with two
+// others when it has handed over, and none is taken after that.
+func TestHandOverWhileBatchesCome(t *testing.T) {
+	var holders []*fickleHolder
+	view := &leaver{fakeView: newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica {
+		h := &fickleHolder{kept: map[coordinator.RequestID]bool{}}
+		holders = append(holders, h)
+		return h
+	})}
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1",
+		Hints: &memoryStore{keys: map[string][]byte{}}, Limits: coordinator.Limits{BatchRetry: time.Millisecond}})
+	defer c.Close()
+	m := &row.Mutation{}
+	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
+	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), int64(time.Hour)), m)
+
+	const clients, each = 8, 200
+	acked := make([][]coordinator.RequestID, clients)
+	var all sync.WaitGroup
+	half, told := make(chan bool), make(chan bool)
+	for i := range clients {
+		all.Go(func() {
+			for n := range each {
+				if i == 0 && n == each/2 { // what comes after that is refused
+					half <- true
+					<-told
+				}
+				id := coordinator.RequestID{Node: ring.NodeID(2 + i%3), Incarnation: uint64(i), Sequence: uint64(n)}
+				c.KeepBatch(id, encoded, func(err error) {
+					switch {
+					case err == nil:
+						acked[i] = append(acked[i], id)
+					case !errors.Is(err, coordinator.ErrNotSent):
+						t.Error(err)
+					}
+				})
+			}
+		})
+	}
+	<-half
+	nodes := slices.Clone(view.topology.Nodes())
+	self := *nodes[0]
+	self.State = ring.Leaving
+	nodes[0] = &self
+	view.leaves.Store(ring.NewTopology(2, nodes))
+	close(told)
+	handed := make(chan error, 1)
+	c.HandOver(func(err error) { handed <- err })
+	if err := <-handed; err != nil {
+		t.Fatal(err)
+	}
+	if n := c.HeldBatches(); n > 0 {
+		t.Errorf("%d batches are kept after all was handed over", n)
+	}
+	all.Wait()
+	copies, taken := map[coordinator.RequestID]int{}, 0
+	for _, h := range holders[1:] {
+		h.goroutines.Wait()
+		for id := range h.kept {
+			copies[id]++
+		}
+	}
+	for _, ids := range acked {
+		taken += len(ids)
+		for _, id := range ids {
+			if copies[id] < 2 {
+				t.Errorf("batch %v is with %d others", id, copies[id])
+			}
+		}
+	}
+	if n := c.HeldBatches(); n > 0 || taken < clients || taken == clients*each {
+		t.Errorf("%d batches were taken, %d of them after all was handed over", taken, n)
+	}
+}
