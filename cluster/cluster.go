@@ -70,6 +70,7 @@ type Cluster struct {
 	clocks   clockOffsets
 	meta     atomic.Pointer[Metadata]
 	lastRing atomic.Pointer[ring.Topology] // of a former member
+	arrivals atomic.Pointer[arrivals]
 	events   chan func()
 	stopped  chan struct{} // closed when Run returns
 
@@ -373,6 +374,7 @@ func (c *Cluster) publish(m *Metadata) {
 	old := c.meta.Swap(m)
 	if old.Topology != m.Topology {
 		c.opts.Network.SetPeers(c.peersOf(m))
+		c.expect(old.Topology, m.Topology)
 		for _, n := range old.Topology.Nodes() {
 			if m.Topology.Node(n.ID) == nil && m.removedAt(n.ID) == 0 {
 				c.detector.forget(n.ID)

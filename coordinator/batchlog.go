@@ -35,6 +35,14 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 		c.Write(req, done)
 		return
 	}
+	if c.arrives() {
+		c.writeWhenHeard(req, c.batch, done)
+		return
+	}
+	c.batch(req, done)
+}
+
+func (c *Coordinator) batch(req *WriteRequest, done func(error)) {
 	if req.Ordered { // before it is kept: holders apply it as it is
 		c.order(req, c.Batch, done)
 		return

@@ -165,3 +165,34 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 		t.Errorf("%d batches were taken, %d of them after all was handed over", taken, n)
 	}
 }
+
+// TestAPartOfABatchIsEnough replays a batch of which one mutation is left on a node that is its only replica.
+func TestAPartOfABatchIsEnough(t *testing.T) {
+	quick := &quickReplica{page: emptyPage()}
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return quick })
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1",
+		Hints: &memoryStore{keys: map[string][]byte{}}, Limits: coordinator.Limits{BatchRetry: time.Hour}})
+	defer c.Close()
+	m := &row.Mutation{}
+	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
+	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), 0), m)
+	for n := range 20 {
+		two := &coordinator.WriteRequest{Mutations: []*row.Mutation{m, m}, Consistency: ring.One, Type: coordinator.WriteBatch, Timeout: time.Second}
+		c.Batch(two, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		c.KeepBatch(coordinator.RequestID{Node: 1, Sequence: uint64(1000 + n)}, encoded, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		for end := time.Now().Add(20 * time.Second); c.HeldBatches() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if k := c.HeldBatches(); k > 0 {
+			t.Fatalf("%d batches are kept after they were applied", k)
+		}
+	}
+}

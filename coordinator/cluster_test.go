@@ -56,6 +56,7 @@ type node struct {
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
+	arriving bool                 // somebody does, and is not heard yet
 	floor    int64                // of Paxos
 }
 
@@ -209,6 +210,7 @@ func (n *node) start() {
 	n.coord = coordinator.New(coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
 		LocalDatacenter: o.datacenters[n.id-1], Hints: n.engine, Unsafe: o.unsafe, Limits: o.limits,
+		Arriving: func() bool { return n.arriving },
 	})
 	replica.ServeCounters(post, n.coord)
 	replica.ServeBatches(post, n.coord)

@@ -25,6 +25,8 @@ type Options struct {
 	Hints           HintStore  // nil: no hints are kept
 	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
 	Unsafe          Unsafe
+	// Arriving says that a node was let into the ring moments ago that this one has not heard yet; nil: never.
+	Arriving func() bool
 	// OnError is told of failures that no request waits for; nil: nobody is.
 	OnError func(error)
 }
@@ -73,6 +75,7 @@ type Coordinator struct {
 	leader   *counterLeader
 	batchlog *batchlog
 	onError  func(error)
+	arriving func() bool // nil: never
 	// What names this node's requests to others that must count once.
 	incarnation uint64
 	sequence    atomic.Uint64
@@ -105,7 +108,7 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, arriving: o.Arriving,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)

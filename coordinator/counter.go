@@ -98,6 +98,14 @@ type counterOp struct {
 
 // count asks a replica to lead the update m.
 func (c *Coordinator) count(req *WriteRequest, m *row.Mutation, done func(error)) {
+	if c.arrives() {
+		c.writeWhenHeard(req, func(req *WriteRequest, done func(error)) { c.countOnce(req, m, done) }, done)
+		return
+	}
+	c.countOnce(req, m, done)
+}
+
+func (c *Coordinator) countOnce(req *WriteRequest, m *row.Mutation, done func(error)) {
 	op := &counterOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout, size: int64(m.Size()) + writeOpBytes, done: done}
 	op.update = CounterUpdate{Consistency: req.Consistency, Mutation: m}
 	if op.table = c.view.Schema().TableByStorage(m.Table); op.table == nil {

@@ -17,7 +17,7 @@ import (
 // read and one sync.
 type counterLeader struct {
 	c       *Coordinator
-	seen    *counterWindows
+	seen    *counter.Windows
 	stripes [64]counterStripe
 }
 
@@ -48,7 +48,7 @@ type ledUpdate struct {
 }
 
 func newCounterLeader(c *Coordinator) *counterLeader {
-	l := &counterLeader{c: c, seen: newCounterWindows(c.limits.CounterNames)}
+	l := &counterLeader{c: c, seen: counter.NewWindows(c.limits.CounterNames, ErrNoReply)}
 	for i := range l.stripes {
 		l.stripes[i].busy = map[counterKey]*counterQueue{}
 	}
@@ -61,7 +61,8 @@ func newCounterLeader(c *Coordinator) *counterLeader {
 // WriteFailure with what the replicas did, and ReplicaFailure when this node failed.
 func (c *Coordinator) Lead(update *CounterUpdate, timeout time.Duration, done func(error)) {
 	if !c.unsafe.CounterNotIdempotent {
-		if done = c.leader.seen.enter(update.ID, done); done == nil {
+		life := counter.Life{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
+		if done = c.leader.seen.Enter(life, update.ID.Sequence, done); done == nil {
 			return
 		}
 	}

@@ -15,10 +15,7 @@ import (
 	"cqld/schema"
 )
 
-// CAS makes a conditional change of one partition. applied says whether the condition held; page is
-// what it was decided on, valid until done returns. Changes of one partition through one coordinator
-// take effect one after the other; those that wait for one under way go together.
-func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
+func (c *Coordinator) change(req *CASRequest, done func(applied bool, page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
 		done(false, nil, &UnknownTable{Table: req.Command.Table})

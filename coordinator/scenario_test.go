@@ -64,6 +64,7 @@ var commands = map[string]func(*scenario, *datadriven.TestData){
 	"deliver": (*scenario).deliver, "drop": (*scenario).drop, "cut": (*scenario).cut, "heal": (*scenario).heal,
 	"hold": (*scenario).hold, "release": (*scenario).hold, "tick": (*scenario).tick,
 	"down": (*scenario).live, "up": (*scenario).live, "away": (*scenario).reach, "back": (*scenario).reach,
+	"expects": (*scenario).expects, "nobody": (*scenario).expects,
 	"break": (*scenario).breaks, "mend": (*scenario).breaks,
 	"count": (*scenario).count, "logged": (*scenario).logged, "twice": (*scenario).twice, "restart": (*scenario).restart,
 	"counters": (*scenario).counters, "batches": (*scenario).batches, "handover": (*scenario).handover,
@@ -463,6 +464,13 @@ func (s *scenario) live(d *datadriven.TestData) {
 				n.coord.NodeUp(id)
 			}
 		}
+	}
+}
+
+// expects makes nodes think that one arrives, whom they have not heard yet; nobody ends that.
+func (s *scenario) expects(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.node(id).arriving = d.Cmd == "expects"
 	}
 }
 

@@ -23,6 +23,14 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 		}
 		return
 	}
+	if c.arrives() && req.settled == nil {
+		c.writeWhenHeard(req, c.write, done)
+		return
+	}
+	c.write(req, done)
+}
+
+func (c *Coordinator) write(req *WriteRequest, done func(error)) {
 	if req.Ordered {
 		c.order(req, c.Write, done)
 		return

@@ -7,6 +7,8 @@
 // sum of its live shards. A node id is never given twice: a node that lost its disk begins a new
 // shard, and the old one stays as it is.
 //
+// A leader counts an update once, however often it is asked to: Windows remember by which name.
+//
 // The package neither reads nor writes, nor does it know who leads: coordinator's leader does.
 //
 //	updates of one partition ─ Add ─▶ Change ─ Merge, Command ─▶ read of the shards that grow

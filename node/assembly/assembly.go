@@ -103,6 +103,7 @@ func Assemble(o Options) *Parts {
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
+	c.Arriving = o.Cluster.Arriving
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
