@@ -178,7 +178,7 @@ func TestAPartOfABatchIsEnough(t *testing.T) {
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), 0), m)
 	for n := range 20 {
 		two := &coordinator.WriteRequest{Mutations: []*row.Mutation{m, m}, Consistency: ring.One, Type: coordinator.WriteBatch, Timeout: time.Second}
-		c.Batch(two, func(err error) {
+		c.Write(two, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}

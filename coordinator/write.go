@@ -143,7 +143,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.refs = 1
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
-	op.decided = req.decided
+	op.decided, op.parts = req.decided, op.parts[:0]
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
 	op.applied, op.settled = req.Applied, req.settled
