@@ -196,3 +196,38 @@ func TestAPartOfABatchIsEnough(t *testing.T) {
 		}
 	}
 }
+
+// fullStore takes what is set first.
+type fullStore struct {
+	memoryStore
+	full bool
+}
+
+func (s *fullStore) SetLocal(key, value []byte, sync bool) error {
+	if s.full {
+		return errors.New("the disk is full")
+	}
+	s.full = true
+	return s.memoryStore.SetLocal(key, value, sync)
+}
+
+// TestABatchThatComesTwiceIsKept lets the message to keep a batch come a second time, when the disk takes nothing more.
+func TestABatchThatComesTwiceIsKept(t *testing.T) {
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1",
+		Hints: &fullStore{memoryStore: memoryStore{keys: map[string][]byte{}}}})
+	defer c.Close()
+	m := &row.Mutation{}
+	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
+	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), int64(time.Hour)), m)
+	var answers []error
+	for range 2 {
+		c.KeepBatch(coordinator.RequestID{Node: 1, Sequence: 1000}, encoded, func(err error) { answers = append(answers, err) })
+	}
+	if answers[0] != nil || answers[1] == nil {
+		t.Fatalf("the answers are %v", answers)
+	}
+	if n := c.HeldBatches(); n != 1 {
+		t.Errorf("%d batches are kept, one was promised", n)
+	}
+}
