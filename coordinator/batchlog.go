@@ -35,20 +35,18 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 		c.Write(req, done)
 		return
 	}
-	if c.arrives() {
-		c.writeWhenHeard(req, c.batch, done)
-		return
-	}
-	c.batch(req, done)
-}
-
-func (c *Coordinator) batch(req *WriteRequest, done func(error)) {
 	if req.Ordered { // before it is kept: holders apply it as it is
 		c.order(req, c.Batch, done)
 		return
 	}
 	for _, m := range req.Mutations {
 		if err := c.available(m, req.Consistency); err != nil {
+			if c.waits(err, c.clock.Monotonic()+req.Timeout) {
+				again := *req
+				again.Timeout -= arrivalPause
+				c.clock.After(arrivalPause, func() { c.Batch(&again, done) })
+				return
+			}
 			done(err)
 			return
 		}

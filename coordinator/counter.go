@@ -98,14 +98,6 @@ type counterOp struct {
 
 // count asks a replica to lead the update m.
 func (c *Coordinator) count(req *WriteRequest, m *row.Mutation, done func(error)) {
-	if c.arrives() {
-		c.writeWhenHeard(req, func(req *WriteRequest, done func(error)) { c.countOnce(req, m, done) }, done)
-		return
-	}
-	c.countOnce(req, m, done)
-}
-
-func (c *Coordinator) countOnce(req *WriteRequest, m *row.Mutation, done func(error)) {
 	op := &counterOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout, size: int64(m.Size()) + writeOpBytes, done: done}
 	op.update = CounterUpdate{Consistency: req.Consistency, Mutation: m}
 	if op.table = c.view.Schema().TableByStorage(m.Table); op.table == nil {
@@ -252,6 +244,11 @@ func (op *counterOp) answer(err error) {
 	level := op.update.Consistency
 	blockFor := level.BlockFor(op.table.Replication, op.c.localDC)
 	switch {
+	case err != nil && op.c.waits(err, op.deadline):
+		op.mu.Lock()
+		op.tried = op.tried[:0]
+		op.mu.Unlock()
+		op.c.clock.After(arrivalPause, op.plan)
 	case err == nil, errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &timeout), errors.As(err, &failure):
 		op.conclude(err)
 	case errors.Is(err, ErrNotSent):

@@ -102,13 +102,21 @@ func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(er
 
 // begin asks as many replicas of every part as must answer. Unavailable is told before anybody is asked.
 func (op *orderOp) begin() {
+	op.deadline = op.c.clock.Monotonic() + op.req.Timeout
+	op.proceed()
+}
+
+func (op *orderOp) proceed() {
 	c := op.c
-	op.deadline = c.clock.Monotonic() + op.req.Timeout
-	wait := op.req.Timeout
+	wait := c.remaining(op.deadline)
 	asks := make([][]ring.NodeID, len(op.parts))
 	for i, p := range op.parts {
 		var err error
 		if asks[i], err = p.plan(); err != nil {
+			if c.waits(err, op.deadline) {
+				c.clock.After(arrivalPause, op.proceed)
+				return
+			}
 			op.mu.Lock()
 			op.concludeLocked()(err)
 			return
@@ -122,7 +130,7 @@ func (op *orderOp) begin() {
 	op.timer = c.clock.After(wait, op.tick)
 	op.mu.Unlock()
 	for i, p := range op.parts {
-		p.ask(asks[i], 1, p.epoch)
+		p.ask(asks[i], p.plans, p.epoch)
 	}
 }
 
@@ -234,6 +242,12 @@ func (p *orderPart) replan(plan int) {
 		return
 	}
 	asks, err := p.plan()
+	if err != nil && op.c.waits(err, op.deadline) {
+		plan = p.plans
+		op.mu.Unlock()
+		op.c.clock.After(arrivalPause, func() { p.replan(plan) })
+		return
+	}
 	if err != nil {
 		op.concludeLocked()(err)
 		return

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"cqld/schema"
 )
 
-func (c *Coordinator) change(req *CASRequest, done func(applied bool, page []byte, err error)) {
+// CAS makes a conditional change of one partition. applied says whether the condition held; page is
+// what it was decided on, valid until done returns. Changes of one partition through one coordinator
+// take effect one after the other; those that wait for one under way go together.
+func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
 		done(false, nil, &UnknownTable{Table: req.Command.Table})
@@ -158,6 +162,10 @@ func (op *casRound) enroll() {
 // attemptLocked starts an attempt with a new ballot. It frees mu.
 func (op *casRound) attemptLocked() {
 	if err := op.plan(); err != nil {
+		if op.c.waits(err, math.MaxInt64) { // againLocked knows who has the time
+			op.againLocked(arrivalPause)
+			return
+		}
 		op.concludeLocked(nil, err)
 		return
 	}

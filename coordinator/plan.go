@@ -96,6 +96,11 @@ func (op *writeOp) replan() {
 	op.plans--       // plan counts itself
 	op.targets = nil // the old ones may still get answers
 	err := op.plan()
+	if err != nil && op.done != nil && op.c.waits(err, op.deadline) {
+		op.mu.Unlock()
+		op.c.clock.After(arrivalPause, op.replan)
+		return
+	}
 	var done func(error)
 	if err != nil {
 		done, op.done = op.done, nil

@@ -23,14 +23,6 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 		}
 		return
 	}
-	if c.arrives() && req.settled == nil {
-		c.writeWhenHeard(req, c.write, done)
-		return
-	}
-	c.write(req, done)
-}
-
-func (c *Coordinator) write(req *WriteRequest, done func(error)) {
 	if req.Ordered {
 		c.order(req, c.Write, done)
 		return
@@ -179,7 +171,22 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 // begin plans and sends. Unavailable is told before anything is sent.
 func (op *writeOp) begin() {
 	op.deadline += op.c.clock.Monotonic()
+	op.proceed()
+}
+
+func (op *writeOp) proceed() {
 	if err := op.plan(); err != nil {
+		if op.c.waits(err, op.deadline) {
+			op.mu.Lock()
+			op.plans--
+			op.refs++
+			op.mu.Unlock()
+			op.c.clock.After(arrivalPause, func() {
+				op.proceed()
+				op.release()
+			})
+			return
+		}
 		done := op.done
 		op.done = nil
 		op.conclude(done, err)
