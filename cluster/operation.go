@@ -179,7 +179,8 @@ func (c *Cluster) advanceOperations() {
 const advanceEvery = 2
 
 // known says whether all live nodes have applied the switch of an operation, and so many others that
-// no quorum of a range's old replicas is without it.
+// no quorum of a range's old replicas is without it, where the range changes hands. What the program keeps for itself
+// holds nobody up.
 func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched }
 	for _, n := range m.Topology.Nodes() {
@@ -187,8 +188,12 @@ func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 			return false
 		}
 	}
-	for _, r := range replications(m.Schema) {
+	for _, name := range userKeyspaces(m.Schema) {
+		r := m.Schema.Keyspace(name).Replication
 		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
+			if len(x.Replicas.Others) == 0 {
+				continue // who reads there has nothing to hear
+			}
 			if quorumIn(m.Topology, r, slices.Concat(x.Replicas.Natural, x.Replicas.Pending), behind) {
 				return false
 			}

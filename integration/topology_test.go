@@ -265,6 +265,28 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	mustEnd(t, dead, "was removed")
 }
 
+// TestAJoinBesideADeadNode lets a fifth node in while one of four is dead: from that moment on some quorums need it.
+func TestAJoinBesideADeadNode(t *testing.T) {
+	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
+	w := startWorkload(t, strings.Split(ring.Addresses(), ",")[:3], "beside", 2)
+	time.Sleep(time.Second)
+	ring.Servers[3].Kill()
+	time.Sleep(2 * time.Second) // it must be seen dead
+	joiner := ring.Spare[0]
+	if err := joiner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := joiner.WaitAnswer(operationLimit); err != nil {
+		t.Fatal(err)
+	}
+	waitRing(t, ring.Servers[0], 5)
+	w.stop()
+	for _, o := range w.failures(func(o outcome) bool { return false }) {
+		t.Errorf("a request to %s failed: %v", o.address, o.err)
+	}
+	w.readBack(t, joiner.Address)
+}
+
 // TestAJoinSurvivesCrashes kills the node that joins and one that it fetches from, both in the middle, and
 // takes an operation back.
 func TestAJoinSurvivesCrashes(t *testing.T) {

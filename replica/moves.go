@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,10 +88,16 @@ const pullsAhead = 16
 // not take the news.
 const moveRetry = time.Second
 
+// stuckTold is after how many attempts the operator is told what is waited for: a node that has just come has not heard
+// the others yet.
+const stuckTold = 4
+
 // fetch is one range of one replication's tables that this node gains.
 type fetch struct {
 	gain   ring.Gain
 	tables []schema.StorageID
+	// name is the keyspace, "" when tables are of several. What the program keeps for itself holds nobody up.
+	name string
 }
 
 // move is one operation as far as it concerns this node; guarded by Moves.mu.
@@ -108,6 +115,7 @@ type move struct {
 	sessions  []string
 	told      bool
 	over      bool
+	stuck     int // attempts that lacked living sources, since the last that did not
 }
 
 // Look compares what this node does with what the topology asks for. It is called after every change.
@@ -179,7 +187,7 @@ func (v *move) begin(t *ring.Topology) {
 			tables = append(tables, paxosTables(catalog)...)
 		}
 		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
-			v.todo = append(v.todo, &fetch{gain: g, tables: tables})
+			v.todo = append(v.todo, &fetch{gain: g, tables: tables, name: name})
 		}
 	}
 	v.total = len(v.todo)
@@ -236,11 +244,17 @@ func (v *move) proceed() {
 		if len(v.waiting) == 0 && len(v.todo) > 0 {
 			pulls, ok := v.plan(v.todo[0])
 			if !ok {
+				f := v.todo[0]
+				v.stuck++
+				tell := v.stuck == stuckTold
 				v.m.mu.Unlock()
+				if tell {
+					v.m.o.Note(v.whyStuck(f))
+				}
 				v.later()
 				return
 			}
-			v.waiting, v.todo = pulls, v.todo[1:]
+			v.waiting, v.todo, v.stuck = pulls, v.todo[1:], 0
 			v.m.mu.Unlock()
 			continue
 		}
@@ -285,7 +299,7 @@ func (v *move) start(p Pull, done func(error)) {
 func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
-		if from, ok = v.others(f.gain); !ok {
+		if from, ok = v.others(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
 			return nil, false
 		}
 	}
@@ -300,7 +314,24 @@ func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
 	return pulls, true
 }
 
-// others are living sources, those of this node's data center first.
+// whyStuck tells the operator which range waits for nodes that are dead.
+func (v *move) whyStuck(f *fetch) string {
+	view := v.m.o.View
+	var dead []string
+	for _, id := range f.gain.Sources {
+		if n := view.Topology().Node(id); n != nil && !view.Alive(id) {
+			dead = append(dead, n.Internode.String())
+		}
+	}
+	what := "of several keyspaces"
+	if f.name != "" {
+		what = "of keyspace " + f.name
+	}
+	return fmt.Sprintf("operation %d (%s): range %s %s waits: too few of the nodes that have it live, %s do not; start them, "+
+		"or take the operation back: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
+}
+
+// others are living sources, those of this node's data center first; too few of them when not ok.
 func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 	view := v.m.o.View
 	t := view.Topology()
@@ -318,14 +349,10 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
 		return nil, true // it is lost, as the operator knows, or a system keyspace's
 	}
-	if len(from) < g.Local {
-		return nil, false
-	}
+	enough := len(from) >= g.Local
 	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
-	if len(from) < g.Total {
-		return nil, false
-	}
-	return from[:max(g.Total, g.Local)], true
+	enough = enough && len(from) >= g.Total
+	return from[:min(len(from), max(g.Total, g.Local))], enough
 }
 
 // later tries again after a pause.
@@ -351,6 +378,9 @@ func (v *move) pulled(p Pull, err error) {
 	if err != nil && !v.over {
 		delete(v.begun, p.Session)
 		f := &fetch{tables: []schema.StorageID{p.Table}}
+		if t := v.m.o.View.Schema().TableByStorage(p.Table); t != nil && !slices.Contains(paxosTables(v.m.o.View.Schema()), p.Table) {
+			f.name = t.Keyspace
+		}
 		for _, k := range v.replicationsOf(p.Table) {
 			for _, g := range v.m.o.View.Topology().Gains(v.operation, k, v.m.o.View.Self()) {
 				if g.Range == p.Range {
