@@ -193,6 +193,10 @@ func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ri
 	return t.Placement(table.Replication).Replicas(token)
 }
 
+// outdated says whether this node knows of a later change of the ring than what was planned at an epoch does: who was to
+// answer may be no member any more.
+func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Moved() > epoch }
+
 // onlySelf says whether this node alone holds the token of a table.
 func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring.Token) bool {
 	if table.Replication.Class == ring.Local {

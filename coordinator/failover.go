@@ -87,6 +87,7 @@ func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 // caller's reference.
 func (op *readOp) giveUpLocked() {
 	err := op.failure()
+	op.refused = op.refused || op.c.outdated(op.topology.Epoch())
 	if op.refused && !op.whole {
 		err = &refused{err}
 	}

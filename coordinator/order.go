@@ -224,7 +224,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	case !p.tally.Hopeless(): // spares are counted
 		op.mu.Unlock()
 		p.ask(spares, plan, epoch)
-	case p.refused && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:
+	case (p.refused || c.outdated(p.epoch)) && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:
 		op.mu.Unlock()
 		c.counts.replans.Add(1)
 		c.clock.After(replanPause<<(plan-1), func() { p.replan(plan) })

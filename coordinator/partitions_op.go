@@ -420,7 +420,7 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 // ended, and mu is free.
 func (op *partitionsOp) giveUpLocked() (ended bool) {
 	c := op.c
-	if !op.refused || op.plans >= c.limits.PlansMax || c.unsafe.NoReplan {
+	if !op.refused && !c.outdated(op.topology.Epoch()) || op.plans >= c.limits.PlansMax || c.unsafe.NoReplan {
 		op.endLocked()
 		return true
 	}

@@ -61,7 +61,7 @@ func (op *casRound) outvotedLocked() {
 	case contended:
 		op.contendedLocked()
 		op.againLocked(op.pause())
-	case moved && op.plans < op.c.limits.PlansMax:
+	case (moved || op.c.outdated(op.topology.Epoch())) && op.plans < op.c.limits.PlansMax:
 		op.plans++
 		op.c.counts.replans.Add(1)
 		op.againLocked(replanPause << (op.plans - 1))

@@ -336,8 +336,8 @@ type verdict struct {
 // judge decides, with mu held, what the counts mean. What a replica refused goes to its successor:
 // at once when the write cannot succeed without, else when all have answered.
 func (op *writeOp) judge() verdict {
-	again := op.refused && !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
-	v := verdict{idle: op.waiting == 0, replan: again && op.waiting == 0}
+	again := !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
+	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
 	if op.done != nil && op.unmet == 0 {
 		v.done, op.done = op.done, nil
 	}
@@ -345,7 +345,7 @@ func (op *writeOp) judge() verdict {
 		if p := &op.parts[i]; op.done == nil || p.met || !p.tally.Hopeless() || op.hintable(i) {
 			continue
 		}
-		if again {
+		if again && (op.refused || op.c.outdated(op.topology.Epoch())) {
 			v.replan = true
 			break
 		}
