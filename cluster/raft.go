@@ -104,7 +104,6 @@ func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
 		if c.driver == nil {
 			return
 		}
-		c.heard = c.ticks
 		m := c.Metadata()
 		if m.Topology.Node(from) == nil && from != 0 && c.strangers[from] != addr {
 			c.strangers[from] = addr
@@ -114,7 +113,7 @@ func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
 	})
 }
 
-// step takes a message from another node.
+// step takes a message from another node. One for the node whose address this one took over says nothing of this one.
 func (d *driver) step(payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -122,9 +121,10 @@ func (d *driver) step(payload []byte) {
 		return
 	}
 	if m.GetTo() != uint64(d.self) {
-		d.c.opts.Logger.Warn("raft message for another node", "to", m.GetTo())
+		d.c.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
 		return
 	}
+	d.c.heard = d.c.ticks
 	if err := d.node.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) {
 		d.c.opts.Logger.Debug("raft message ignored", "err", err)
 	}
