@@ -43,7 +43,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
 	for _, u := range m.Unclean {
 		if slices.Contains(o.Gaining, u.Node) {
-			return &Refused{Busy: true, Reason: fmt.Sprintf("node %d still drops data of the ranges it lost", u.Node)}
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost; one that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
 	}
 	if !o.Force {
