@@ -34,6 +34,9 @@ func optionsOf(t *testing.T, seed uint64) Options {
 	o := DefaultOptions(seed)
 	if *workloadNames != "" {
 		o.Workloads = strings.Split(*workloadNames, ",")
+		if o.has("calm") {
+			o.Nodes, o.Factor = calmRing(seed)
+		}
 	}
 	if *kindNames != "" {
 		o.FaultKinds = strings.Split(*kindNames, ",")
