@@ -32,6 +32,7 @@ func settings() map[string]setting {
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
 		"tables_accounts":                             setTablesAccounts,
+		"tables_hosts":                                setTablesHosts,
 		"tables_partition_target":                     number(func(o *Options) *int { return &o.TablesPartitionTarget }),
 		"tables_account_target":                       number(func(o *Options) *int { return &o.TablesAccountTarget }),
 		"tables_max_connections":                      number(func(o *Options) *int { return &o.TablesMaxConnections }),
@@ -77,7 +78,18 @@ func (o *Options) LoadFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	return o.parse(path, b)
+	if err := o.parse(path, b); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if len(o.TablesAccounts) > 0 && info.Mode().Perm()&0o077 != 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%s holds account keys and has mode %04o: other users of this machine may read them; "+
+			"run chmod 600", path, info.Mode().Perm()))
+	}
+	return nil
 }
 
 func (o *Options) parse(path string, b []byte) error {
@@ -229,6 +241,21 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		accounts = append(accounts, table.Account{Name: a.Name, Key: a.Key})
 	}
 	o.TablesAccounts = accounts
+	return nil
+}
+
+func setTablesHosts(o *Options, v *yaml.Node) error {
+	if v.Kind != yaml.SequenceNode {
+		return errors.New("expected a list of host names")
+	}
+	var hosts []string
+	for _, e := range v.Content {
+		if e.Kind != yaml.ScalarNode || e.Value == "" || strings.ContainsAny(e.Value, ":/ ") {
+			return fmt.Errorf("line %d: expected a host name without a port", e.Line)
+		}
+		hosts = append(hosts, strings.ToLower(e.Value))
+	}
+	o.TablesHosts = hosts
 	return nil
 }
 

@@ -85,13 +85,19 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	if opts.FS == nil {
-		opts.FS = vfs.Default
-	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+		if err := makePrivate(opts.DataDir, opts.Logger); err != nil {
+			return nil, err
+		}
+	}
 	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(opts.ClockOffset), started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	for _, w := range opts.Warnings {
+		n.log.Warn("configuration", "problem", w)
+	}
 	n.mu.arriving = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
@@ -143,7 +149,7 @@ func (n *Node) openStorage() error {
 		sync = storage.SyncPeriodic
 	}
 	dir := filepath.Join(n.opts.DataDir, "data")
-	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
+	if err := n.opts.FS.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("node: make data directory: %w", err)
 	}
 	var err error
@@ -192,7 +198,7 @@ func (n *Node) openCluster() error {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
 	dir := filepath.Join(n.opts.DataDir, "raft")
-	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
+	if err := n.opts.FS.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("node: make metadata directory: %w", err)
 	}
 	var err error

@@ -71,6 +71,11 @@ type Options struct {
 
 	// TablesAccounts are served by the Tables door; none: the development account.
 	TablesAccounts []table.Account
+	// TablesHosts are the host names, besides localhost, under which the development account is served; clients may always use
+	// IP addresses.
+	TablesHosts []string
+	// Warnings are problems of the configuration that do not keep the node from starting; Open logs them.
+	Warnings []string
 	// TablesPartitionTarget and TablesAccountTarget are entities a second, beyond which a partition or an
 	// account is told to wait; 0: never.
 	TablesPartitionTarget, TablesAccountTarget int

@@ -106,7 +106,7 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 	if err := os.RemoveAll(temp); err != nil { // what an interrupted one left
 		return err
 	}
-	if err := os.MkdirAll(temp, 0o755); err != nil {
+	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
 	data := filepath.Join(temp, "data")
@@ -122,7 +122,7 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(temp, snapshotFile), append(b, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(temp, snapshotFile), append(b, '\n'), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(temp, n.snapshotPath(made.Tag))

@@ -73,6 +73,7 @@ func (n *Node) startTables() error {
 	})
 	d, err := table.New(table.Options{
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log,
+		Hosts:         n.opts.TablesHosts,
 		Limits:        table.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
 	})

@@ -51,7 +51,7 @@ func checkFormat(disk vfs.FS, dir string) error {
 
 // newFormat writes the format file into a directory that holds no database yet.
 func newFormat(disk vfs.FS, dir string) error {
-	if err := disk.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
 	names, err := disk.List(dir)

@@ -122,7 +122,7 @@ func (g *Ingestion) open() error {
 		return nil
 	}
 	disk := g.e.pebble.FS
-	if err := disk.MkdirAll(disk.PathDir(g.path), 0o755); err != nil {
+	if err := disk.MkdirAll(disk.PathDir(g.path), 0o700); err != nil {
 		return err
 	}
 	f, err := disk.Create(g.path, vfs.WriteCategoryUnspecified)

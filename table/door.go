@@ -24,6 +24,9 @@ type Options struct {
 	Rand     env.Rand // safe for concurrent use: ids of requests and batches
 	Logger   *slog.Logger
 	Limits   Limits
+	// Hosts are the names, without port, by which clients may address the development account, besides IP addresses and
+	// localhost.
+	Hosts []string
 	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
 	// requests are refused with ServerBusy; 0: no such bound.
 	AccountTarget, PartitionTarget int
@@ -242,6 +245,9 @@ func (c *call) locate() error {
 	c.hostForm = host != ""
 	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
+	}
+	if err := c.checkHost(); err != nil {
+		return err
 	}
 	c.signed = c.req.path
 	if first, rest, again := c.repeated(); again {

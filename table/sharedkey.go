@@ -29,6 +29,7 @@ const (
 // what is hashed.
 type account struct {
 	name       string
+	wellKnown  bool      // the key is DevelopmentKey
 	hashes     sync.Pool // of *signer
 	properties propertiesCache
 }
@@ -45,7 +46,7 @@ func newAccount(a Account) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &account{name: a.Name}
+	made := &account{name: a.Name, wellKnown: a.Key == DevelopmentKey}
 	made.hashes.New = func() any { return &signer{mac: hmac.New(sha256.New, key)} }
 	return made, nil
 }

@@ -133,10 +133,10 @@ func (c *localCommand) prepareData(members []member) error {
 			c.DataDir, len(present), len(members), len(present))
 	}
 	for _, m := range members {
-		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0], len(members))), 0o644); err != nil {
+		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0], len(members))), 0o600); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func (r *localRing) notify() {
 
 func (n *localNode) start(binary, logLevel string, changed func()) error {
 	var err error
-	if n.log, err = os.OpenFile(filepath.Join(n.dir, "cqld.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	if n.log, err = os.OpenFile(filepath.Join(n.dir, "cqld.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
 	read, write, err := os.Pipe()

@@ -25,7 +25,11 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
+// privateFiles is the process's umask: data, metadata log, snapshots and logs are for the user who runs the node.
+const privateFiles = 0o077
+
 func main() {
+	syscall.Umask(privateFiles)
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
