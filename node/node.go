@@ -51,6 +51,7 @@ type Node struct {
 	server      atomic.Pointer[server.Server] // nil: clients cannot connect
 	tables      atomic.Pointer[table.Door]    // nil: clients of Azure Tables cannot connect
 	measured    *measured
+	estimates   estimates
 	askedCQL    requestFigures
 	askedTables requestFigures
 	answered    tablesFigures
@@ -98,6 +99,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	for _, w := range opts.Warnings {
 		n.log.Warn("configuration", "problem", w)
 	}
+	n.estimates.n = n
 	n.mu.arriving = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {

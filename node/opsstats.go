@@ -67,8 +67,10 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 			return out, err
 		}
 		f := n.measured.of(t.StorageID)
+		partitions := n.estimates.of(t)
 		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Files: size.Files,
-			Levels: size.Levels, MaxBytes: size.MaxBytes, Entries: size.Entries, Reads: f.reads.Load(), Writes: f.writes.Load(),
+			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
+			MeanPartition: partitions.MeanBytes, Reads: f.reads.Load(), Writes: f.writes.Load(),
 			ReadLatency: f.latency.mean()})
 	}
 	return out, nil

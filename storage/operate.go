@@ -22,7 +22,6 @@ type TableSize struct {
 	Files    int   // with entries of the table, other tables' perhaps among them
 	MaxBytes int64 // of the largest of those files
 	Levels   []int // files by level
-	Entries  int64 // about, in those files; an overwritten row counts once for each version
 }
 
 // TableSize measures a table.
@@ -36,7 +35,7 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 		return size, e.failure(err)
 	}
 	size.Bytes = int64(bytes)
-	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(start, end), pebble.WithProperties(), pebble.WithApproximateSpanBytes())
+	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(start, end))
 	if err != nil {
 		return size, e.failure(err)
 	}
@@ -45,9 +44,6 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 		for _, f := range files {
 			size.Files++
 			size.MaxBytes = max(size.MaxBytes, int64(f.Size))
-			if f.Properties != nil && f.Size > 0 { // as many of its entries as of its bytes are the table's
-				size.Entries += int64(float64(f.Properties.NumEntries) * min(1, float64(f.ApproximateSpanBytes)/float64(f.Size)))
-			}
 		}
 	}
 	return size, nil

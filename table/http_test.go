@@ -84,7 +84,7 @@ func TestChunkedBodies(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} {
 		name := fmt.Sprintf("races%d", size)
 		body := `{"TableName":"` + name + `"}` + strings.Repeat(" ", size)
-		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
+		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
 			b.date() + "\r\nAuthorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json") + "\r\n\r\n"
 		resp, answer := b.raw([]byte(fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", head, len(body), body)), "POST")
 		if resp.StatusCode != 201 {
@@ -105,7 +105,7 @@ func TestABodyThatWaitsForPermission(t *testing.T) {
 	defer c.Close()
 	for _, size := range []int{0, 100 << 10} {
 		body := fmt.Sprintf(`{"TableName":"races%d"}`, size) + strings.Repeat(" ", size)
-		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
+		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
 			"Content-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n", len(body), b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json"))
 		in := bufio.NewReader(c)
 		if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
@@ -130,14 +130,14 @@ func TestPermissionAfterARest(t *testing.T) {
 	}
 	defer c.Close()
 	in := bufio.NewReader(c)
-	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	io.Copy(io.Discard, resp.Body)
 	time.Sleep(1100 * time.Millisecond)
-	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 		t.Errorf("got %q, %v", line, err)
 	}
@@ -148,9 +148,9 @@ func TestWhatIsNoRequestIsRefused(t *testing.T) {
 		request string
 		status  int
 	}{
-		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", headerBytesMax) + "\r\n\r\n", 431},
+		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", headerBytesMax) + "\r\n\r\n", 431},
 		"no HTTP":                  {"hello\r\n\r\n", 400},
-		"two lengths":              {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400},
+		"two lengths":              {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400},
 	} {
 		b := newBench(t, nil)
 		resp, body := b.raw([]byte(c.request), "GET")
@@ -246,7 +246,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		conns = append(conns, c)
-		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -56,7 +56,10 @@ type TableStat struct {
 	Files       int           `json:"sstable_count"`
 	Levels      []int         `json:"sstables_in_each_level"`
 	MaxBytes    int64         `json:"max_sstable_size"`
-	Entries     int64         `json:"entries_estimate"`
+	// Partitions and MeanPartition come from a sample; partitions of which only tombstones are left count.
+	Partitions    int64 `json:"number_of_partitions_estimate"`
+	MeanPartition int64 `json:"mean_partition_size"`
+
 	Reads       int64         `json:"local_read_count"`
 	Writes      int64         `json:"local_write_count"`
 	ReadLatency time.Duration `json:"local_read_latency_mean_ns"` // zero: none was measured

@@ -47,6 +47,8 @@ type Options struct {
 	Generation  int32 // seconds since 1970 at which this node started
 	// Clients are the connections of this node; nil: none.
 	Clients func() []Client
+	// Estimate measures a table of this node; nil: the tables of estimates are empty.
+	Estimate func(*schema.Table) Estimate
 	// Settings are this node's configuration, by name; nil: none.
 	Settings func() map[string]string
 }
@@ -85,5 +87,9 @@ func (s *Source) systemRows(b *builder) {
 		s.peerRows(b, false)
 	case "peers_v2":
 		s.peerRows(b, true)
+	case "size_estimates":
+		s.estimateRows(b, false)
+	case "table_estimates":
+		s.estimateRows(b, true)
 	}
 }

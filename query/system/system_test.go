@@ -38,6 +38,9 @@ func source(t *testing.T, changes ...schema.Change) *Source {
 	}
 	topology := ring.NewTopology(1, []*ring.Node{node(1, ring.Normal), node(2, ring.Normal), node(3, ring.Joining), node(4, ring.Leaving)})
 	return New(Options{View: fixedView{1, s, topology}, ClusterName: "test",
+		Estimate: func(t *schema.Table) Estimate {
+			return Estimate{MeanBytes: 100, Partitions: func(r ring.Range) int64 { return int64(uint64(r.End-r.Start) >> 40) }}
+		},
 		Clients:  func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
 		Settings: func() map[string]string { return map[string]string{"num_tokens": "16"} }})
 }
@@ -158,5 +161,32 @@ func TestMistakesAreReported(t *testing.T) {
 	b.add(values{"key": text("local"), "nope": text("x")})
 	if b.yield(func(*row.Partition) bool { return true }) == nil {
 		t.Error("an unknown column was not noticed")
+	}
+}
+
+// TestEstimatesHaveARowForEveryPrimaryRange divides the ring as Spark does: the primary ranges of all nodes cover it once.
+func TestEstimatesHaveARowForEveryPrimaryRange(t *testing.T) {
+	s := source(t)
+	for _, table := range []string{"size_estimates", "table_estimates"} {
+		seen := map[string]int{}
+		for id := range ring.NodeID(4) {
+			s.o.View = fixedView{id + 1, s.o.View.Schema(), s.o.View.Topology()}
+			for _, p := range partitions(t, s, "system", table) {
+				if string(p.Key.Bytes) != "system_auth" {
+					continue
+				}
+				for _, r := range p.Rows {
+					seen[string(r.Clustering)]++
+				}
+			}
+		}
+		if len(seen) == 0 {
+			t.Errorf("%s is empty", table)
+		}
+		for range_, n := range seen {
+			if n != 1 {
+				t.Errorf("%s: %d nodes have the row %q", table, n, range_)
+			}
+		}
 	}
 }

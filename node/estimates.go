@@ -1,0 +1,80 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"cqld/query/system"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// estimateAge is how long an estimate of a table is used before it is made again.
+const estimateAge = 20 * time.Second
+
+// estimates are the newest estimates of this node's tables, made when someone reads them. The zero value with n set is ready.
+type estimates struct {
+	n  *Node
+	mu struct {
+		sync.Mutex
+		tables map[schema.StorageID]estimated
+	}
+}
+
+type estimated struct {
+	partitions storage.PartitionEstimate
+	at         time.Duration // monotonic
+	epoch      uint64        // of the ring whose ranges were sampled
+}
+
+// of estimates a table in the ranges that this node holds. A table that cannot be read, because its file is corrupt, counts as
+// empty: the storage engine reports that elsewhere.
+func (e *estimates) of(t *schema.Table) storage.PartitionEstimate {
+	m := e.n.cluster.Metadata()
+	now := e.n.clock.Monotonic()
+	e.mu.Lock()
+	last, ok := e.mu.tables[t.StorageID]
+	e.mu.Unlock()
+	if !ok || now-last.at > estimateAge || last.epoch != m.Topology.Epoch() {
+		last = e.measure(t, m.Topology, now)
+		e.mu.Lock()
+		if e.mu.tables == nil {
+			e.mu.tables = map[schema.StorageID]estimated{}
+		}
+		for id := range e.mu.tables {
+			if m.Schema.TableByStorage(id) == nil {
+				delete(e.mu.tables, id)
+			}
+		}
+		e.mu.tables[t.StorageID] = last
+		e.mu.Unlock()
+	}
+	return last.partitions
+}
+
+// shown is the estimate as system.size_estimates and system.table_estimates read it.
+func (e *estimates) shown(t *schema.Table) system.Estimate {
+	p := e.of(t)
+	return system.Estimate{MeanBytes: p.MeanBytes, Partitions: func(r ring.Range) int64 { return p.In(r) }}
+}
+
+func (e *estimates) measure(t *schema.Table, topology *ring.Topology, now time.Duration) estimated {
+	held := []ring.Range{}
+	for _, p := range topology.Placement(t.Replication).Ranges(ring.FullRange()) {
+		if p.Replicas.Contains(e.n.cluster.Self()) {
+			held = append(held, p.Range)
+		}
+	}
+	if t.Replication.Class == ring.Local {
+		held = []ring.Range{ring.FullRange()}
+	}
+	out := estimated{at: now, epoch: topology.Epoch()}
+	p, err := e.n.engine.EstimatePartitions(t.StorageID, held)
+	if err != nil {
+		e.n.log.Warn("cannot estimate a table's partitions", "keyspace", t.Keyspace, "table", t.Name, "err", err)
+		return out
+	}
+	out.partitions = p
+	return out
+}

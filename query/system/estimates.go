@@ -1,0 +1,77 @@
+package system
+
+import (
+	"slices"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Estimate says about how many partitions this node has of a table, and how large they are.
+type Estimate struct {
+	MeanBytes  int64
+	Partitions func(ring.Range) int64 // in a range that this node holds
+}
+
+// The values of table_estimates.range_type: ranges of which this node is the first replica of all, or of its data center.
+const (
+	primaryRanges      = "primary"
+	localPrimaryRanges = "local_primary"
+)
+
+// estimateRows are those of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam read them to divide
+// a table into parts of equal size: a row for each range of which this node is the first replica, also for empty tables.
+func (s *Source) estimateRows(b *builder, typed bool) {
+	if s.o.Estimate == nil {
+		return
+	}
+	t, self, catalog := s.o.View.Topology(), s.o.View.Self(), s.o.View.Schema()
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local {
+			continue
+		}
+		pieces := t.Placement(k.Replication).Ranges(ring.FullRange())
+		for _, table := range k.TableNames() {
+			if def := k.Table(table); !def.Virtual {
+				s.tableEstimate(b, def, pieces, t, self, typed)
+			}
+		}
+	}
+}
+
+func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology, self ring.NodeID, typed bool) {
+	estimate := s.o.Estimate(def)
+	add := func(kind string, r ring.Range) {
+		v := values{
+			"keyspace_name": text(def.Keyspace), "table_name": text(def.Name), "range_start": text(r.Start.String()),
+			"range_end": text(r.End.String()), "partitions_count": bigint(estimate.Partitions(r)),
+			"mean_partition_size": bigint(estimate.MeanBytes),
+		}
+		if typed {
+			v["range_type"] = text(kind)
+		}
+		b.add(v)
+	}
+	for _, p := range pieces {
+		if typed && len(p.Replicas.Natural) > 0 && p.Replicas.Natural[0] == self {
+			add(primaryRanges, p.Range)
+		}
+		if firstLocal(t, p.Replicas.Natural, self) {
+			add(localPrimaryRanges, p.Range)
+		}
+	}
+}
+
+// firstLocal says whether self is the first of the replicas in its data center.
+func firstLocal(t *ring.Topology, replicas []ring.NodeID, self ring.NodeID) bool {
+	own := t.Node(self)
+	if own == nil {
+		return false
+	}
+	at := slices.IndexFunc(replicas, func(id ring.NodeID) bool {
+		n := t.Node(id)
+		return n != nil && n.Datacenter == own.Datacenter
+	})
+	return at >= 0 && replicas[at] == self
+}
