@@ -13,47 +13,78 @@ import (
 	"cqld/table/odata"
 )
 
-// altering is the tables that this node adds columns to at the moment: of those who want the same columns
-// one asks, and the others wait.
+// altering groups the columns that this node adds: one schema change of a table runs at a time, and the next one adds the columns of
+// all writers that waited meanwhile. So any number of writers with new property names needs two changes, not one each.
 type altering struct {
 	sync.Mutex
-	tables map[schema.UUID][]func() // wake those who wait
+	tables map[schema.UUID]*alteration
 }
 
-// begin says whether the caller may add columns to the table; if not, wake is called when it may be its turn.
-func (a *altering) begin(table schema.UUID, wake func()) (first bool) {
+// alteration is the state of one table that is being changed, or about to be.
+type alteration struct {
+	running bool
+	wanted  []schema.ColumnSpec // by writers that wait, each name once
+	waiting []func()            // wake the writers
+}
+
+// add remembers columns, each name once. Of two types for one name the first is added; the other writer then finds a column in
+// its way and asks for another name.
+func (a *alteration) add(specs []schema.ColumnSpec) {
+	for _, spec := range specs {
+		if !slices.ContainsFunc(a.wanted, func(s schema.ColumnSpec) bool { return s.Name == spec.Name }) {
+			a.wanted = append(a.wanted, spec)
+		}
+	}
+}
+
+// begin returns the columns that the caller has to add, its own first, and true; or false when a change of the table runs: then
+// the caller's columns are part of the next one, and wake is called when the running one has ended.
+func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec, first bool) {
 	a.Lock()
 	defer a.Unlock()
-	waiting, busy := a.tables[table]
-	if busy {
-		a.tables[table] = append(waiting, wake)
-		return false
+	t := a.tables[table]
+	if t != nil && t.running {
+		t.add(missing)
+		t.waiting = append(t.waiting, wake)
+		return nil, false
 	}
+	next := &alteration{running: true}
 	if a.tables == nil {
-		a.tables = map[schema.UUID][]func(){}
+		a.tables = map[schema.UUID]*alteration{}
 	}
-	a.tables[table] = nil
-	return true
+	a.tables[table] = next
+	all = slices.Clone(missing)
+	if t != nil {
+		own := &alteration{wanted: all}
+		own.add(t.wanted)
+		all = own.wanted
+	}
+	return all, true
 }
 
+// end says that the change that begin allowed has ended.
 func (a *altering) end(table schema.UUID) {
 	a.Lock()
-	waiting := a.tables[table]
-	delete(a.tables, table)
+	t := a.tables[table]
+	waiting := t.waiting
+	t.running, t.waiting = false, nil
+	if len(waiting) == 0 {
+		delete(a.tables, table)
+	}
 	a.Unlock()
 	for _, wake := range waiting {
 		wake()
 	}
 }
 
-// turn says whether the caller may add columns to the table, and must say when it has. If not, others have
-// just done so, and it is to look again.
-func (s *Store) turn(ctx context.Context, table schema.UUID) (first bool, err error) {
+// turn returns the columns that the caller has to add to the table; the caller calls altering.end when it has. Without any,
+// another writer has just changed the table, and the caller looks again.
+func (s *Store) turn(ctx context.Context, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
 	waiter := s.o.NewWaiter()
 	var once sync.Once
 	wake := func() { once.Do(waiter.Signal) }
-	if s.altering.begin(table, wake) {
-		return true, nil
+	if all, first := s.altering.begin(table, missing, wake); first {
+		return all, nil
 	}
 	late := s.o.Clock.Monotonic() + s.o.Timeouts.Change
 	timer := s.o.Clock.After(s.o.Timeouts.Change, wake)
@@ -61,12 +92,12 @@ func (s *Store) turn(ctx context.Context, table schema.UUID) (first bool, err er
 	defer context.AfterFunc(ctx, wake)()
 	waiter.Wait()
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return nil, err
 	}
 	if s.o.Clock.Monotonic() >= late {
-		return false, odata.Of(odata.ServerBusy)
+		return nil, odata.Of(odata.ServerBusy)
 	}
-	return false, nil
+	return nil, nil
 }
 
 // planFor is the table with columns for all properties that ops write. What is missing is added by one
@@ -85,12 +116,14 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
 		}
-		if first, err := s.turn(ctx, p.table.ID); err != nil {
+		all, err := s.turn(ctx, p.table.ID, missing)
+		if err != nil {
 			return nil, err
-		} else if !first {
+		}
+		if len(all) == 0 {
 			continue
 		}
-		err = s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Add: missing, AddIfNotExists: true})
+		err = s.addColumns(ctx, account, p.table, missing, all)
 		s.altering.end(p.table.ID)
 		var gone *schema.NotFound
 		var refused *schema.Invalid
@@ -104,6 +137,20 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 		}
 	}
 	return nil, odata.Of(odata.ServerBusy)
+}
+
+// addColumns proposes a change that adds all columns; if it is refused because of another writer's, one with the caller's own.
+func (s *Store) addColumns(ctx context.Context, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
+	all = all[:min(len(all), max(len(own), s.o.Limits.Columns-len(t.Regulars)))]
+	propose := func(add []schema.ColumnSpec) error {
+		return s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
+	}
+	err := propose(all)
+	var refused *schema.Invalid
+	if errors.As(err, &refused) && len(all) > len(own) {
+		err = propose(own)
+	}
+	return err
 }
 
 // missing are the columns that ops need and the table lacks.

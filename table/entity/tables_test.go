@@ -350,3 +350,39 @@ func (w told) Wait() {
 	}
 	w.Waiter.Wait()
 }
+
+// TestManyWritersWithNewNamesAllSucceed has 64 writers bring 64 new names while the first change of the schema is under way: one
+// more change adds all of them.
+func TestManyWritersWithNewNamesAllSucceed(t *testing.T) {
+	const writers = 64
+	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	waiting := make(chan struct{}, writers)
+	r := newTestRing(t, 1, func(o *entity.Options) {
+		changer.Changer, o.Changer, o.NewWaiter = o.Changer, changer, func() env.Waiter { return told{env.NewChannelWaiter(), waiting} }
+	})
+	r.create("Things")
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			name := fmt.Sprintf("new%02d", i)
+			if _, err := r.nodes[0].store.Apply(context.Background(), account, "Things",
+				[]entity.Operation{op(entity.Insert, fmt.Sprint("p", i), "r", text(name, "x"))}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	<-changer.entered
+	for range writers - 1 {
+		<-waiting
+	}
+	go func() {
+		for range changer.entered {
+		}
+	}()
+	close(changer.leave)
+	wg.Wait()
+	close(changer.entered)
+	if columns := len(r.nodes[0].Schema().Table(account, "things").Regulars); columns != writers || r.alters > 3 {
+		t.Errorf("%d columns by %d changes", columns, r.alters)
+	}
+}

@@ -211,9 +211,9 @@ func (x *lexer) name() error {
 		}
 	}
 	switch word {
-	case "true":
+	case "true", "True":
 		return x.literal(Boolean, Value{Int: 1}, true)
-	case "false":
+	case "false", "False":
 		return x.literal(Boolean, Value{}, true)
 	case "NaN":
 		return x.literal(Double, Value{Float: math.NaN()}, true)

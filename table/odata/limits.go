@@ -15,7 +15,7 @@ type Limits struct {
 	BatchOperations int // of one $batch: 100
 	BatchBytes      int // of a $batch's body: 4 MiB
 	FilterBytes     int // of a $filter's text: 32 KiB, more than a URL holds
-	Comparisons     int // in one $filter: 15
+	Comparisons     int // in one $filter: 1,000, as many as the request line holds; the service documents 15 and serves more
 	FilterDepth     int // of parentheses and not in one $filter: 100, some kB of stack each
 }
 
@@ -29,7 +29,7 @@ const (
 	batchOperations = 100
 	batchBytes      = 4 << 20
 	filterBytes     = 32 << 10
-	comparisons     = 15
+	comparisons     = 1000
 	filterDepth     = 100
 )
 
