@@ -85,6 +85,8 @@ type Cluster struct {
 	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
 	joining   *joining                       // nil when this node is a member, or has not begun to be
 	closed    atomic.Bool
+
+	confirmations confirmations
 }
 
 // identity is what a node keeps of itself from the moment its disk was first used.
@@ -112,6 +114,7 @@ func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
 		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, strangers: map[ring.NodeID]netip.AddrPort{}}
 	c.meta.Store(emptyMetadata())
+	c.confirmations.incarnation = opts.Rand.Uint64()
 	var err error
 	if c.log, err = openRaftLog(opts.Dir, opts.FS, pebbleLogger{log: opts.Logger, fatal: opts.Fatal}); err != nil {
 		return nil, err
@@ -295,6 +298,7 @@ func (c *Cluster) tick(ticks uint64) {
 	c.detector.evaluate()
 	c.checkClocks()
 	c.retryProposals()
+	c.askConfirmation()
 	c.advanceOperations()
 	c.breakSilence()
 }

@@ -148,11 +148,13 @@ func (d *driver) process() error {
 				return err
 			}
 		}
+		d.c.noteReadStates(rd.ReadStates)
 		d.node.Advance(rd)
 		if len(rd.CommittedEntries) > 0 || rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
 			d.c.noteApplied(d.applied)
 		}
 	}
+	d.c.endConfirmations()
 	d.reconfigure()
 	return d.compact()
 }

@@ -201,6 +201,11 @@ func (l *batchlog) look() {
 		l.mu.Unlock()
 		return
 	}
+	if !l.c.mayReplay() {
+		l.mu.timer = l.c.clock.After(l.c.limits.BatchRetry, l.look)
+		l.mu.Unlock()
+		return
+	}
 	h := l.mu.order[0]
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
 	l.mu.Unlock()
@@ -244,6 +249,12 @@ func (l *batchlog) encoded(id RequestID) (encoded []byte, err error) {
 func (l *batchlog) replay(h *heldBatch, batch *LoggedBatch) {
 	c := l.c
 	catalog, now := c.view.Schema(), c.clock.Now()
+	if slices.ContainsFunc(batch.Mutations, func(m *row.Mutation) bool {
+		return catalog.TableByStorage(m.Table) == nil && !catalog.Dropped(m.Table)
+	}) {
+		l.replayed(h, false) // its coordinator knows a table of which this node has not heard yet
+		return
+	}
 	batch.Mutations = slices.DeleteFunc(batch.Mutations, func(m *row.Mutation) bool {
 		table := catalog.TableByStorage(m.Table)
 		if table == nil || c.hints != nil && batch.Created <= c.hints.truncation(m.Table) {

@@ -27,6 +27,9 @@ type Options struct {
 	Unsafe          Unsafe
 	// Arriving says that a node was let into the ring moments ago that this one has not heard yet; nil: never.
 	Arriving func() bool
+	// Confirmed says whether View is as new as what a majority of the cluster had agreed on when this node started: until
+	// then hints and logged batches wait. Nil: it always is.
+	Confirmed func() bool
 	// OnError is told of failures that no request waits for; nil: nobody is.
 	OnError func(error)
 }
@@ -76,6 +79,8 @@ type Coordinator struct {
 	batchlog *batchlog
 	onError  func(error)
 	arriving func() bool // nil: never
+	// confirmed says whether the metadata may be acted on without a request; nil: always.
+	confirmed func() bool
 	// What names this node's requests to others that must count once.
 	incarnation uint64
 	sequence    atomic.Uint64
@@ -109,6 +114,7 @@ func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, arriving: o.Arriving,
+		confirmed: o.Confirmed,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -235,6 +241,10 @@ func (c *Coordinator) chance() uint64 {
 	}
 	return c.chances.rand.Uint64()
 }
+
+// mayReplay says whether hints and logged batches may be replayed: by the catalog and the ring of View some of them would
+// be void, or go to other nodes.
+func (c *Coordinator) mayReplay() bool { return c.confirmed == nil || c.confirmed() }
 
 // report tells of a failure that no request waits for.
 func (c *Coordinator) report(err error) {

@@ -305,6 +305,11 @@ func (h *hints) look(q *hintQueue) {
 		h.mu.Unlock()
 		return
 	}
+	if !h.c.mayReplay() {
+		h.lookLocked(q, h.c.limits.HintRetry)
+		h.mu.Unlock()
+		return
+	}
 	q.sending = true
 	h.mu.Unlock()
 	batch, err := h.read(q.node)
@@ -397,7 +402,7 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			case expiry <= now:
 				batch.void++
 				batch.expired = append(batch.expired, m)
-			case catalog.TableByStorage(m.Table) == nil || made <= h.truncation(m.Table):
+			case catalog.Dropped(m.Table) || made <= h.truncation(m.Table):
 				batch.void++
 			default:
 				batch.mutations = append(batch.mutations, m)

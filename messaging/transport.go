@@ -38,6 +38,7 @@ const (
 	VerbPass                         // the turn is over; one-way
 	VerbNewest                       // read command; reply is the newest timestamp there
 	VerbPaxosPurge                   // step over the state of Paxos in a range; reply is a step
+	VerbHolds                        // do you hold these ranges? reply is a byte for each
 )
 
 // ErrUnreachable is the reply's error when the request was certainly not sent.

@@ -37,6 +37,7 @@ type Node struct {
 	clock env.Clock
 	hlc   *env.HLC
 
+	instance    *assembly.Instance
 	engine      *storage.Engine
 	transport   *messaging.GRPC
 	cluster     *cluster.Cluster
@@ -59,7 +60,6 @@ type Node struct {
 	drained     atomic.Bool   // clients are refused for good
 	binary      sync.Mutex    // held while the clients' doors open or close
 	snapshots   sync.Mutex    // held while snapshots are made, read or removed
-	agreeing    atomic.Bool   // cluster is set: storage asks from the first moment
 	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
 	retired     chan struct{} // closed when it has let its clients go after that
 
@@ -100,85 +100,64 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context) error {
+func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.cancel, n.stopping = cancel, background.Done()
-	if err := n.openStorage(); err != nil {
-		return err
-	}
-	if err := n.openCluster(); err != nil {
-		return err
-	}
-	if err := n.checkDisk(); err != nil {
-		return err
-	}
-	n.agreeing.Store(true)
-	n.openCoordinator()
-	if err := n.cluster.Replay(); err != nil {
-		return err
-	}
-	n.serveControl()
-	if err := n.openControl(); err != nil {
-		return err
-	}
-	if err := n.transport.Open(); err != nil {
-		return err
-	}
-	n.running.Go(func() {
-		if err := n.cluster.Run(background); err != nil {
-			n.fail(err)
-		}
-	})
-	if err := n.cluster.Join(ctx); err != nil {
-		return err
-	}
-	n.moves.Look()
-	n.startRepairs()
-	return n.serveWhenJoined()
-}
-
-func (n *Node) openStorage() error {
-	sync := storage.SyncBatch
-	if n.opts.CommitLogSync == SyncPeriodic {
-		sync = storage.SyncPeriodic
-	}
-	dir := filepath.Join(n.opts.DataDir, "data")
-	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("node: make data directory: %w", err)
-	}
-	var err error
-	n.engine, err = storage.Open(storage.Options{
-		Dir: dir, FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync, SyncPeriod: n.opts.CommitLogSyncPeriod,
-		CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, Table: n.tableInfo, Ordered: n.ordered, OnFatal: n.fail,
-		OnCorruption: func(c storage.CorruptionInfo) {
-			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
-		},
-	})
-	n.measured = newMeasured(n.engine)
+	n.openTransport()
+	o, err := n.opening()
 	if err != nil {
 		return err
 	}
-	n.repaired, err = replica.OpenRepaired(n.engine)
-	return err
-}
-
-// agreed is the metadata; nil before the cluster is open.
-func (n *Node) agreed() *cluster.Metadata {
-	if !n.agreeing.Load() {
-		return nil
+	o.Begin = func() {
+		n.running.Go(func() {
+			if err := n.cluster.Run(background); err != nil {
+				n.fail(err)
+			}
+		})
 	}
-	return n.cluster.Metadata()
+	n.instance, err = assembly.Open(o)
+	n.engine, n.cluster = n.instance.Engine, n.instance.Cluster
+	if err != nil {
+		return err
+	}
+	if err := n.instance.Join(ctx); err != nil {
+		return err
+	}
+	return n.serveWhenJoined()
 }
 
-// tableInfo is storage.Options.Table.
-func (n *Node) tableInfo(id schema.StorageID) storage.TableInfo {
-	return assembly.TableInfo(n.agreed(), id, n.repaired)
+// stored is the event that storage is open.
+func (n *Node) stored(i *assembly.Instance) error {
+	n.engine = i.Engine
+	n.measured = newMeasured(i.Engine)
+	for _, l := range i.Engine.Lost() {
+		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
+			"table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
+	}
+	return nil
 }
 
-// ordered is storage.Options.Ordered.
-func (n *Node) ordered(id schema.StorageID) bool { return assembly.Ordered(n.agreed(), id) }
+// assembled is the event that the parts are there, before they are used.
+func (n *Node) assembled(i *assembly.Instance) error {
+	n.cluster, n.parts = i.Cluster, i.Parts
+	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Moves
+	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
+	if err := n.checkDisk(); err != nil {
+		return err
+	}
+	n.serveControl()
+	return nil
+}
 
-func (n *Node) openCluster() error {
+// listen lets operators and other nodes connect.
+func (n *Node) listen() error {
+	if err := n.openControl(); err != nil {
+		return err
+	}
+	return n.transport.Open()
+}
+
+func (n *Node) openTransport() {
 	n.transport = messaging.NewGRPC(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Logger: n.log, Limits: messaging.DefaultLimits(),
 		Stamp: n.hlc.Last,
@@ -189,27 +168,53 @@ func (n *Node) openCluster() error {
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
-	var seed [32]byte
-	crand.Read(seed[:]) // never fails (crypto/rand)
-	dir := filepath.Join(n.opts.DataDir, "raft")
-	if err := n.opts.FS.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("node: make metadata directory: %w", err)
-	}
-	var err error
-	n.cluster, err = cluster.Open(cluster.Options{
-		Name: n.opts.ClusterName, Dir: dir, FS: n.opts.FS, Network: n.transport, Clock: n.clock, Rand: newSecureRand(seed),
-		Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
-		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
-			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
-		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, Fatal: n.fail,
-	})
-	return err
 }
 
-func (n *Node) openCoordinator() {
-	n.parts = assembly.Assemble(assembly.Options{
-		Cluster: n.cluster, Requests: n.measured, Store: n.engine, Repaired: n.repaired, Transport: n.transport, Clock: n.clock,
-		Run: func(f func()) { n.running.Go(f) },
+// opening is what the node is made of.
+func (n *Node) opening() (o assembly.Opening, err error) {
+	for _, dir := range []string{"data", "raft"} {
+		if err := n.opts.FS.MkdirAll(filepath.Join(n.opts.DataDir, dir), 0o755); err != nil {
+			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
+		}
+	}
+	return assembly.Opening{
+		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
+		Requests: func(*storage.Engine) replica.Engine { return n.measured },
+		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
+		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
+		Retired: n.left, AutoRepair: n.opts.AutoRepair,
+	}, nil
+}
+
+func (n *Node) storageOptions() storage.Options {
+	sync := storage.SyncBatch
+	if n.opts.CommitLogSync == SyncPeriodic {
+		sync = storage.SyncPeriodic
+	}
+	return storage.Options{
+		Dir: filepath.Join(n.opts.DataDir, "data"), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
+		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
+		OnCorruption: func(c storage.CorruptionInfo) {
+			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
+		},
+	}
+}
+
+func (n *Node) clusterOptions() cluster.Options {
+	var seed [32]byte
+	crand.Read(seed[:]) // never fails (crypto/rand)
+	return cluster.Options{
+		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, "raft"), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
+		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
+			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
+		Fatal: n.fail,
+	}
+}
+
+func (n *Node) partsOptions() assembly.Options {
+	return assembly.Options{
+		Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
 		Coordinator: coordinator.Options{
 			Rand: realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
@@ -223,10 +228,8 @@ func (n *Node) openCoordinator() {
 			}
 			n.log.Info(message)
 		}},
-		Note: func(message string) { n.log.Info(message) },
-	})
-	n.coordinator, n.streams, n.moves = n.parts.Coordinator, n.parts.Streams, n.parts.Moves
-	n.repairer, n.autoRepair = n.parts.Repairer, n.parts.AutoRepair
+		Note: func(message string) { n.log.Info(message) }, Log: n.log,
+	}
 }
 
 func (n *Node) openServer() error {
@@ -287,15 +290,8 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, s.Drain(ctx))
 	}
 	errs = append(errs, n.drainTables(ctx))
-	if n.moves != nil {
-		n.moves.Close()
-		n.streams.Close()
-	}
-	if n.autoRepair != nil {
-		n.autoRepair.Close()
-	}
-	if n.coordinator != nil {
-		n.coordinator.Close()
+	if n.instance != nil {
+		n.instance.Stop()
 	}
 	n.cancel()
 	if n.transport != nil {

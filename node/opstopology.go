@@ -79,9 +79,18 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, _ control.Repor
 	return none, refusal(n.cluster.Abort(ctx, a.Operation))
 }
 
-// opCleanup drops what this node does not hold any more; that happens by itself, too.
-func (n *Node) opCleanup(context.Context, control.TablesArgs, control.Report) (none control.None, err error) {
-	return none, n.moves.Cleanup()
+// opCleanup drops what this node does not hold any more, by the decision that is made by itself after changes of the ring.
+func (n *Node) opCleanup(ctx context.Context, _ control.TablesArgs, _ control.Report) (none control.None, err error) {
+	done := make(chan error, 1)
+	n.parts.Drops.Cleanup(func(err error) { done <- err })
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-n.stopping:
+		err = context.Canceled
+	}
+	return none, err
 }
 
 // opRebuild fetches this node's data from the others.

@@ -14,24 +14,6 @@ import (
 	"cqld/storage"
 )
 
-// startRepairs begins to repair in the background.
-func (n *Node) startRepairs() {
-	for _, l := range n.engine.Lost() {
-		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
-			"table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
-	}
-	if n.opts.AutoRepair {
-		n.autoRepair.Start()
-	}
-}
-
-// repairsMoved is called when the ring has changed.
-func (n *Node) repairsMoved() {
-	if err := n.parts.RingMoved(n.repaired); err != nil {
-		n.log.Error("what was repaired could not be noted", "err", err)
-	}
-}
-
 // opRepair makes the replicas of tables equal. First of all, what lies in corrupt files is taken out of
 // service, so that it comes back from the other replicas.
 func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult, error) {

@@ -5,25 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"cqld/cluster"
 	"cqld/ring"
 	"cqld/server"
 )
 
-// ringChanged is called by the cluster's loop when the metadata changed.
-func (n *Node) ringChanged(old, now *cluster.Metadata) {
-	if n.moves == nil || old.Topology == now.Topology && len(old.Unclean) == len(now.Unclean) {
-		return
-	}
-	n.running.Go(n.moves.Look)
-	n.running.Go(n.repairsMoved)
-	self := n.cluster.Self()
-	if old.Topology.Node(self) != nil && now.Topology.Node(self) == nil {
-		n.retiring.Store(true)
-		// From now on its clients hear nothing from it: what it has to say of the ring is not for those who are out of it.
-		clients := n.server.Swap(nil)
-		n.running.Go(func() { n.retire(clients) })
-	}
+// left is called when this node is no member any more. From now on its clients hear nothing from it: what it has to say
+// of the ring is not for those who are out of it.
+func (n *Node) left() {
+	n.retiring.Store(true)
+	clients := n.server.Swap(nil)
+	n.running.Go(func() { n.retire(clients) })
 }
 
 // retire ends the service of a node that is no member any more; it stays up to be asked what became

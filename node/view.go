@@ -63,13 +63,11 @@ func (n *Node) statusChanged() {
 	}
 }
 
-// metadataChanged tells clients and storage what the cluster agreed on.
+// metadataChanged tells clients what the cluster has agreed on. What this node does about it is in assembly.Reactions.
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
-	n.dropTables(old.Schema, now.Schema)
-	n.ringChanged(old, now)
 	clients := n.server.Load()
-	if clients == nil {
+	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left says nothing of it (docs/adr/0016)
 		return
 	}
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
@@ -103,21 +101,6 @@ func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
 		case !slices.Equal(was.Tokens, is.Tokens):
 			clients.NotifyTopology(frame.NodeMoved, m.Native)
 		}
-	}
-}
-
-// dropTables gives back the space of tables that are gone.
-func (n *Node) dropTables(old, now *schema.Schema) {
-	for _, id := range old.StorageIDs() {
-		if now.TableByStorage(id) != nil {
-			continue
-		}
-		n.running.Go(func() {
-			n.measured.forget(id)
-			if err := n.engine.DropTable(id); err != nil {
-				n.log.Error("a dropped table's data stays on disk", "err", err)
-			}
-		})
 	}
 }
 
@@ -155,10 +138,6 @@ func (n *Node) servingNode(id ring.NodeID) *ring.Node {
 // aliveChanged hears of a peer that went down or came up.
 func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
-	if n.coordinator != nil && up {
-		n.coordinator.NodeUp(id)
-		n.autoRepair.Look()
-	}
 	m, clients := n.servingNode(id), n.server.Load()
 	if clients == nil || m == nil {
 		return

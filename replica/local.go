@@ -31,6 +31,8 @@ type Local struct {
 	// gate is held for reading from the look at the topology until a mutation is with the engine, so
 	// that Settle can wait for all that were admitted before.
 	gate sync.RWMutex
+	// fenced are ranges that are being dropped: guarded by gate.
+	fenced []dropItem
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
 	staleEpochs bool
 }
@@ -60,6 +62,9 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	err := l.current(epoch)
 	if err == nil && admit != nil {
 		err = admit(mutations)
+	}
+	if err == nil {
+		err = l.refuseFenced(mutations)
 	}
 	if err != nil {
 		done(err)

@@ -18,12 +18,6 @@ type Agreement interface {
 	StartStreamed(operation uint64, done func(error))
 	StartCompared(operation uint64, done func(error))
 	StartHanded(operation uint64, done func(error))
-	StartCleaned(epoch uint64, done func(error))
-}
-
-// RangeDropper is storage as Moves cleans it.
-type RangeDropper interface {
-	DropRange(table schema.StorageID, tokens ring.Range) error
 }
 
 // MovesOptions are what Moves are made of; all are required but Note.
@@ -31,12 +25,9 @@ type MovesOptions struct {
 	View      coordinator.View
 	Agreement Agreement
 	Streams   *Streams
-	Local     *Local
-	Engine    RangeDropper
+	Local     *Local // of which it asks what is being dropped
 	Hashes    Hashes
 	Clock     env.Clock
-	// Unclean says since which epoch this node has data that it lost; zero: it has none.
-	Unclean func() uint64
 	// HandOver gives to others what this node keeps for them, when it leaves. done is told once: nil when it has,
 	// or why it has not: it stays.
 	HandOver func(done func(error))
@@ -51,22 +42,20 @@ type MovesOptions struct {
 }
 
 // Moves follows the ring's operations on this node: it fetches the ranges that this node gains and says
-// so when it has them, compares them before the operation ends, and drops those that it lost.
+// so when it has them, and compares them before the operation ends. Drops remove those that it lost.
 //
 //	Streaming: for each range and table: pull from the one who loses it, or from a quorum's complement
 //	           of those who keep it ── all here ──▶ Agreement.StartStreamed
 //	known:     compare each range and table with the same ones, and pull the parts that differ
 //	           ── all compared ──▶ Agreement.StartCompared
 //	leaving:   hand over what this node keeps for others ──▶ Agreement.StartHanded
-//	ended:     drop what this node does not hold any more ──▶ Agreement.StartCleaned
 type Moves struct {
 	o  MovesOptions
 	mu struct {
 		sync.Mutex
-		moves    map[uint64]*move
-		handing  uint64 // the operation by which this node leaves, once it hands over
-		cleaning bool
-		closed   bool
+		moves   map[uint64]*move
+		handing uint64 // the operation by which this node leaves, once it hands over
+		closed  bool
 	}
 }
 
@@ -118,9 +107,10 @@ type move struct {
 	stuck     int // attempts that lacked living sources, since the last that did not
 }
 
-// Look compares what this node does with what the topology asks for. It is called after every change.
-func (m *Moves) Look() {
-	t, self := m.o.View.Topology(), m.o.View.Self()
+// Look compares what this node does with what a topology that was confirmed asks for. It is called after every change, by
+// one caller at a time, and gets the topologies in their order.
+func (m *Moves) Look(t *ring.Topology) {
+	self := m.o.View.Self()
 	m.mu.Lock()
 	if m.mu.closed || self == 0 {
 		m.mu.Unlock()
@@ -150,7 +140,6 @@ func (m *Moves) Look() {
 		v.begin(t)
 	}
 	m.handOver(t, self)
-	m.clean()
 }
 
 // concerns says whether this node has something to do for an operation at its present phase.
@@ -290,6 +279,10 @@ func (v *move) start(p Pull, done func(error)) {
 	v.m.mu.Lock()
 	v.sessions = append(v.sessions, p.Session)
 	v.m.mu.Unlock()
+	if v.m.o.Local.Fenced(p.Table, p.Range) {
+		done(&StreamError{p, errDropped})
+		return
+	}
 	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, done)
 }
 
@@ -449,73 +442,6 @@ func (v *move) forget() {
 			v.m.o.Note(fmt.Sprintf("the record of stream %s stays: %v", s, err))
 		}
 	}
-}
-
-// clean drops what this node does not hold any more.
-func (m *Moves) clean() {
-	epoch := m.o.Unclean()
-	m.mu.Lock()
-	if epoch == 0 || m.mu.cleaning || m.mu.closed {
-		m.mu.Unlock()
-		return
-	}
-	m.mu.cleaning = true
-	m.mu.Unlock()
-	m.o.Run(func() {
-		err := m.Cleanup()
-		if err != nil {
-			m.o.Note(fmt.Sprintf("data of ranges lost stays for now: %v", err))
-			m.cleaned(err)
-			return
-		}
-		m.o.Agreement.StartCleaned(epoch, m.cleaned)
-	})
-}
-
-// cleaned is the event of the end of a cleanup; there may be more to do.
-func (m *Moves) cleaned(err error) {
-	m.mu.Lock()
-	m.mu.cleaning = false
-	closed := m.mu.closed
-	m.mu.Unlock()
-	switch {
-	case closed:
-	case err != nil:
-		m.o.Clock.After(moveRetry, m.clean)
-	default:
-		m.clean()
-	}
-}
-
-// Cleanup drops all data of ranges that this node does not hold: no request is let in for them.
-func (m *Moves) Cleanup() error {
-	m.o.Local.Settle()
-	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
-	keep := []ring.Range{}
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
-		if k.Replication.Class == ring.Local {
-			continue
-		}
-		held := heldBy(t.Placement(k.Replication), self)
-		keep = append(keep, held...)
-		for _, gap := range gaps(held) {
-			for _, id := range tablesOf(k) {
-				if err := m.o.Engine.DropRange(id, gap); err != nil {
-					return fmt.Errorf("replica: clean table %d: %w", id, err)
-				}
-			}
-		}
-	}
-	for _, gap := range gaps(keep) {
-		for _, id := range paxosTables(catalog) {
-			if err := m.o.Engine.DropRange(id, gap); err != nil {
-				return fmt.Errorf("replica: clean table %d: %w", id, err)
-			}
-			m.o.Local.changed(id)
-		}
-	}
-	return nil
 }
 
 // heldBy are the ranges of a placement that a node holds, in token order.

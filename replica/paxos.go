@@ -235,6 +235,9 @@ func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionK
 	if err := l.admit(id, ring.Range{Start: key.Token - 1, End: key.Token}); err != nil {
 		return nil, err
 	}
+	if token := (ring.Range{Start: key.Token - 1, End: key.Token}); len(l.fenced) > 0 && (l.fencedOff(id, token) || l.fencedOff(paxosTable, token)) {
+		return nil, &coordinator.ReplicaFailure{Message: errDropped.Error()}
+	}
 	l.paxos.meet(id)
 	return l.view.Schema().TableByStorage(id), nil
 }

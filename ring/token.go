@@ -49,3 +49,20 @@ func (r Range) Unwrap() []Range {
 
 // String is the range in interval notation.
 func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }
+
+// Overlaps says whether a token lies in both ranges.
+func (r Range) Overlaps(o Range) bool {
+	for _, a := range r.Unwrap() {
+		for _, b := range o.Unwrap() {
+			if (b.End == MinToken || a.Start < b.End) && (a.End == MinToken || b.Start < a.End) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Covers says whether every token of o, which does not wrap, lies in r, which does not wrap either.
+func (r Range) Covers(o Range) bool {
+	return r.Start <= o.Start && (r.End == MinToken || o.End != MinToken && o.End <= r.End)
+}

@@ -44,5 +44,12 @@ func (s *Schema) Table(keyspace, name string) *Table {
 // TableByStorage finds a table by the number it is stored under; nil when there is none.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
+// Dropped says whether the table of a number was dropped. That never changes back: a number is not used again. A number
+// that this schema has not reached yet belongs to a table that is created later, and is not dropped; nor is that of a
+// system table which this version does not have.
+func (s *Schema) Dropped(id StorageID) bool {
+	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil
+}
+
 // StorageIDs are the numbers of all stored tables, in ascending order.
 func (s *Schema) StorageIDs() []StorageID { return slices.Sorted(maps.Keys(s.byStorage)) }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -60,6 +61,48 @@ func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) (err error) {
 		return e.failure(err)
 	}
 	return e.failedErr()
+}
+
+// EmptyRange says whether nothing is stored of a range of tokens, which may wrap.
+func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error) {
+	if err := e.failedErr(); err != nil {
+		return false, err
+	}
+	for _, r := range tokens.Unwrap() {
+		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		if !ok {
+			continue
+		}
+		if empty, err := e.emptySpan(lower, upper); err != nil || !empty {
+			return false, e.failure(err)
+		}
+	}
+	return true, nil
+}
+
+// emptySpan says whether there is no key between two bounds.
+func (e *Engine) emptySpan(lower, upper []byte) (bool, error) {
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return false, err
+	}
+	valid := iter.First()
+	return !valid, errors.Join(iter.Error(), iter.Close())
+}
+
+// Tables are the tables of which anything is stored, ascending.
+func (e *Engine) Tables() (ids []schema.StorageID, err error) {
+	if err := e.failedErr(); err != nil {
+		return nil, err
+	}
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, 1)})
+	if err != nil {
+		return nil, e.failure(err)
+	}
+	for valid := iter.First(); valid; valid = iter.SeekGE(appendTableEnd(nil, ids[len(ids)-1])) {
+		ids = append(ids, tableOf(iter.Key()))
+	}
+	return ids, e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 
 // SizeOf estimates the bytes that a range of tokens, which may wrap, takes on disk; what is still in

@@ -52,6 +52,8 @@ type Options struct {
 	TiesByArrival bool
 	// NoCompare ends operations of the ring without a comparison of what was gained.
 	NoCompare bool
+	// ReactToReplay lets nodes act on metadata that nobody has confirmed, and drop ranges without a decision of the ring.
+	ReactToReplay bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
 	PurgeUnrepaired bool
 }

@@ -28,13 +28,14 @@ type life struct {
 	hlc       *env.HLC
 	disk      *faultfs.FS
 	raftDisk  *faultfs.FS
+	instance  *assembly.Instance
 	engine    *storage.Engine
 	transport *Transport
 	cluster   *cluster.Cluster
 	parts     *assembly.Parts
 	moves     *replica.Moves
 	coord     *coordinator.Coordinator
-	repairs   repairs
+	repairer  *repair.Repairer
 	entities  *entity.Store // the Tables door's, once somebody asks
 
 	tasks   []*task // that wait, in the order of their beginnings
@@ -69,6 +70,9 @@ func (l *life) soon(f func()) {
 		}
 	})
 }
+
+// spawn makes the process do f, as a goroutine of its own would.
+func (l *life) spawn(f func()) { l.soon(f) }
 
 // resume ends a pause: all that was to happen in it happens now.
 func (l *life) resume() {
@@ -106,86 +110,89 @@ func (l *life) serves() bool {
 	return m != nil && m.State != ring.Joining
 }
 
-// open assembles the process and begins to join.
+// open opens the process and begins to join.
 func (l *life) open() error {
-	n, c := l.node, l.node.cluster
+	n := l.node
 	if n.faults.raft.Load() != 0 {
 		return errDisk // Pebble v2.1.7 panics when it cannot make its log in Open: statistics of tables are still gathered
 	}
+	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
+		return err
+	}
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
 	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
-	if c.options.LyingDisks {
+	if n.cluster.options.LyingDisks {
 		l.disk = faultfs.Wrap(lyingFS{n.disk})
 	}
 	l.disk.Fail(n.faults.decide)
 	l.raftDisk.Fail(n.faults.decideRaft)
+	l.transport = newTransport(n.cluster.net, l)
 	var err error
-	l.engine, err = storage.Open(storage.Options{
-		Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
-		MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, Table: l.tableInfo,
-		Ordered: l.ordered,
-		OnFatal: l.fail, FreeSpace: n.faults.space,
-	})
-	if err != nil {
+	if l.instance, err = assembly.Open(l.opening()); err != nil {
+		l.close()
 		return err
 	}
-	if err = l.openCluster(); err != nil {
-		return closeAll(err, l.engine.Close)
-	}
-	if err = l.openCoordinator(); err != nil {
-		return closeAll(err, l.cluster.Close, l.engine.Close)
-	}
-	if err := l.cluster.Replay(); err != nil {
-		return closeAll(err, l.cluster.Close, l.engine.Close)
-	}
-	l.transport.open = true
-	l.cluster.Begin()
 	l.transport.connect()
-	l.soon(func() { l.cluster.StartJoin(l.hasJoined) })
+	l.soon(func() { l.instance.StartJoin(l.hasJoined) })
 	l.sweep()
 	return nil
 }
 
-func closeAll(err error, closers ...func() error) error {
-	for _, f := range closers {
-		_ = f() // the reason is known
+// close closes what is open of the process.
+func (l *life) close() {
+	if l.instance.Cluster != nil {
+		_ = l.instance.Cluster.Close() // the disk may have failed
 	}
-	return err
+	if l.instance.Engine != nil {
+		_ = l.instance.Engine.Close()
+	}
 }
 
-func (l *life) openCluster() (err error) {
-	n, c := l.node, l.node.cluster
-	l.transport = newTransport(c.net, l)
-	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
-		return err
+// opening is what a process is made of: as in package node, but on simulated disks and links.
+func (l *life) opening() assembly.Opening {
+	c := l.node.cluster
+	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
+	return assembly.Opening{
+		Storage: storage.Options{
+			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
+			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
+			OnFatal: l.fail, FreeSpace: l.node.faults.space,
+		},
+		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
+		Requests:  func(e *storage.Engine) replica.Engine { return store(e) },
+		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
+		TableInfo: l.tableInfo, Assembled: l.assembled,
+		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
+		Retired: func() { l.node.retire() }, AutoRepair: c.options.has("graves"), // where rows depend on it
+		ReactToReplay: c.options.ReactToReplay,
 	}
-	l.cluster, err = cluster.Open(cluster.Options{
+}
+
+// assembled is the event that the parts are there, before they are used.
+func (l *life) assembled(i *assembly.Instance) error {
+	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
+	l.coord, l.moves = i.Coordinator, i.Moves
+	l.repairer = i.Repairer
+	return nil
+}
+
+func (l *life) clusterOptions() cluster.Options {
+	n, c := l.node, l.node.cluster
+	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{
 			Datacenter: datacenter, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
 		},
-		Changed: l.changed,
-		AliveChanged: func(id ring.NodeID, up bool) {
-			if up && l.coord != nil {
-				l.coord.NodeUp(id)
-				l.repairs.auto.Look()
-			}
-		},
 		Fatal: l.fail, Post: l.soon,
-	})
-	return err
+	}
 }
 
-func (l *life) openCoordinator() (err error) {
+func (l *life) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
-	if l.repairs.repaired, err = replica.OpenRepaired(l.engine); err != nil {
-		return err
-	}
-	engine := slowEngine{l.engine, l}
-	l.parts = assembly.Assemble(assembly.Options{
-		Cluster: l.cluster, Requests: engine, Store: engine, Repaired: l.repairs.repaired, Transport: l.transport, Clock: clock{l}, Run: l.soon,
+	return assembly.Options{
+		Clock: clock{l}, Run: l.spawn,
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: datacenter, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
@@ -197,10 +204,7 @@ func (l *life) openCoordinator() (err error) {
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
-	})
-	l.coord, l.moves = l.parts.Coordinator, l.parts.Moves
-	l.repairs.repairer, l.repairs.auto = l.parts.Repairer, l.parts.AutoRepair
-	return nil
+	}
 }
 
 // hasJoined is the event of this node being a member, or of its being refused.
@@ -215,49 +219,15 @@ func (l *life) hasJoined(err error) {
 		return
 	}
 	l.joined, l.node.member = true, true
-	l.moves.Look()
-	l.repairs.joined(l)
 }
 
-// changed hears what the cluster has agreed on.
-func (l *life) changed(old, now *cluster.Metadata) {
-	for _, id := range old.Schema.StorageIDs() {
-		if now.Schema.TableByStorage(id) == nil {
-			l.soon(func() {
-				if err := l.engine.DropTable(id); err != nil {
-					l.node.cluster.kernel.Trace("drop failed")
-				}
-			})
-		}
-	}
-	if l.cluster != nil && old.Topology.Node(l.Self()) != nil && now.Topology.Node(l.Self()) == nil { // nil: what a snapshot says
-		l.node.retire()
-	}
-	if l.moves != nil && (old.Topology != now.Topology || len(old.Unclean) != len(now.Unclean)) {
-		l.soon(l.moves.Look)
-		l.soon(func() { l.repairs.ringMoved(l) })
-	}
-}
-
-// agreed is the metadata; nil before the cluster is open.
-func (l *life) agreed() *cluster.Metadata {
-	if l.cluster == nil {
-		return nil
-	}
-	return l.cluster.Metadata()
-}
-
-// tableInfo is storage.Options.Table.
-func (l *life) tableInfo(id schema.StorageID) storage.TableInfo {
-	info := assembly.TableInfo(l.agreed(), id, l.repairs.repaired)
+// tableInfo is assembly.Opening.TableInfo.
+func (l *life) tableInfo(info storage.TableInfo) storage.TableInfo {
 	if info.GC == storage.GCRepair && l.node.cluster.options.PurgeUnrepaired {
 		info.GC = storage.GCTimeout
 	}
 	return info
 }
-
-// ordered is storage.Options.Ordered.
-func (l *life) ordered(id schema.StorageID) bool { return assembly.Ordered(l.agreed(), id) }
 
 // slowEngine is storage on a disk whose completions may come late.
 type slowEngine struct {

@@ -26,7 +26,7 @@ func (w *clients) purge(r *Stream, table *schema.Table, partition func(*Stream) 
 		}
 		if l := w.c.any(r).life; l.serves() {
 			l.do(func() {
-				l.repairs.repairer.Start(job, nil, func(report repair.Report, _ error) {
+				l.repairer.Start(job, nil, func(report repair.Report, _ error) {
 					w.c.counted["states forgotten"] += report.Forgotten
 				})
 			})

@@ -6,46 +6,21 @@ import (
 	"time"
 
 	"cqld/coordinator/repair"
-	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
 )
 
-// repairs are a process's share of repairs.
-type repairs struct {
-	repaired *replica.Repaired
-	repairer *repair.Repairer
-	auto     *repair.Auto
-}
-
 // repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
 const repairMargin = 2 * time.Second
-
-// joined lets a process repair in the background, where rows depend on it.
-func (r *repairs) joined(l *life) {
-	if l.node.cluster.options.has("graves") {
-		r.auto.Start()
-	}
-}
-
-// ringMoved forgets what was known of ranges that this node gave away.
-func (r *repairs) ringMoved(l *life) {
-	if l.parts == nil {
-		return
-	}
-	if err := l.parts.RingMoved(r.repaired); err != nil {
-		l.node.cluster.kernel.Trace("retain failed")
-	}
-}
 
 // repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
 func (c *Cluster) repair(table *schema.Table) {
 	for range 2 { // the first brings replicas together, the second finds nothing
 		c.must(c.present()[0], "repairing table "+table.Name, func(l *life, done func(error)) {
 			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
-			l.repairs.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
+			l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 		})
 	}
 	now := int64(epoch) + int64(c.kernel.Now()/time.Second)

@@ -10,6 +10,7 @@
 package assembly
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
@@ -47,6 +48,12 @@ type Options struct {
 	Repair      repair.Limits
 	AutoRepair  repair.AutoOptions // without Repairer and Store
 	Note        func(string)       // tells the operator of moves; nil: nobody
+	Log         *slog.Logger       // of what is dropped; nil: nothing is logged
+	// Confirmed says whether this node's metadata have been confirmed since it started: before, neither hints nor logged
+	// batches are replayed.
+	Confirmed func() bool
+	// Unconfirmed, of tests, is replica.DropsOptions.Unconfirmed.
+	Unconfirmed bool
 
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see replica.MovesOptions
@@ -60,6 +67,7 @@ type Parts struct {
 	Streams     *replica.Streams
 	Peers       *replica.Repairs
 	Moves       *replica.Moves
+	Drops       *replica.Drops
 	Coordinator *coordinator.Coordinator
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
@@ -97,13 +105,19 @@ func Assemble(o Options) *Parts {
 		Streams: p.Streams, PaxosLook: o.PaxosLook,
 	})
 	p.Moves = replica.NewMoves(replica.MovesOptions{
-		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Engine: o.Store, Hashes: p.Peers, Clock: o.Clock,
+		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Peers, Clock: o.Clock,
 		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
-		Unclean:  p.unclean, Run: o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+	})
+	p.Drops = replica.NewDrops(replica.DropsOptions{
+		View: p.View, Agreement: agreement{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
+		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
+		Former: func(string) []ring.Replication { return nil },
+		Run:    o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
-	c.Arriving = o.Cluster.Arriving
+	c.Arriving, c.Confirmed = o.Cluster.Arriving, o.Confirmed
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
@@ -129,15 +143,26 @@ func (p *Parts) unclean() uint64 {
 	return 0
 }
 
-// RingMoved forgets, when the ring has changed, that what this node gave away was repaired: when it gets it
-// back, it is not what it had.
-func (p *Parts) RingMoved(repaired *replica.Repaired) error {
-	p.AutoRepair.Moved()
-	catalog, topology, self := p.View.Schema(), p.View.Topology(), p.View.Self()
+// agreement is the metadata log as replica.Drops use it.
+type agreement struct{ *cluster.Cluster }
+
+// StartConfirm implements replica.DropAgreement.
+func (a agreement) StartConfirm(done func()) {
+	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
+}
+
+// retain forgets that ranges were repaired which this node does not hold any more: when it gets one of them back, it is
+// not what it had.
+func (p *Parts) retain(m *cluster.Metadata, repaired *replica.Repaired) error {
+	self := p.View.Self()
 	for _, id := range repaired.Tables() {
 		var held []ring.Range
-		if t := catalog.TableByStorage(id); t != nil && t.Replication.Class != ring.Local {
-			for _, piece := range topology.Placement(t.Replication).Ranges(ring.FullRange()) {
+		t := m.Schema.TableByStorage(id)
+		if t == nil && !m.Schema.Dropped(id) {
+			continue
+		}
+		if t != nil && t.Replication.Class != ring.Local {
+			for _, piece := range m.Topology.Placement(t.Replication).Ranges(ring.FullRange()) {
 				if slices.Contains(piece.Replicas.Natural, self) {
 					held = append(held, piece.Range)
 				}

@@ -9,14 +9,15 @@ import (
 )
 
 // TableInfo is what storage must know of a table. m is nil before the cluster is open; repaired is nil before it is
-// known what was repaired.
-func TableInfo(m *cluster.Metadata, id schema.StorageID, repaired *replica.Repaired) storage.TableInfo {
-	if m == nil {
-		return storage.TableInfo{Exists: true, GC: storage.GCDisabled}
+// known what was repaired. Metadata that are not confirmed may be those of an earlier ring or catalog: until then nothing is
+// purged, and every write waits for its fsync.
+func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *replica.Repaired) storage.TableInfo {
+	if m == nil || !confirmed {
+		return storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 	}
 	t := m.Schema.TableByStorage(id)
-	if t == nil {
-		return storage.TableInfo{}
+	if t == nil { // dropped, or not heard of yet
+		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 	}
 	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
 		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told

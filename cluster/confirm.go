@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+
+	"cqld/internal/wire"
+)
+
+// confirmations are the callers that wait until this node has applied what a majority had committed when they asked. Only
+// the loop touches them.
+//
+//	waiting ── ReadIndex(context) ──▶ leader ── heartbeats ──▶ majority
+//	        ◀─ read state: index ────
+//	applied ≥ index ──▶ done(metadata)
+//
+// A request that gets no answer, because there is no leader or no majority, is repeated under a new context. An answer to
+// a request serves all callers that asked before the request was sent.
+type confirmations struct {
+	incarnation uint64 // distinguishes the requests of this process from those of other nodes and earlier processes
+	requests    uint64 // sent by this process; the number of the last one
+	sent        uint64 // the tick at which the last one was sent
+	waiting     []*confirmation
+}
+
+// confirmation is one caller of StartConfirm.
+type confirmation struct {
+	request   uint64 // the first request that was sent after the call; zero: none yet
+	confirmed bool   // a majority has confirmed index
+	index     uint64
+	done      func(*Metadata)
+}
+
+// StartConfirm calls done once, in the loop, with this node's metadata as soon as they contain every command that a
+// majority had committed when StartConfirm was called. Without a majority, and after
+// Close, done is not called.
+func (c *Cluster) StartConfirm(done func(*Metadata)) {
+	if !c.post(func() { c.confirm(done) }) {
+		c.opts.Clock.After(tickEvery, func() { c.StartConfirm(done) }) // the queue is full
+	}
+}
+
+func (c *Cluster) confirm(done func(*Metadata)) {
+	k := &c.confirmations
+	k.waiting = append(k.waiting, &confirmation{done: done})
+	c.askConfirmation()
+}
+
+// askConfirmation sends a ReadIndex request when a caller waits for one, or when the last one got no answer in time.
+func (c *Cluster) askConfirmation() {
+	k := &c.confirmations
+	open := slices.ContainsFunc(k.waiting, func(w *confirmation) bool { return !w.confirmed })
+	unsent := slices.ContainsFunc(k.waiting, func(w *confirmation) bool { return w.request == 0 })
+	if !open || c.driver == nil || c.driver.node.BasicStatus().Lead == raft.None {
+		return
+	}
+	if !unsent && c.ticks-k.sent < retryTicks {
+		return
+	}
+	k.requests++
+	k.sent = c.ticks
+	for _, w := range k.waiting {
+		if w.request == 0 {
+			w.request = k.requests
+		}
+	}
+	c.driver.node.ReadIndex(wire.AppendUint64(wire.AppendUint64(nil, k.incarnation), k.requests))
+}
+
+// noteReadStates takes the answers to ReadIndex requests.
+func (c *Cluster) noteReadStates(states []raft.ReadState) {
+	k := &c.confirmations
+	for _, s := range states {
+		cur := wire.NewCursor(s.RequestCtx)
+		incarnation, request := cur.Uint64(), cur.Uint64()
+		if cur.Finish() != nil || incarnation != k.incarnation {
+			continue
+		}
+		for _, w := range k.waiting {
+			if !w.confirmed && w.request != 0 && w.request <= request {
+				w.confirmed, w.index = true, s.Index
+			}
+		}
+	}
+}
+
+// endConfirmations calls back the callers whose index has been applied.
+func (c *Cluster) endConfirmations() {
+	k := &c.confirmations
+	if len(k.waiting) == 0 {
+		return
+	}
+	var ended []*confirmation
+	k.waiting = slices.DeleteFunc(k.waiting, func(w *confirmation) bool {
+		over := w.confirmed && w.index <= c.driver.applied
+		if over {
+			ended = append(ended, w)
+		}
+		return over
+	})
+	m := c.Metadata()
+	for _, w := range ended {
+		w.done(m)
+	}
+}

@@ -1,0 +1,182 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// What a node holds, asked by one that is about to drop its own copy:
+//
+//	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8)    reply: n bytes, 1 when the node holds the range
+//
+// Numbers without a size are uvarints.
+
+// holding is a range of a keyspace whose replicas are asked.
+type holding struct {
+	keyspace string
+	tokens   ring.Range
+	replicas []ring.NodeID
+	yes      int // replicas that hold it
+}
+
+// enough says whether so many replicas have answered that they hold the range that this node's copy is not needed: half
+// of them. That each has what was acknowledged follows from the metadata log; their answers show that they are there,
+// know that the range is theirs, and can read it. A majority would never answer for two replicas of which one is dead,
+// and then nobody could take the dead one's place.
+func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
+
+// dropQuestion is the step of a decision that asks the replicas.
+type dropQuestion struct {
+	x  *dropDecision
+	mu sync.Mutex
+	// Guarded by mu.
+	holdings []*holding
+	open     int // nodes that have not answered
+}
+
+// ask asks the replicas of all ranges of the decision, and goes on with drop when enough of them hold them.
+func (x *dropDecision) ask() {
+	q := &dropQuestion{x: x}
+	view := x.d.o.View
+	catalog, t := view.Schema(), view.Topology()
+	var nodes []ring.NodeID
+	for _, item := range x.items {
+		for _, name := range catalog.KeyspaceNames() {
+			k := catalog.Keyspace(name)
+			if k.Replication.Class == ring.Local || item.keyspace != "" && item.keyspace != name || len(tablesOf(k)) == 0 {
+				continue
+			}
+			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
+				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, replicas: piece.Replicas.Natural})
+				for _, n := range piece.Replicas.Natural {
+					if !slices.Contains(nodes, n) {
+						nodes = append(nodes, n)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(nodes)
+	if q.open = len(nodes); q.open == 0 {
+		q.over()
+		return
+	}
+	for _, n := range nodes {
+		q.askNode(n)
+	}
+}
+
+// askNode asks one replica of all ranges that it holds by the confirmed topology.
+func (q *dropQuestion) askNode(n ring.NodeID) {
+	d := q.x.d
+	var of []*holding
+	for _, h := range q.holdings {
+		if slices.Contains(h.replicas, n) {
+			of = append(of, h)
+		}
+	}
+	d.o.Transport.Request(n, messaging.VerbHolds, appendHolds(nil, q.x.epoch, of), holdsTimeout, func(p []byte, err error) {
+		p = slices.Clone(p)
+		d.o.Run(func() { q.answered(of, p, err) })
+	})
+}
+
+// answered is the event of a replica's answer.
+func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
+	q.mu.Lock()
+	if err == nil && len(p) == len(of) {
+		for i, h := range of {
+			if p[i] == 1 {
+				h.yes++
+			}
+		}
+	}
+	q.open--
+	last := q.open == 0
+	q.mu.Unlock()
+	if last {
+		q.over()
+	}
+}
+
+// over goes on when all have answered, or have not in time.
+func (q *dropQuestion) over() {
+	for _, h := range q.holdings {
+		if !h.enough() {
+			q.x.d.end(fmt.Errorf("replica: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
+				h.yes, len(h.replicas)), true)
+			return
+		}
+	}
+	q.x.drop()
+}
+
+// errMetadataBehind refuses a question about a later state of the metadata than this node has.
+var errMetadataBehind = errors.New("replica: this node has not heard of that metadata yet")
+
+func (d *Drops) serve() {
+	d.o.Transport.Handle(messaging.VerbHolds, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+		epoch, asked, err := decodeHolds(payload)
+		switch {
+		case err != nil:
+			respond(nil, toRemote(err))
+		case d.o.Epoch() < epoch:
+			respond(nil, toRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
+		default:
+			respond(d.holds(asked), nil)
+		}
+	})
+}
+
+// holds says of each range whether this node holds it for reads and can read it.
+func (d *Drops) holds(asked []*holding) []byte {
+	t, self, catalog := d.o.View.Topology(), d.o.View.Self(), d.o.View.Schema()
+	lost := d.o.Engine.Lost()
+	out := make([]byte, len(asked))
+	for i, h := range asked {
+		k := catalog.Keyspace(h.keyspace)
+		if k == nil || k.Replication.Class == ring.Local || h.tokens.Wraps() {
+			continue
+		}
+		pieces := t.Placement(k.Replication).Ranges(h.tokens)
+		held := len(pieces) > 0
+		for _, piece := range pieces {
+			held = held && slices.Contains(piece.Replicas.Natural, self)
+		}
+		for _, l := range lost {
+			held = held && !(slices.Contains(tablesOf(k), l.Table) && l.Tokens.Overlaps(h.tokens))
+		}
+		if held {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(len(of)))
+	for _, h := range of {
+		dst = appendSized(dst, []byte(h.keyspace))
+		dst = wire.AppendInt64(wire.AppendInt64(dst, int64(h.tokens.Start)), int64(h.tokens.End))
+	}
+	return dst
+}
+
+func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
+	c := wire.NewCursor(payload)
+	epoch = c.Uvarint()
+	const sizeMin = 1 + 16
+	for range c.Count(sizeMin) {
+		h := &holding{keyspace: string(consumeSized(&c))}
+		h.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
+		of = append(of, h)
+	}
+	return epoch, of, c.Finish()
+}
