@@ -18,12 +18,16 @@ func (k faultKind) late() bool {
 	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
 }
 
+// asked says that a kind strikes only where options name it: no seed draws it.
+func (k faultKind) asked() bool { return k.name == "stop" }
+
 // faultKinds is the list that seeds draw from.
 func faultKinds() []faultKind {
 	return []faultKind{
 		// processes
 		{"kill", (*Cluster).kill}, {"power-one", (*Cluster).powerOne}, {"power-all", (*Cluster).powerAll},
 		{"restart-storm", (*Cluster).restartStorm}, {"pause", (*Cluster).pause},
+		{"stop", (*Cluster).stopNode},
 		// the network
 		{"isolate", (*Cluster).isolate}, {"one-way", (*Cluster).oneWay}, {"halves", (*Cluster).halves},
 		{"bridge", (*Cluster).bridge}, {"ring", (*Cluster).ring}, {"bad-links", (*Cluster).badLinks},

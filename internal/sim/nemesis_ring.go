@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -18,7 +19,7 @@ const nodesMost = 6
 
 // joinNode adds a machine to the ring.
 func (c *Cluster) joinNode(*Stream) {
-	if len(c.present()) >= nodesMost {
+	if len(c.present()) >= cmp.Or(c.options.NodesMost, nodesMost) {
 		return
 	}
 	n := newNode(c)

@@ -13,14 +13,16 @@ import (
 
 // Options are what a run is made of. The seed decides all the rest.
 type Options struct {
-	Seed    uint64
-	Nodes   int
-	Factor  int // replicas of every partition
-	Tokens  int // of each node
-	Clients int
-	Keys    int
-	Turns   int           // of each client, at most
-	Faults  time.Duration // how long the nemesis is at work
+	Seed  uint64
+	Nodes int
+	// NodesMost is how many members the ring has at most; zero: nodesMost.
+	NodesMost int
+	Factor    int // replicas of every partition
+	Tokens    int // of each node
+	Clients   int
+	Keys      int
+	Turns     int           // of each client, at most
+	Faults    time.Duration // how long the nemesis is at work
 
 	Workloads  []string // names of workloadKinds
 	FaultKinds []string // names of faultKinds
@@ -87,6 +89,9 @@ func DefaultOptions(seed uint64) Options {
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
+		if kind.asked() {
+			continue
+		}
 		if !kind.late() && r.Chance(400) || kind.late() && late.Chance(150) {
 			o.FaultKinds = append(o.FaultKinds, kind.name)
 		}

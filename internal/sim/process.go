@@ -38,6 +38,9 @@ type life struct {
 	repairer  *repair.Repairer
 	entities  *entity.Store // the Tables door's, once somebody asks
 
+	goroutines []*spawned // that have not run yet, in the order of their beginnings
+	schedule   *Stream    // draws when they run; nil: none was started yet
+
 	tasks   []*task // that wait, in the order of their beginnings
 	running *task   // within this event
 
@@ -70,9 +73,6 @@ func (l *life) soon(f func()) {
 		}
 	})
 }
-
-// spawn makes the process do f, as a goroutine of its own would.
-func (l *life) spawn(f func()) { l.soon(f) }
 
 // resume ends a pause: all that was to happen in it happens now.
 func (l *life) resume() {
@@ -161,7 +161,7 @@ func (l *life) opening() assembly.Opening {
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) replica.Engine { return store(e) },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
-		TableInfo: l.tableInfo, Assembled: l.assembled,
+		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: c.options.has("graves"), // where rows depend on it
 		ReactToReplay: c.options.ReactToReplay,

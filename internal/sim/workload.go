@@ -60,6 +60,7 @@ func workloadKinds() []workloadKind {
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
 		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
 		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
+		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, asked: true},
 	}
 }
 
