@@ -14,7 +14,8 @@ import (
 
 // Engine is what Local needs of storage.
 type Engine interface {
-	Apply(mutations []*row.Mutation, durable bool, done func(error))
+	// Apply refuses with an error, without calling done, or calls done later, in another goroutine.
+	Apply(mutations []*row.Mutation, durable bool, done func(error)) error
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
 	Newest(cmd *row.ReadCommand) (int64, error)
 	Truncate(table schema.StorageID) error
@@ -28,9 +29,9 @@ type Local struct {
 	onTruncate func(schema.StorageID) error
 	pages      sync.Pool // *[]byte
 	paxos      *acceptors
-	// gate is held for reading from the look at the topology until a mutation is with the engine, so
-	// that Settle can wait for all that were admitted before.
-	gate sync.RWMutex
+	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
+	// for all mutations that were admitted before.
+	gate *gate
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
 	staleEpochs bool
 }
@@ -43,7 +44,7 @@ const pageKept = 2 << 20
 // truncated: hints for it are void then.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
 	return &Local{
-		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(),
+		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
@@ -55,22 +56,33 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 
 // apply applies what admit, which may be nil, lets pass.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
+	phase := l.gate.enter()
 	err := l.current(epoch)
 	if err == nil && admit != nil {
 		err = admit(mutations)
 	}
+	if err == nil {
+		err = l.write(mutations, l.durable(mutations), done)
+	}
+	l.gate.leave(phase)
 	if err != nil {
 		done(err)
-		return
 	}
-	l.engine.Apply(mutations, l.durable(mutations), func(err error) {
+}
+
+// write gives mutations to the engine, and its errors to done as coordinators know them. When it returns an error,
+// done is not called.
+func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
+	err := l.engine.Apply(mutations, durable, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 		}
 		done(err)
 	})
+	if err != nil {
+		return fromStorage(err)
+	}
+	return nil
 }
 
 // current refuses what was planned before the ring last moved: its sender may not know all who
@@ -82,12 +94,9 @@ func (l *Local) current(epoch uint64) error {
 	return nil
 }
 
-// Settle returns when all mutations that were admitted at an earlier topology than the present one
-// are with the engine.
-func (l *Local) Settle() {
-	l.gate.Lock()
-	defer l.gate.Unlock()
-}
+// Settle returns when all mutations that were admitted at an earlier topology than the present one are with the
+// engine. It delays no other request.
+func (l *Local) Settle() { l.gate.wait() }
 
 // durable says whether any of the mutations belongs to a keyspace with durable writes.
 func (l *Local) durable(mutations []*row.Mutation) bool {

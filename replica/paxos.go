@@ -226,8 +226,8 @@ func (a *acceptors) note(s *acceptorState, c *row.Cell) (err error) {
 	return err
 }
 
-// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The gate
-// is held.
+// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The caller
+// has entered the gate.
 func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
 	if err := l.current(epoch); err != nil {
 		return nil, err
@@ -271,7 +271,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 		l.paxos.leave(line)
 		done(p, err)
 	}
-	l.gate.RLock()
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
@@ -293,7 +293,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 		}
 	}
 	if err != nil || p.Refused || p.Unchanged {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		if err == nil {
 			l.paxos.remember(line, s, generation)
 		}
@@ -306,23 +306,26 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	if l.paxos.forgetful != nil {
 		s.promised = b
 		l.paxos.forgetful[line] = s
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(p, nil)
 		return
 	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	err = l.write([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
-			answer(nil, fromStorage(err))
+			answer(nil, err)
 			return
 		}
 		s.promised = b
 		l.paxos.remember(line, s, generation)
 		answer(p, nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(nil, err)
+	}
 }
 
 // mayAccept says whether a proposal can be accepted: nothing later was promised, and, when it rests on a
@@ -352,7 +355,7 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.leave(line)
 		done(refused, err)
 	}
-	l.gate.RLock()
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
@@ -360,27 +363,26 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		s, generation, err = l.known(line, table, p.Key, false)
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(coordinator.Ballot{}, nil) // it came before, and was accepted, whatever was promised since
 		return
 	}
 	if err != nil || !l.paxos.mayAccept(&s, p) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(s.latest(), err)
 		return
 	}
 	if l.paxos.forgetful != nil {
 		l.paxos.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(coordinator.Ballot{}, nil)
 		return
 	}
 	w := l.paxos.writing()
 	w.row.Cells = append(w.row.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot),
 		w.updateCell(l.paxos.proposal, p))
-	l.engine.Apply(w.change(table, p.Key), true, func(err error) {
+	err = l.write(w.change(table, p.Key), true, func(err error) {
 		if err != nil {
-			err = fromStorage(err)
 			l.paxos.doubt(line)
 		} else {
 			s.promised, s.accepted = p.Ballot, *p
@@ -388,8 +390,11 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		}
 		answer(coordinator.Ballot{}, err)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
 	l.paxos.wrote(w)
+	if err != nil {
+		answer(coordinator.Ballot{}, err)
+	}
 }
 
 // mutation is a change of the acceptor's row.

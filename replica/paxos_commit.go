@@ -24,7 +24,7 @@ func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.leave(line)
 		done(err)
 	}
-	l.gate.RLock()
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
@@ -36,14 +36,14 @@ func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done 
 		changes, err = l.committing(&s, table, p)
 	}
 	if err != nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(err)
 		return
 	}
-	l.engine.Apply(changes, true, func(err error) {
+	err = l.write(changes, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
-			answer(fromStorage(err))
+			answer(err)
 			return
 		}
 		if p.Ballot.After(s.commit.Ballot) {
@@ -53,7 +53,10 @@ func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.remember(line, s, generation)
 		answer(nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(err)
+	}
 }
 
 // committing is what a commit changes at an acceptor in a state: the rows, and its own.
@@ -97,7 +100,7 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		l.paxos.leave(line)
 		done(err)
 	}
-	l.gate.RLock()
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
@@ -114,13 +117,13 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		}
 	}
 	if err != nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(err)
 		return
 	}
 	p, m := decide(s.latest(), s.commit.Ballot.Latest(s.floor), page)
 	if p == nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(nil)
 		return
 	}
@@ -132,7 +135,7 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	if ok {
 		apply = waits.Queue
 	}
-	apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	err = apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 			answer(fromStorage(err))
@@ -142,8 +145,11 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		l.paxos.remember(line, s, generation)
 		answer(nil)
 	})
-	l.gate.RUnlock()
-	if ok {
+	l.gate.leave(phase)
+	switch {
+	case err != nil:
+		answer(fromStorage(err))
+	case ok:
 		waits.Commit()
 	}
 }
@@ -151,6 +157,6 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 // callerCommits is an Engine that can commit in the goroutine of a caller that has nothing else to do.
 type callerCommits interface {
 	// Queue is Apply, followed by Commit.
-	Queue(mutations []*row.Mutation, durable bool, done func(error))
+	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
 	Commit()
 }

@@ -183,23 +183,26 @@ func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey
 		l.paxos.leave(line)
 		done(n, err)
 	}
-	l.gate.RLock()
+	phase := l.gate.enter()
 	s, _, err := l.known(line, table, key, false)
 	if err != nil || !s.old(floor) || s.unsettled(floor) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(0, err)
 		return
 	}
 	// On disk: tombstones go when all replicas have forgotten, and it must not come back after them.
-	l.engine.Apply([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
+	err = l.write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
 		l.paxos.doubt(line)
 		if err != nil {
-			answer(0, fromStorage(err))
+			answer(0, err)
 			return
 		}
 		answer(1, nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(0, err)
+	}
 }
 
 // paxosDeletion deletes a state as far as it is of ballots up to a time (µs).
@@ -291,7 +294,8 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 					found[id] = true
 				case newest < now-paxosGoneAfter:
 					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-					l.engine.Apply([]*row.Mutation{paxosDeletion(key, bytes.Clone(x.Clustering), newest)}, false, func(error) {}) // else next time
+					gone := paxosDeletion(key, bytes.Clone(x.Clustering), newest)
+					_ = l.engine.Apply([]*row.Mutation{gone}, false, func(error) {}) // the next look tries again
 				}
 			}
 		}

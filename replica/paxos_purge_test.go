@@ -181,7 +181,9 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 		gone.ID = schema.UUID{9, byte(i)}
 		x := row.NewRow()
 		x.Cells = append(x.Cells, ballotCell(l.paxos.promised, ballot(at, 1)))
-		engine.Apply([]*row.Mutation{l.paxos.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {})
+		if err := engine.Apply([]*row.Mutation{l.paxos.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	asked := 0
 	for id, want := range map[schema.StorageID]bool{table.StorageID: true, table.StorageID + 1: false} {

@@ -68,12 +68,13 @@ type engine struct {
 	err       error
 }
 
-func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	for _, m := range ms {
 		e.applied = append(e.applied, string(m.Key.Bytes))
 	}
 	e.durable = durable
 	done(e.err)
+	return nil
 }
 
 // pair is a Remote, and what it reaches: node 1, or of two nodes with one replica the one that self is.

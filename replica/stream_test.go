@@ -159,7 +159,7 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "write":
 		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
 		var err error
-		n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e })
+		w.check(n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e }))
 		w.check(err)
 	case "epoch":
 		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
@@ -222,7 +222,7 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 		n.boot()
 	}
 	for i := range integer(d, "rows", 0) {
-		w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check)
+		w.check(w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check))
 	}
 }
 

@@ -264,11 +264,12 @@ func (w *world) pass(d time.Duration) {
 
 // put gives one replica a row.
 func (w *world) put(n *node, m *row.Mutation) {
-	n.engine.Apply([]*row.Mutation{m}, true, func(err error) {
+	check := func(err error) {
 		if err != nil {
 			w.t.Error(err)
 		}
-	})
+	}
+	check(n.engine.Apply([]*row.Mutation{m}, true, check))
 }
 
 // insert is a mutation of one row.

@@ -273,12 +273,12 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 }
 
 // Apply implements replica.Engine.
-func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
-	e.Engine.Apply(mutations, durable, func(err error) {
+	return e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
 			done(err)
 			return
@@ -288,6 +288,6 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 }
 
 // Queue is Apply: there are no goroutines to be spared.
-func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
-	e.Apply(mutations, durable, done)
+func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(mutations, durable, done)
 }
