@@ -32,6 +32,8 @@ type Local struct {
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
 	// for all mutations that were admitted before.
 	gate *gate
+	// workers run what may block, in bounded numbers; nil, of tests: the caller does.
+	workers func(bytes int, f func()) error
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
 	staleEpochs bool
 }
@@ -113,8 +115,26 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	return false
 }
 
-// Read implements coordinator.Replica.
-func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+// block runs f, which may wait for the disk and holds so many bytes, in a worker. refuse is called instead when too
+// much waits for one. The caller may be a stream, a timer or storage's committer.
+func (l *Local) block(bytes int, f func(), refuse func(error)) {
+	if l.workers == nil {
+		f()
+		return
+	}
+	if err := l.workers(bytes, f); err != nil {
+		refuse(&coordinator.Overloaded{What: "too many requests wait for the disk"})
+	}
+}
+
+// Read implements coordinator.Replica. A worker reads.
+func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	own := cmd.Clone() // the coordinator may have its answer, and reuse the memory, before a worker has time
+	l.block(0, func() { l.ReadHere(epoch, own, timeout, done) }, func(err error) { done(nil, err) })
+}
+
+// ReadHere implements coordinator.Blocking.
+func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
 	if err := l.current(epoch); err != nil {
 		done(nil, err)
 		return
@@ -131,9 +151,15 @@ func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done f
 	}
 }
 
-// Digest implements coordinator.Replica.
+// Digest implements coordinator.Replica. A worker reads.
 func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
-	l.Read(epoch, cmd, timeout, func(page []byte, err error) {
+	own := cmd.Clone() // as in Read
+	l.block(0, func() { l.DigestHere(epoch, own, timeout, done) }, func(err error) { done(row.Digest{}, err) })
+}
+
+// DigestHere implements coordinator.Blocking.
+func (l *Local) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.ReadHere(epoch, cmd, timeout, func(page []byte, err error) {
 		if err != nil {
 			done(row.Digest{}, err)
 			return
@@ -142,8 +168,13 @@ func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration
 	})
 }
 
-// Truncate implements coordinator.Replica.
+// Truncate implements coordinator.Replica. A worker truncates.
 func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(error)) {
+	l.block(0, func() { l.truncate(table, done) }, done)
+}
+
+// truncate is Truncate in a goroutine that may wait for the disk.
+func (l *Local) truncate(table schema.StorageID, done func(error)) {
 	if l.onTruncate != nil {
 		if err := l.onTruncate(table); err != nil {
 			done(err)

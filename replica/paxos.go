@@ -100,7 +100,8 @@ func (s *acceptorState) stored() coordinator.Ballot {
 }
 
 // enter runs step when no other step of the partition is under way; step ends with leave. False:
-// too many wait.
+// too many wait. A step that waited runs where the one before it left, which may be storage's committer: it must not
+// block.
 func (a *acceptors) enter(key string, step func()) bool {
 	s := a.shard(key)
 	s.Lock()
@@ -259,24 +260,34 @@ func (a *acceptors) met(table schema.StorageID) bool { return (*a.tables.Load())
 
 // Prepare implements coordinator.Acceptor.
 func (l *Local) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
+	l.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may do without this node, and the memory be reused
+}
+
+// prepare is Prepare with a command that it may keep.
+func (l *Local) prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
 	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
 	}
 }
 
-// promise is Prepare when it is its turn.
+// promise is Prepare when it is its turn. A worker reads.
 func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
 	answer := func(p *coordinator.Promise, err error) {
 		l.paxos.leave(line)
 		done(p, err)
 	}
+	l.block(0, func() { l.promiseHere(line, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+}
+
+// promiseHere is promise in a goroutine that may wait for the disk.
+func (l *Local) promiseHere(line string, epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, answer func(*coordinator.Promise, error)) {
 	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, cmd.Key, !previous.Present())
+		s, generation, err = l.known(&remembered{}, line, table, cmd.Key, !previous.Present())
 	}
 	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = l.state(table, cmd.Key)
@@ -355,12 +366,18 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.leave(line)
 		done(refused, err)
 	}
+	l.withState(line, len(p.Update), func(have remembered) { l.acceptOn(&have, line, epoch, p, answer) },
+		func(err error) { answer(coordinator.Ballot{}, err) })
+}
+
+// acceptOn is accept with the state, or where it may be read.
+func (l *Local) acceptOn(have *remembered, line string, epoch uint64, p *coordinator.Proposal, answer func(coordinator.Ballot, error)) {
 	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, p.Key, false)
+		s, generation, err = l.known(have, line, table, p.Key, false)
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
 		l.gate.leave(phase)

@@ -17,19 +17,24 @@ func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, d
 	}
 }
 
-// commit is Commit when it is its turn. The state is not known to say that something is decided before a
-// reader finds it.
+// commit is Commit when it is its turn.
 func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done func(error)) {
 	answer := func(err error) {
 		l.paxos.leave(line)
 		done(err)
 	}
+	l.withState(line, len(p.Update), func(have remembered) { l.commitOn(&have, line, epoch, p, answer) }, answer)
+}
+
+// commitOn is commit with the state, or where it may be read. The state is not known to say that something is decided
+// before a reader finds it.
+func (l *Local) commitOn(have *remembered, line string, epoch uint64, p *coordinator.Proposal, answer func(error)) {
 	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, p.Key, false)
+		s, generation, err = l.known(have, line, table, p.Key, false)
 	}
 	var changes []*row.Mutation
 	if err == nil {
@@ -93,19 +98,25 @@ func (l *Local) Decide(epoch uint64, cmd *row.ReadCommand,
 	}
 }
 
-// decide is Decide when it is its turn.
+// decide is Decide when it is its turn. A worker reads and commits.
 func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
 	answer := func(err error) {
 		l.paxos.leave(line)
 		done(err)
 	}
+	l.block(0, func() { l.decideHere(line, epoch, cmd, decide, answer) }, answer)
+}
+
+// decideHere is decide in a goroutine that may wait for the disk.
+func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
+	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), answer func(error)) {
 	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, cmd.Key, false)
+		s, generation, err = l.known(&remembered{}, line, table, cmd.Key, false)
 	}
 	if err == nil && len(s.accepted.Update) > 0 {
 		err = coordinator.ErrUnsettled

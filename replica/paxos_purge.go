@@ -43,8 +43,8 @@ var (
 	errPaxosPulled  = errors.New("replica: Paxos state is on its way to this node")
 )
 
-// paxosStep takes a step over the state of a table.
-func (r *Repairs) paxosStep(req *repair.PaxosRequest, done func(repair.PaxosStep, error)) {
+// paxosStep takes a step over the state of a table. run does what reads the disk.
+func (r *Repairs) paxosStep(req *repair.PaxosRequest, run func(func()), done func(repair.PaxosStep, error)) {
 	l := r.o.Local
 	refuse := func(err error) { done(repair.PaxosStep{}, err) }
 	t := l.view.Topology()
@@ -64,7 +64,7 @@ func (r *Repairs) paxosStep(req *repair.PaxosRequest, done func(repair.PaxosStep
 	case r.o.Streams != nil && r.o.Streams.pulling(paxosTable):
 		refuse(busy(errPaxosPulled))
 	default:
-		r.o.Run(func() {
+		run(func() {
 			if req.After == nil && !req.Forget {
 				l.Settle()
 				if err := r.o.Engine.Drain(); err != nil {
@@ -183,8 +183,13 @@ func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey
 		l.paxos.leave(line)
 		done(n, err)
 	}
+	l.withState(line, 0, func(have remembered) { l.forgetState(&have, line, table, key, floor, answer) }, func(err error) { answer(0, err) })
+}
+
+// forgetState is forgetOne with the state, or where it may be read.
+func (l *Local) forgetState(have *remembered, line string, table *schema.Table, key row.PartitionKey, floor coordinator.Ballot, answer func(int, error)) {
 	phase := l.gate.enter()
-	s, _, err := l.known(line, table, key, false)
+	s, _, err := l.known(have, line, table, key, false)
 	if err != nil || !s.old(floor) || s.unsettled(floor) {
 		l.gate.leave(phase)
 		answer(0, err)

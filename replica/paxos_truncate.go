@@ -51,7 +51,7 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 			done(err)
 			return
 		}
-		l.forgetPaxosAfter(table, after, done)
+		l.block(0, func() { l.forgetPaxosAfter(table, after, done) }, done)
 	})
 	if err != nil {
 		done(err)

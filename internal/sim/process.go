@@ -37,6 +37,7 @@ type life struct {
 	repairs   repairs
 	entities  *entity.Store // the Tables door's, once somebody asks
 
+	place   place   // what runs this event's code in production
 	tasks   []*task // that wait, in the order of their beginnings
 	running *task   // within this event
 
@@ -65,7 +66,7 @@ func (l *life) do(f func()) {
 func (l *life) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
-			l.do(f)
+			l.do(func() { l.at(mayBlock, f) })
 		}
 	})
 }
@@ -280,7 +281,7 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
-			done(err)
+			e.life.at(inCommitter, func() { done(err) })
 			return
 		}
 		clock{e.life}.After(n.faults.slow, func() { done(err) })
