@@ -16,9 +16,13 @@ import (
 
 // Options are what a coordinator is made of. View, Replicas and Clock are required.
 type Options struct {
-	View            View
-	Replicas        Replicas
-	Clock           env.Clock
+	View     View
+	Replicas Replicas
+	Clock    env.Clock
+	// Run does background work that takes the time of a disk, in a goroutine of its own: what a timer or another node's
+	// answer begins must not block there. At most one such piece of work runs for each node that has hints, for the
+	// batch log and for a handing over. Nil: the caller does it.
+	Run             func(func())
 	Rand            env.Rand // jitter of hint replay; nil for none
 	LocalDatacenter string
 	Limits          Limits
@@ -78,6 +82,7 @@ type Coordinator struct {
 	leader   *counterLeader
 	batchlog *batchlog
 	onError  func(error)
+	run      func(func())
 	arriving func() bool // nil: never
 	// confirmed says whether the metadata may be acted on without a request; nil: always.
 	confirmed func() bool
@@ -113,8 +118,11 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, arriving: o.Arriving,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, run: o.Run, arriving: o.Arriving,
 		confirmed: o.Confirmed,
+	}
+	if c.run == nil {
+		c.run = func(f func()) { f() }
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)

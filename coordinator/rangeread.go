@@ -50,7 +50,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 		rest.Start = after.Token - 1 // other keys may have the same token
 	}
 	op.plan(rest)
-	op.advance()
+	op.advance(req.Blocks)
 }
 
 // plan cuts the rest of the range at the present topology. Neighbours with the same replicas are
@@ -93,8 +93,8 @@ func sameNodes(a, b []ring.NodeID) bool {
 	return true
 }
 
-// advance starts as many pieces as may be under way.
-func (op *rangeOp) advance() {
+// advance starts as many pieces as may be under way. blocks says that the caller's goroutine may wait for the disk.
+func (op *rangeOp) advance(blocks bool) {
 	for {
 		op.mu.Lock()
 		if op.done == nil || op.failed != nil || op.started == len(op.pieces) || op.started-op.taken >= op.width {
@@ -113,18 +113,18 @@ func (op *rangeOp) advance() {
 		}
 		set := op.pieces[i].Replicas
 		op.mu.Unlock()
-		op.start(i, plan, &cmd, set)
+		op.start(i, plan, &cmd, set, blocks)
 	}
 }
 
 // start reads one piece.
-func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet) {
+func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
 	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
 	r.prepare(&part, op.table, op.topology)
 	r.set, r.deadline = set, op.deadline
 	r.done = func(page []byte, err error) { op.answered(i, plan, page, err) }
-	r.begin()
+	r.begin(blocks)
 	r.release()
 }
 
@@ -164,7 +164,7 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	default:
 		op.widen()
 		op.mu.Unlock()
-		op.advance()
+		op.advance(false)
 	}
 }
 
@@ -235,7 +235,7 @@ func (op *rangeOp) fail(err error) {
 		op.plans--
 		op.plan(rest)
 		op.mu.Unlock()
-		op.advance()
+		op.advance(false)
 	})
 }
 

@@ -63,7 +63,8 @@ type GRPC struct {
 	dialTimeout time.Duration
 	server      *grpc.Server
 	listener    net.Listener
-	handlers    [256]Handler
+	services    [256]Service
+	pool        *pool
 	work        sync.WaitGroup // every goroutine of the transport
 	setting     sync.Mutex     // one SetPeers at a time
 
@@ -81,7 +82,8 @@ type GRPC struct {
 // NewGRPC makes a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
-		dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1)}
+		dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		pool: newPool(opts.Limits)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -89,8 +91,11 @@ func NewGRPC(opts Options) *GRPC {
 	return t
 }
 
-// Handle sets what is done for a verb.
-func (t *GRPC) Handle(verb Verb, h Handler) { t.handlers[verb] = h }
+// Handle implements Transport.
+func (t *GRPC) Handle(s Service) { t.services[s.Verb] = s }
+
+// Run implements Transport.
+func (t *GRPC) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
 
 // SetSelf tells the transport which node it is, once that is known.
 func (t *GRPC) SetSelf(id ring.NodeID) {
@@ -327,6 +332,7 @@ func (t *GRPC) Close() {
 		t.server.Stop()
 	}
 	t.work.Wait()
+	t.pool.close()
 }
 
 func (t *GRPC) dialOptions() []grpc.DialOption {
@@ -413,7 +419,7 @@ type inbound struct {
 }
 
 func (in *inbound) receive(e envelope) {
-	h := in.t.handlers[e.verb]
+	service := &in.t.services[e.verb]
 	respond := func(payload []byte, err error) {
 		if e.kind != request {
 			return
@@ -423,40 +429,43 @@ func (in *inbound) receive(e envelope) {
 			out.kind, out.payload = failure, appendFailure(nil, err)
 		}
 		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", e.verb, "err", err)
+			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
 		}
 	}
 	switch {
-	case h == nil:
+	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
-	case !mayTakeLong(e.verb):
-		h(in.from, e.payload, respond)
+	case !service.Blocking:
+		service.Handler(in.from, e.payload, respond)
 	default:
-		select {
-		case in.slots <- struct{}{}:
-			payload := slices.Clone(e.payload) // the stream goes on meanwhile
-			in.running.Go(func() {
-				h(in.from, payload, respond)
-				<-in.slots
-			})
-		default:
-			respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
-		}
+		in.hand(service, e.payload, respond)
+	}
+}
+
+// hand gives a request that may block to a worker.
+func (in *inbound) hand(service *Service, payload []byte, respond Respond) {
+	select {
+	case in.slots <- struct{}{}:
+	default:
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
+		return
+	}
+	payload = slices.Clone(payload) // the stream goes on meanwhile
+	in.running.Add(1)
+	err := in.t.pool.run(len(payload), func() {
+		defer in.running.Done()
+		service.Handler(in.from, payload, respond)
+		<-in.slots
+	})
+	if err != nil {
+		in.running.Done()
+		<-in.slots
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests wait for the disk"})
 	}
 }
 
 // CodeOverloaded is the code of a RemoteError for a request that was not looked at.
 const CodeOverloaded = 255
-
-// mayTakeLong says whether a verb's handler reads the disk before it returns, and so must not hold
-// up the stream.
-func mayTakeLong(v Verb) bool {
-	switch v {
-	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions, VerbNewest:
-		return true
-	}
-	return false
-}
 
 func (t *GRPC) notify(id ring.NodeID, up bool) {
 	if t.opts.Connected != nil {

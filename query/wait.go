@@ -72,6 +72,7 @@ func (p *Processor) write(req *coordinator.WriteRequest) error {
 // read answers with a call that holds the page; the caller puts it back.
 func (p *Processor) read(req *coordinator.ReadRequest) (*call, error) {
 	c := p.calls.get()
+	req.Blocks = true // this is the request's own goroutine
 	p.o.Store.Read(req, c.onPage)
 	c.waiter.Wait()
 	if err := c.err; err != nil {

@@ -125,7 +125,7 @@ func (q *dropQuestion) over() {
 var errMetadataBehind = errors.New("replica: this node has not heard of that metadata yet")
 
 func (d *Drops) serve() {
-	d.o.Transport.Handle(messaging.VerbHolds, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		epoch, asked, err := decodeHolds(payload)
 		switch {
 		case err != nil:
@@ -135,7 +135,7 @@ func (d *Drops) serve() {
 		default:
 			respond(d.holds(asked), nil)
 		}
-	})
+	}})
 }
 
 // holds says of each range whether this node holds it for reads and can read it.

@@ -198,59 +198,59 @@ func (r *Remote) Commit(epoch uint64, p *coordinator.Proposal, timeout time.Dura
 		})
 }
 
-// servePaxos answers the other nodes' proposers. A request may have to wait for its turn, so it owns
-// its bytes.
-func servePaxos(transport messaging.Transport, l *Local) {
-	transport.Handle(messaging.VerbPaxosPrepare, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(slices.Clone(payload))
-		cmd := new(row.ReadCommand)
-		epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
-		row.ConsumeReadCommand(&c, cmd)
-		if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		l.Prepare(epoch, b, previous, cmd, 0, func(p *coordinator.Promise, err error) {
-			if err != nil {
-				respond(nil, toRemote(err))
-				return
-			}
-			respond(appendPromise(nil, p), nil)
-		})
-	})
-	transport.Handle(messaging.VerbPaxosAccept, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		epoch, p, err := decodeProposal(slices.Clone(payload))
-		if err != nil || !p.Ballot.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		l.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
-			switch {
-			case err != nil:
-				respond(nil, toRemote(err))
-			case refused.Present():
-				respond(appendBallot(nil, refused), nil)
-			default:
-				respond(nil, nil)
-			}
-		})
-	})
-	transport.Handle(messaging.VerbPaxosCommit, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(slices.Clone(payload))
-		accepted := c.Uint8() == 1
-		epoch, p, err := consumeProposal(&c)
-		if err != nil || !p.Ballot.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		p.Accepted = accepted
-		l.Commit(epoch, p, 0, func(err error) {
-			if errors.Is(err, coordinator.ErrNotAccepted) {
-				respond([]byte{1}, nil)
-				return
-			}
+// paxosPrepare answers another node's proposer. The request may have to wait for its turn, so it owns its bytes, as
+// those of accept and commit do.
+func (s *server) paxosPrepare(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	c := wire.NewCursor(slices.Clone(payload))
+	cmd := new(row.ReadCommand)
+	epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
+	row.ConsumeReadCommand(&c, cmd)
+	if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	s.local.prepare(epoch, b, previous, cmd, func(p *coordinator.Promise, err error) {
+		if err != nil {
 			respond(nil, toRemote(err))
-		})
+			return
+		}
+		respond(appendPromise(nil, p), nil)
+	})
+}
+
+func (s *server) paxosAccept(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	epoch, p, err := decodeProposal(slices.Clone(payload))
+	if err != nil || !p.Ballot.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	s.local.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
+		switch {
+		case err != nil:
+			respond(nil, toRemote(err))
+		case refused.Present():
+			respond(appendBallot(nil, refused), nil)
+		default:
+			respond(nil, nil)
+		}
+	})
+}
+
+func (s *server) paxosCommit(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	c := wire.NewCursor(slices.Clone(payload))
+	accepted := c.Uint8() == 1
+	epoch, p, err := consumeProposal(&c)
+	if err != nil || !p.Ballot.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	p.Accepted = accepted
+	s.local.Commit(epoch, p, 0, func(err error) {
+		if errors.Is(err, coordinator.ErrNotAccepted) {
+			respond([]byte{1}, nil)
+			return
+		}
+		respond(nil, toRemote(err))
 	})
 }
 

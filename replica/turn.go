@@ -25,7 +25,7 @@ const turnTimeoutMax = time.Minute
 //	VerbTurn   timeout (µs), line     reply: ticket, alone (1)
 //	VerbPass   ticket, line           one-way
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
-	transport.Handle(messaging.VerbTurn, func(from ring.NodeID, payload []byte, respond messaging.Respond) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(payload)
 		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 		line := string(c.Rest())
@@ -34,14 +34,14 @@ func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 			return
 		}
 		keeper.Turn(line, from, timeout, func(t turn.Turn) { respond(appendTurn(nil, t), nil) })
-	})
-	transport.Handle(messaging.VerbPass, func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
+	}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass", Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
 		c := wire.NewCursor(payload)
 		ticket, line := c.Uvarint(), string(c.Rest())
 		if c.Err() == nil {
 			keeper.Pass(line, ticket)
 		}
-	})
+	}})
 }
 
 // Turn implements coordinator.Usher.

@@ -13,6 +13,7 @@ import (
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
+	work   *Stream               // draws how long work that blocks takes
 	early  *Stream               // draws timeouts that come early; nil: none do
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
@@ -31,7 +32,7 @@ const delayMax = 3 * time.Millisecond
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
 	n.calm()
 	return n
 }

@@ -48,6 +48,8 @@ type Options struct {
 	Unsafe coordinator.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
+	// NoWorkers runs what blocks where it was asked for: a run must then find reads on a stream or in the committer.
+	NoWorkers bool
 	// LyingDisks say that they have synced what they have not.
 	LyingDisks bool
 	// TiesByArrival makes replicas keep, of two writes with one stamp, the one that came first.

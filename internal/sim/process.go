@@ -41,6 +41,7 @@ type life struct {
 	goroutines []*spawned // that have not run yet, in the order of their beginnings
 	schedule   *Stream    // draws when they run; nil: none was started yet
 
+	place   place   // what runs this event's code in production
 	tasks   []*task // that wait, in the order of their beginnings
 	running *task   // within this event
 
@@ -69,7 +70,7 @@ func (l *life) do(f func()) {
 func (l *life) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
-			l.do(f)
+			l.do(func() { l.at(mayBlock, f) })
 		}
 	})
 }
@@ -243,14 +244,14 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 }
 
 // Apply implements replica.Engine.
-func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
-	e.Engine.Apply(mutations, durable, func(err error) {
+	return e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
-			done(err)
+			e.life.at(inCommitter, func() { done(err) })
 			return
 		}
 		clock{e.life}.After(n.faults.slow, func() { done(err) })
@@ -258,6 +259,6 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 }
 
 // Queue is Apply: there are no goroutines to be spared.
-func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
-	e.Apply(mutations, durable, done)
+func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(mutations, durable, done)
 }

@@ -117,13 +117,13 @@ func Assemble(o Options) *Parts {
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
-	c.Arriving, c.Confirmed = o.Cluster.Arriving, o.Confirmed
+	c.Arriving, c.Confirmed, c.Run = o.Cluster.Arriving, o.Confirmed, o.Run
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
 	replica.ServeTurns(o.Transport, p.Coordinator)
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
