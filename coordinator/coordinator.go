@@ -45,6 +45,8 @@ type Unsafe struct {
 	NoPaxosPrevious bool
 	// NoPaxosFloor makes acceptors take proposals from before what they have purged.
 	NoPaxosFloor bool
+	// NoPaxosLookup answers a change in doubt as unknown when something later was decided, or a vote failed.
+	NoPaxosLookup bool
 	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
 	NoTurns bool
 
@@ -142,6 +144,8 @@ type Stats struct {
 	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
 	// proposals that needed no promises, CASAlone rounds of the only voter.
 	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
+	// CASLookedUp are proposals in doubt of which the outcome was learned, CASUnknown changes answered as unknown.
+	CASLookedUp, CASUnknown uint64
 }
 
 type counters struct {
@@ -152,6 +156,7 @@ type counters struct {
 	batchesStored, batchesReplayed                          atomic.Uint64
 	casContentions, casFinished                             atomic.Uint64
 	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
+	casLookedUp, casUnknown                                 atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -167,7 +172,7 @@ func (c *Coordinator) Stats() Stats {
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
-		CASTurns: n.casTurns.Load(),
+		CASTurns: n.casTurns.Load(), CASLookedUp: n.casLookedUp.Load(), CASUnknown: n.casUnknown.Load(),
 	}
 }
 

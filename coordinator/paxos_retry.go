@@ -30,14 +30,6 @@ func (op *casRound) pause() time.Duration {
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
 }
 
-// doubtLocked notes that the present proposal may have been accepted by some. All may have refused it: but a
-// message that came twice may have been accepted before it was refused, so the next promises are asked.
-func (op *casRound) doubtLocked() {
-	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 {
-		op.own = append(op.own, casProposed{op.ballot, op.outcomes, !op.maybeAccepted()})
-	}
-}
-
 // outvotedLocked follows when a quorum is out of reach. It frees mu.
 func (op *casRound) outvotedLocked() {
 	op.doubtLocked()
@@ -66,13 +58,13 @@ func (op *casRound) outvotedLocked() {
 		op.c.counts.replans.Add(1)
 		op.againLocked(replanPause << (op.plans - 1))
 	case len(failures) > 0:
-		op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, Received: op.received(),
+		op.failLocked(&WriteFailure{Consistency: op.serial, Received: op.received(),
 			BlockFor: op.voters.required(), Failures: failures, Type: WriteCAS})
-	case overloaded != nil: // as where this node alone votes: what may have been accepted is told as unknown
+	case overloaded != nil:
 		op.c.counts.overloaded.Add(1)
-		op.concludeLocked(nil, overloaded)
+		op.failLocked(overloaded)
 	default:
-		op.concludeLocked(nil, op.timedOut())
+		op.failLocked(op.timedOut())
 	}
 }
 
@@ -126,17 +118,13 @@ func (op *casRound) onTimeout(attempt int, phase casPhase) {
 		return
 	}
 	op.doubtLocked()
-	op.concludeLocked(nil, op.timedOut())
+	op.failLocked(op.timedOut())
 }
 
 // timedOut is the error of a change that did not come through, and certainly was not made.
 func (op *casRound) timedOut() error {
 	return &WriteTimeout{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
 		Type: WriteCAS, Contentions: op.contentions}
-}
-
-func (op *casRound) unknown() error {
-	return &CASUnknown{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required()}
 }
 
 // decidedButFailed is the error of the write of what is decided: that nothing was sent may be true of this
