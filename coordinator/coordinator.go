@@ -96,6 +96,8 @@ type Coordinator struct {
 	lastBallots *lastBallots
 	contested   turn.Contested
 	turns       *turn.Home
+	arbiters    turn.Arbiters
+	trips       latency.Average // of conditional changes to a quorum and back
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -120,7 +122,7 @@ func New(o Options) *Coordinator {
 	}
 	c.leader = newCounterLeader(c)
 	c.lastBallots = newLastBallots(c.limits.CASLast)
-	c.turns = turn.NewHome(c.clock)
+	c.turns = turn.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }

@@ -52,9 +52,9 @@ type fate uint8
 
 const (
 	fateOpen    fate = iota // nothing later is known to be decided
-	fateDecided                // it is decided
-	fateVoid                   // it was not decided and never will be
-	fateLost                   // the state does not tell any more
+	fateDecided             // it is decided
+	fateVoid                // it was not decided and never will be
+	fateLost                // the state does not tell any more
 )
 
 // fateOf says what the latest decided change that a majority knows of, and the floor of that majority, tell about a

@@ -9,7 +9,6 @@ import (
 
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
-	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -106,6 +105,8 @@ type casRound struct {
 	superseding bool
 	reread      bool // the page is not what the acceptors sent
 	timer       env.Timer
+	sent        time.Duration // when the votes of the phase were asked for
+	hurried     bool          // the timer does not wait for the silent any more
 
 	turn        casTurn       // of a contested partition
 	seen        int64         // the latest ballot of others
@@ -207,6 +208,7 @@ func (op *casRound) span() (n int64) {
 // armLocked sets the timer for the replicas' answers.
 func (op *casRound) armLocked() {
 	op.disarmLocked()
+	op.sent, op.hurried = op.c.clock.Monotonic(), false
 	attempt, phase := op.attempt, op.phase
 	op.timer = op.c.clock.After(op.timeout, func() { op.onTimeout(attempt, phase) })
 }
@@ -236,12 +238,14 @@ func (op *casRound) onPromise(attempt, i int, p *Promise, err error) {
 	case p.Refused:
 		v.state, v.failed = voteNo, true
 		op.seen = max(op.seen, p.Promised.Micros)
+		op.hurryLocked()
 	default:
 		v.state = voteYes
 		v.take(p)
 	}
 	switch {
 	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
 		op.preparedLocked()
 	case op.hopeless():
 		op.outvotedLocked()
@@ -486,11 +490,13 @@ func (op *casRound) onAccept(attempt, i int, refused Ballot, err error) {
 	case refused.Present():
 		v.state = voteNo
 		op.seen = max(op.seen, refused.Micros)
+		op.hurryLocked()
 	default:
 		v.state = voteYes
 	}
 	switch {
 	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
 		op.decidedLocked()
 	case op.hopeless():
 		op.outvotedLocked()
@@ -524,56 +530,4 @@ func (op *casRound) decidedLocked() {
 		}
 		op.concludeLocked(op.outcomes, nil)
 	}
-}
-
-// commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
-func (op *casRound) commitLocked(level ring.Consistency) {
-	op.phase = casCommitting
-	op.disarmLocked()
-	p := op.proposal
-	p.Table, p.Key = op.cmd.Table, op.cmd.Key
-	mine := op.mine()
-	if at := op.proposedAt(p.Origin); at >= 0 {
-		op.outcomes = op.own[at].outcomes
-	}
-	d := &decision{proposal: &p}
-	if op.proposal.Ballot == op.ballot { // it was accepted just now, or is being, by who has not answered yet
-		for i := range op.votes {
-			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
-				d.accepted = append(d.accepted, v.node)
-			}
-		}
-	}
-	early := mine && level == ring.Any
-	if early {
-		op.answerLocked(op.outcomes, nil)
-	} else {
-		op.mu.Unlock()
-	}
-	m := new(row.Mutation)
-	c := wire.NewCursor(p.Update)
-	row.ConsumeMutation(&c, m)
-	op.c.Write(&WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.timeout, Trace: op.tracer(), decided: d,
-	}, func(err error) {
-		op.mu.Lock()
-		switch {
-		case early:
-			op.mu.Unlock()
-			op.leave()
-		case mine:
-			op.own = nil // it is decided, whatever becomes of this write
-			if err == nil && quorate(level, op.serial) {
-				op.settledLocked(p.Ballot, p.Ballot, p.History.with(p.Origin))
-			}
-			op.concludeDecidedLocked(op.decidedButFailed(level, err))
-		default:
-			// Whether all went well or not, the next promises tell what there is.
-			pause := time.Duration(0)
-			if err != nil {
-				pause = op.pause()
-			}
-			op.againLocked(pause)
-		}
-	})
 }
