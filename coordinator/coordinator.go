@@ -52,6 +52,8 @@ type Unsafe struct {
 	NoPaxosPrevious bool
 	// NoPaxosFloor makes acceptors take proposals from before what they have purged.
 	NoPaxosFloor bool
+	// NoPaxosLookup answers a change in doubt as unknown when something later was decided, or a vote failed.
+	NoPaxosLookup bool
 	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
 	NoTurns bool
 
@@ -104,6 +106,8 @@ type Coordinator struct {
 	lastBallots *lastBallots
 	contested   turn.Contested
 	turns       *turn.Home
+	arbiters    turn.Arbiters
+	trips       latency.Average // of conditional changes to a quorum and back
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -132,7 +136,7 @@ func New(o Options) *Coordinator {
 	}
 	c.leader = newCounterLeader(c)
 	c.lastBallots = newLastBallots(c.limits.CASLast)
-	c.turns = turn.NewHome(c.clock)
+	c.turns = turn.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
@@ -156,6 +160,8 @@ type Stats struct {
 	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
 	// proposals that needed no promises, CASAlone rounds of the only voter.
 	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
+	// CASLookedUp are proposals in doubt of which the outcome was learned, CASUnknown changes answered as unknown.
+	CASLookedUp, CASUnknown uint64
 }
 
 type counters struct {
@@ -166,6 +172,7 @@ type counters struct {
 	batchesStored, batchesReplayed                          atomic.Uint64
 	casContentions, casFinished                             atomic.Uint64
 	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
+	casLookedUp, casUnknown                                 atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -181,7 +188,7 @@ func (c *Coordinator) Stats() Stats {
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
-		CASTurns: n.casTurns.Load(),
+		CASTurns: n.casTurns.Load(), CASLookedUp: n.casLookedUp.Load(), CASUnknown: n.casUnknown.Load(),
 	}
 }
 

@@ -173,6 +173,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoWriteOrder = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
+	case "NoPaxosLookup":
+		o.unsafe.NoPaxosLookup = true
 	case "NoPaxosRepair":
 		o.unsafe.NoPaxosRepair = true
 	default:

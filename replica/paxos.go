@@ -196,7 +196,7 @@ func (a *acceptors) stateOf(r *row.Row) (s acceptorState, err error) {
 // settle takes away what cells of earlier ballots say.
 func (s *acceptorState) settle() {
 	if s.commitCell != s.commit.Ballot.Micros {
-		s.commit.Update = nil // of an earlier one
+		s.commit = coordinator.Proposal{Ballot: s.commit.Ballot} // the rest is of an earlier one
 	}
 	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
 		s.commit = s.accepted

@@ -91,7 +91,7 @@ func (l *Local) committing(s *acceptorState, table *schema.Table, p *coordinator
 
 // Decide implements coordinator.SoleAcceptor.
 func (l *Local) Decide(epoch uint64, cmd *row.ReadCommand,
-	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
 	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.decide(line, epoch, cmd, decide, done) }) {
 		done(&coordinator.Overloaded{What: "too many wait for one partition"})
@@ -100,7 +100,7 @@ func (l *Local) Decide(epoch uint64, cmd *row.ReadCommand,
 
 // decide is Decide when it is its turn. A worker reads and commits.
 func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
-	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
 	answer := func(err error) {
 		l.paxos.leave(line)
 		done(err)
@@ -132,7 +132,9 @@ func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 		answer(err)
 		return
 	}
-	p, m := decide(s.latest(), s.commit.Ballot.Latest(s.floor), page)
+	p, m := decide(coordinator.Known{
+		Latest: s.latest(), Prior: s.commit.Ballot.Latest(s.floor), History: coordinator.HistoryAfter(&s.commit, s.floor),
+	}, page)
 	if p == nil {
 		l.gate.leave(phase)
 		answer(nil)

@@ -22,7 +22,7 @@ const turnTimeoutMax = time.Minute
 // ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
 // starts.
 //
-//	VerbTurn   timeout (µs), line     reply: ticket, alone (1)
+//	VerbTurn   timeout (µs), line     reply: ticket, alone (1), kept (µs)
 //	VerbPass   ticket, line           one-way
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -68,12 +68,13 @@ func appendTurn(dst []byte, t turn.Turn) []byte {
 	if t.Alone {
 		alone = 1
 	}
-	return append(wire.AppendUvarint(dst, t.Ticket), alone)
+	return wire.AppendUvarint(append(wire.AppendUvarint(dst, t.Ticket), alone), uint64(t.Kept.Microseconds()))
 }
 
 // decodeTurn is the inverse of appendTurn.
 func decodeTurn(payload []byte) (turn.Turn, error) {
 	c := wire.NewCursor(payload)
 	t := turn.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
+	t.Kept = time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 	return t, c.Finish()
 }
