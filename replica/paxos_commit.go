@@ -110,7 +110,7 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 
 // decideHere is decide in a goroutine that may wait for the disk.
 func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
-	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), answer func(error)) {
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), answer func(error)) {
 	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
