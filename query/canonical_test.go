@@ -98,7 +98,7 @@ func newFormTable(t *testing.T, name string) *formTable {
 	return &formTable{p, s, p.o.View.Schema().Table("ks", "t").Column("k").Type}
 }
 
-// enter lets b enter by a path renders the table.
+// enter writes b by a path, bound or as a literal, and renders the table.
 func (f *formTable) enter(t *testing.T, path enteringPath, b []byte, literal bool) string {
 	var values [][]byte
 	text := path.text
