@@ -141,19 +141,40 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 	return b.literal(x, want)
 }
 
-// hintText is a type as the name of a result column with the type hint e shows it.
+// hintText is a type as the name of a result column with the type hint e shows it: tuples are not
+// called frozen, as they always are.
 func hintText(e *cql.TypeExpr, t *types.Type) string {
-	switch {
-	case t.Kind() == types.UDT:
+	if t.Kind() == types.UDT {
 		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
 		if e.Frozen {
 			text = "frozen<" + text + ">"
 		}
 		return text
-	case t.Kind() == types.Tuple && !e.Frozen:
-		return strings.TrimSuffix(strings.TrimPrefix(t.String(), "frozen<"), ">")
 	}
-	return t.String()
+	text := t.String()
+	for {
+		before, after, found := strings.Cut(text, "frozen<tuple<")
+		if !found {
+			return text
+		}
+		text = before + "tuple<" + withoutClosing(after)
+	}
+}
+
+// withoutClosing removes the bracket that closes the frozen<…> around a tuple from what follows "frozen<tuple<".
+func withoutClosing(text string) string {
+	depth := 2
+	for i, c := range text {
+		switch c {
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth == 0 {
+				return text[:i] + text[i+1:]
+			}
+		}
+	}
+	return text
 }
 
 func cannotInfer(x cql.Selector) error {

@@ -63,8 +63,12 @@ func (w *write) attributes(m *modification, fallback int64) error {
 		return nil
 	}
 	v, err := m.ttl.Eval(&w.scope)
-	if err != nil || v.Kind != wire.ValueSet || len(v.Bytes) == 0 {
-		return err // null and unset: the table's default
+	switch {
+	case err != nil || v.Kind == wire.ValueUnset:
+		return err // the table's default
+	case v.Kind == wire.ValueNull || len(v.Bytes) == 0:
+		w.ttl = 0
+		return nil
 	}
 	c := wire.NewCursor(v.Bytes)
 	ttl := c.Int32()

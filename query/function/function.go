@@ -131,8 +131,8 @@ func compatible(from, to *types.Type) bool {
 		return f == types.Timestamp || f == types.Bigint
 	case types.UUID:
 		return f == types.UUID || f == types.Timeuuid
-	case types.List, types.Set, types.Vector:
-		return f == to.Kind() && from.Dimensions() == to.Dimensions() &&
+	case types.List, types.Set:
+		return f == to.Kind() &&
 			compatibleOrEqual(from.Elems()[0], to.Elems()[0])
 	case types.Map:
 		return f == types.Map && from.Elems()[0].Equal(to.Elems()[0]) &&
