@@ -191,7 +191,7 @@ func (run *selectRun) singleRow() error {
 		size += len(v) + 3
 	}
 	key := appendPartitionKey(make([]byte, 0, size), run.values)
-	if err := checkPartitionKey(key); err != nil {
+	if err := checkPartitionKey(key, run.values); err != nil {
 		return err
 	}
 	run.oneKey[0] = row.NewPartitionKey(key)

@@ -19,7 +19,7 @@ type TypeError struct {
 func (e *TypeError) Error() string { return e.Reason }
 
 // nestingMax bounds how deep types stand in types, so that a text cannot exhaust the stack.
-const nestingMax = 128
+const nestingMax = 400
 
 func nativeClass(k Kind) string {
 	switch k {

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"slices"
+	"strings"
 
 	"cqld/cql"
 	"cqld/cql/types"
@@ -63,13 +64,22 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
-	if err != nil {
-		return nil, syntaxf("Error setting type %s: %s", class, err)
+	name, _, composed := strings.Cut(class, "(")
+	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
+		name = "org.apache.cassandra.db.marshal." + name
 	}
-	if t.Kind() == types.Custom {
-		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, class)
+	switch {
+	case err == nil && t.Kind() == types.Custom && !composed:
+		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, name)
+	case err != nil || hasCustom(t):
+		return nil, syntaxf("Error setting type %s: Invalid definition for comparator %s.", class, name)
 	}
 	return t, nil
+}
+
+// hasCustom says whether t is, or has a part that is, no type of CQL.
+func hasCustom(t *types.Type) bool {
+	return t.Kind() == types.Custom || slices.ContainsFunc(t.Elems(), hasCustom)
 }
 
 // parts resolves what stands inside of a tuple, which is frozen.
