@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// place is the partitions of a table with one token.
+type place struct {
+	table schema.StorageID
+	token ring.Token
+}
+
+// excuses are the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
+// reported, and those that a process wrote to shortly before it ended, as what it was to hint may be lost with it.
+type excuses struct{ places map[place]bool }
+
+// hintWithin is how long after a replica has applied a mutation its coordinator has the hints for the others on disk: the
+// timeout of a request, and the time that hints are gathered for.
+const hintWithin = 4 * time.Second
+
+// add excuses a place.
+func (e *excuses) add(p place) {
+	if e.places == nil {
+		e.places = map[place]bool{}
+	}
+	e.places[p] = true
+}
+
+// processEnded excuses what a process has written to of late.
+func (e *excuses) processEnded(l *life, now time.Duration) {
+	for p, at := range l.touched {
+		if now-at <= hintWithin {
+			e.add(p)
+		}
+	}
+}
+
+// touch notes that a replica applies mutations, for the process that sent them and for this one.
+func (l *life) touch(mutations []*row.Mutation) {
+	c := l.node.cluster
+	for _, m := range mutations {
+		p := place{m.Table, m.Key.Token}
+		l.touched[p] = c.kernel.Now()
+		switch from := l.serving; {
+		case from == nil:
+		case from.alive():
+			from.touched[p] = c.kernel.Now()
+		default:
+			c.excused.add(p)
+		}
+	}
+}
+
+// hintLost is told of each hint that is not kept.
+func (l *life) hintLost(table schema.StorageID, token ring.Token) {
+	l.node.cluster.excused.add(place{table, token})
+	l.parts.AutoRepair.Dirty(table, token)
+}
