@@ -44,6 +44,8 @@ type acceptors struct {
 	forgetful map[string]acceptorState
 	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
 	noPrevious, noFloor bool
+	// unsynced, of tests, answers before the state is synced.
+	unsynced bool
 	// generation is counted when rows are written past the turns.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
@@ -75,7 +77,7 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
-	l.paxos.noPrevious, l.paxos.noFloor = u.NoPaxosPrevious, u.NoPaxosFloor
+	l.paxos.noPrevious, l.paxos.noFloor, l.paxos.unsynced = u.NoPaxosPrevious, u.NoPaxosFloor, u.PaxosUnsynced
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}
@@ -315,7 +317,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, !l.paxos.unsynced, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 			answer(nil, fromStorage(err))
@@ -381,7 +383,7 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 	w := l.paxos.writing()
 	w.row.Cells = append(w.row.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot),
 		w.updateCell(l.paxos.proposal, p))
-	l.engine.Apply(w.change(table, p.Key), true, func(err error) {
+	l.engine.Apply(w.change(table, p.Key), !l.paxos.unsynced, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 			l.paxos.doubt(line)

@@ -48,6 +48,9 @@ func NewCluster(o Options) *Cluster {
 	if o.at("early-timeout") {
 		c.net.early = NewStream(o.Seed, "early")
 	}
+	if o.at("lose-commits") {
+		c.net.lossy = NewStream(o.Seed, "lose commits")
+	}
 	skew := NewStream(o.Seed, "skew")
 	for range o.Nodes {
 		n := newNode(c)
@@ -238,7 +241,7 @@ func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.calm()
-	c.net.early, c.net.far = nil, c.options.Far
+	c.net.early, c.net.lossy, c.net.far = nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}

@@ -35,7 +35,7 @@ func (c *Cluster) converge() {
 // alone, or a repair, must have made them equal.
 func (c *Cluster) convergeWithoutReads() {
 	switch {
-	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing:
+	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing && !c.excused.all:
 		c.agree()
 		c.awaitEqual("after all hints were delivered", c.excused.places)
 	case c.options.ConvergeBy == ByRepair:

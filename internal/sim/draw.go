@@ -39,6 +39,9 @@ func DrawnOptions(seed uint64) Options {
 			o.FaultKinds = append(o.FaultKinds, kind.name)
 		}
 	}
+	if r.Chance(150) {
+		o.Points = append(o.Points, "lose-commits")
+	}
 	if r.Chance(600) {
 		o.drawRingChanges(r)
 	}

@@ -16,7 +16,18 @@ type place struct {
 
 // excuses are the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
 // reported, and those that a process wrote to shortly before it ended, as what it was to hint may be lost with it.
-type excuses struct{ places map[place]bool }
+type excuses struct {
+	places map[place]bool
+	all    bool // a node has left the ring with its hints
+}
+
+// left excuses all places when the process of a node that has left the ring has hints: every range is repaired after the
+// ring has changed, so nothing rests on them.
+func (e *excuses) left(l *life) {
+	for id := range l.node.cluster.machines {
+		e.all = e.all || l != nil && l.coord != nil && l.coord.PendingHints(ring.NodeID(id+1)) > 0
+	}
+}
 
 // hintWithin is how long after a replica has applied a mutation its coordinator has the hints for the others on disk: the
 // timeout of a request, and the time that hints are gathered for.

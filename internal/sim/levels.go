@@ -62,6 +62,9 @@ func (w *clients) commitLevel() ring.Consistency {
 		return ring.Quorum
 	}
 	levels := writeLevels()
+	if w.c.options.at("lose-commits") {
+		levels = []ring.Consistency{ring.Any, ring.One, ring.LocalOne} // the others would wait for commits that are lost
+	}
 	return levels[w.rand.Intn(len(levels))]
 }
 

@@ -220,6 +220,7 @@ func (n *Node) retire() {
 		return
 	}
 	n.gone = true
+	n.cluster.excused.left(n.life)
 	n.cluster.count("nodes left")
 	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
 }

@@ -14,6 +14,7 @@ type Network struct {
 	kernel *Kernel
 	rand   *Stream
 	early  *Stream               // draws timeouts that come early; nil: none do
+	lossy  *Stream               // draws commits that are lost; nil: none is
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults

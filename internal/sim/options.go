@@ -135,7 +135,7 @@ func DefaultOptions(seed uint64) Options {
 		o.Limits.RangesInFlight = 1
 	}
 	for _, p := range points() {
-		if late.Chance(150) {
+		if !p.drawn && late.Chance(150) {
 			o.Points = append(o.Points, p.name)
 		}
 	}
