@@ -37,7 +37,7 @@ func (c *Cluster) convergeWithoutReads() {
 	switch {
 	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing && !c.excused.all:
 		c.agree()
-		c.awaitEqual("after all hints were delivered", c.excused.places)
+		c.awaitEqual("after all hints were delivered", &c.excused)
 	case c.options.ConvergeBy == ByRepair:
 		c.agree()
 		for _, table := range c.tables() {
@@ -72,7 +72,7 @@ func (c *Cluster) repairs(table *schema.Table) {
 
 // awaitEqual waits until the replicas of all tables are equal, but for what is excused: batches that are replayed, and
 // answers that are under way, may take a few seconds.
-func (c *Cluster) awaitEqual(when string, excused map[place]bool) {
+func (c *Cluster) awaitEqual(when string, excused *excuses) {
 	var different []string
 	for range 10 {
 		different = nil
@@ -141,7 +141,7 @@ func (c *Cluster) compare(table *schema.Table) {
 }
 
 // differences are the partitions whose replicas do not have the same bytes, but for those that are excused.
-func (c *Cluster) differences(table *schema.Table, excused map[place]bool) (out []string) {
+func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []string) {
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
@@ -158,7 +158,7 @@ func (c *Cluster) differences(table *schema.Table, excused map[place]bool) (out 
 	}
 	for _, key := range slices.Sorted(maps.Keys(partitions)) {
 		byNode, token := partitions[key], row.NewPartitionKey([]byte(key)).Token
-		if excused[place{table.StorageID, token}] {
+		if excused.has(place{table.StorageID, token}) {
 			continue
 		}
 		var pages []string

@@ -18,8 +18,20 @@ type place struct {
 // reported, and those that a process wrote to shortly before it ended, as what it was to hint may be lost with it.
 type excuses struct {
 	places map[place]bool
-	all    bool // a node has left the ring with its hints
+	tables map[schema.StorageID]bool // that were truncated: replicas may have what came late, and its hints are void
+	all    bool                      // a node has left the ring with its hints
 }
+
+// truncated excuses a table.
+func (e *excuses) truncated(table schema.StorageID) {
+	if e.tables == nil {
+		e.tables = map[schema.StorageID]bool{}
+	}
+	e.tables[table] = true
+}
+
+// has says whether a place is excused.
+func (e *excuses) has(p place) bool { return e != nil && (e.places[p] || e.tables[p.table]) }
 
 // left excuses all places when the process of a node that has left the ring has hints: every range is repaired after the
 // ring has changed, so nothing rests on them.
@@ -39,6 +51,13 @@ func (e *excuses) add(p place) {
 		e.places = map[place]bool{}
 	}
 	e.places[p] = true
+}
+
+// addAll excuses the places of mutations.
+func (e *excuses) addAll(mutations []*row.Mutation) {
+	for _, m := range mutations {
+		e.add(place{m.Table, m.Key.Token})
+	}
 }
 
 // processEnded excuses what a process has written to of late.

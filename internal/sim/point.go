@@ -34,7 +34,7 @@ func points() []point {
 // wantsPartitions says whether a workload needs to see a partition in one page: a condition reads one page, a
 // change is seen whole in one page.
 func (o Options) wantsPartitions() bool {
-	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity")
+	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity") || o.has("rich")
 }
 
 // at says whether a point is on.

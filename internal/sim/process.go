@@ -251,10 +251,14 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
 	n := e.life.node
 	e.life.touch(mutations)
+	from := e.life.serving
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	e.Engine.Apply(mutations, durable, func(err error) {
+		if err != nil && from == nil { // a coordinator keeps no hint for itself
+			n.cluster.excused.addAll(mutations)
+		}
 		if n.faults.slow == 0 {
 			done(err)
 			return
