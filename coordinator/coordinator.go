@@ -48,6 +48,8 @@ type Unsafe struct {
 	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
 	NoPaxosPersist bool // acceptors forget what they promised and accepted when they stop
 	PaxosQuorumOne bool // one vote decides
+	PaxosUnsynced  bool // acceptors answer before what they promised and accepted is synced
+	ForgetHints    bool // every third hint is dropped, and counts as stored
 	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
 	NoPaxosPrevious bool
 	// NoPaxosFloor makes acceptors take proposals from before what they have purged.

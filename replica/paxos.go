@@ -44,6 +44,8 @@ type acceptors struct {
 	forgetful map[string]acceptorState
 	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
 	noPrevious, noFloor bool
+	// unsynced, of tests, answers before the state is synced.
+	unsynced bool
 	// generation is counted when rows are written past the turns.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
@@ -75,7 +77,7 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
-	l.paxos.noPrevious, l.paxos.noFloor = u.NoPaxosPrevious, u.NoPaxosFloor
+	l.paxos.noPrevious, l.paxos.noFloor, l.paxos.unsynced = u.NoPaxosPrevious, u.NoPaxosFloor, u.PaxosUnsynced
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}
@@ -326,7 +328,7 @@ func (l *Local) promiseHere(line string, epoch uint64, b, previous coordinator.B
 	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
-	err = l.write([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	err = l.write([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, !l.paxos.unsynced, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 			answer(nil, err)
@@ -401,7 +403,7 @@ func (l *Local) acceptOn(have *remembered, line string, epoch uint64, p *coordin
 	w := l.paxos.writing()
 	w.row.Cells = append(w.row.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot),
 		w.updateCell(l.paxos.proposal, p))
-	err = l.write(w.change(table, p.Key), true, func(err error) {
+	err = l.write(w.change(table, p.Key), !l.paxos.unsynced, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 		} else {

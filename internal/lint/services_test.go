@@ -14,6 +14,7 @@ func mayBlock() map[string]bool {
 		// These append to storage's queue, to memory or to the queue of the cluster's goroutine.
 		"VerbMutation": false, "VerbReadRepair": false, "VerbHint": false, "VerbTurn": false, "VerbPass": false,
 		"VerbRaft": false, "VerbJoin": false, "VerbHeartbeat": false, "VerbApplied": false,
+		"VerbHolds": false,
 		// These hand to a worker, or to a bounded goroutine of their own, what they must read.
 		"VerbPaxosPrepare": false, "VerbPaxosAccept": false, "VerbPaxosCommit": false, "VerbCounter": false, "VerbStream": false,
 		// These read, or wait for a sync.

@@ -21,6 +21,11 @@ func (k faultKind) late() bool {
 // asked says that a kind strikes only where options name it: no seed draws it.
 func (k faultKind) asked() bool { return k.name == "stop" }
 
+// drawn says that only DrawnOptions draw a kind: the seeds of DefaultOptions stay what they were.
+func (k faultKind) drawn() bool {
+	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair", "snapshot"}, k.name)
+}
+
 // faultKinds is the list that seeds draw from.
 func faultKinds() []faultKind {
 	return []faultKind{
@@ -41,6 +46,10 @@ func faultKinds() []faultKind {
 		// members
 		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
+		// data centers, and what operators do
+		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
+		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
+		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
 		// the disk of the Raft log
 		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},
 	}

@@ -15,6 +15,7 @@ type Network struct {
 	rand   *Stream
 	work   *Stream               // draws how long work that blocks takes
 	early  *Stream               // draws timeouts that come early; nil: none do
+	lossy  *Stream               // draws commits that are lost; nil: none is
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults
@@ -24,6 +25,7 @@ type Network struct {
 	DelayMin, DelayMax time.Duration
 	Slow               int // per thousand messages that take up to SlowMax
 	SlowMax            time.Duration
+	far                time.Duration // what a message between data centers takes besides
 }
 
 // delayMax is how long a message takes at most on a good day.
@@ -59,7 +61,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		copies = 2
 	}
 	target, stamp := n.nodes[l.to].life, int64(0)
-	if from := n.nodes[l.from].life; from != nil {
+	from := n.nodes[l.from].life
+	if from != nil {
 		stamp = from.hlc.Last()
 	}
 	for range copies {
@@ -67,13 +70,18 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		if n.rand.Chance(n.Slow) {
 			delay = n.rand.Between(n.DelayMax, n.SlowMax)
 		}
+		if n.nodes[l.from].dc != n.nodes[l.to].dc {
+			delay += n.far
+		}
 		own := slices.Clone(payload)
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
 				life.do(func() {
 					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
+					life.serving = from
 					deliver(own)
+					life.serving = nil
 				})
 			}
 		})

@@ -41,7 +41,10 @@ type life struct {
 	goroutines []*spawned // that have not run yet, in the order of their beginnings
 	schedule   *Stream    // draws when they run; nil: none was started yet
 
-	place   place   // what runs this event's code in production
+	place   place                     // what runs this event's code in production
+	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
+	serving *life                     // the process whose message is handled
+
 	tasks   []*task // that wait, in the order of their beginnings
 	running *task   // within this event
 
@@ -174,6 +177,7 @@ func (l *life) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.moves = i.Coordinator, i.Moves
 	l.repairer = i.Repairer
+	l.coord.OnHintLost(l.hintLost)
 	return nil
 }
 
@@ -184,7 +188,7 @@ func (l *life) clusterOptions() cluster.Options {
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{
-			Datacenter: datacenter, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
+			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
 		},
 		Fatal: l.fail, Post: l.soon,
 	}
@@ -196,7 +200,7 @@ func (l *life) partsOptions() assembly.Options {
 		Clock: clock{l}, Run: l.spawn,
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
-			LocalDatacenter: datacenter, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
 		},
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
@@ -205,6 +209,7 @@ func (l *life) partsOptions() assembly.Options {
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
+		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
 }
 
@@ -246,10 +251,15 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 // Apply implements replica.Engine.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
+	e.life.touch(mutations)
+	from := e.life.serving
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
+		if err != nil && from == nil { // a coordinator keeps no hint for itself
+			n.cluster.excused.addAll(mutations)
+		}
 		if n.faults.slow == 0 {
 			e.life.at(inCommitter, func() { done(err) })
 			return

@@ -270,11 +270,3 @@ func (c *Cluster) stopNode(r *Stream) {
 	n.stop()
 	c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
 }
-
-// stop ends the process in an orderly way, unless it is paused.
-func (n *Node) stop() {
-	if l := n.life; l != nil && !l.paused {
-		l.instance.Stop()
-		n.crash(false)
-	}
-}

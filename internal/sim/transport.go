@@ -126,6 +126,9 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		return
 	}
 	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	if t.net.losesCommits(verb) {
+		return
+	}
 	from := t.self
 	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
 		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
