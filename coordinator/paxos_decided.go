@@ -48,7 +48,7 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 		case mine:
 			op.own = nil // it is decided, whatever becomes of this write
 			if err == nil && quorate(level, op.serial) {
-				op.settledLocked(p.Ballot, p.Ballot, p.History.with(p.Origin))
+				op.settledLocked(p.Ballot, p.Ballot, p.History.With(p.Origin))
 			}
 			op.concludeDecidedLocked(op.decidedButFailed(level, err))
 		default:

@@ -1,4 +1,4 @@
-package coordinator
+package paxos
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,7 @@ import (
 // proposal with what happened: a proposal that was decided is never told void, and the other way round. Up to
 // HistoryMax coordinators everything of the last change of each is told.
 func TestHistoriesTellWhatWasDecided(t *testing.T) {
-	told := map[fate]int{}
+	told := map[Fate]int{}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		nodes := 1 + r.IntN(2*HistoryMax)
@@ -39,12 +39,12 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 				floor = Ballot{Micros: now - r.Int64N(100)}
 			}
 			for _, q := range last {
-				f := fateOf(q, &commit, floor)
+				f := FateOf(q, &commit, floor)
 				told[f]++
 				switch {
-				case f == fateDecided && !decided[q], f == fateVoid && decided[q], f == fateOpen && decided[q]:
+				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
 					t.Fatalf("seed %d: %v after %+v, floor %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
-				case f == fateLost && nodes <= HistoryMax && q.After(floor) && (len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
+				case f == Lost && nodes <= HistoryMax && q.After(floor) && (len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
 					t.Fatalf("seed %d: %v after %+v is lost", seed, q, commit)
 				}
 			}
@@ -53,7 +53,7 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range []fate{fateOpen, fateDecided, fateVoid, fateLost} {
+	for _, f := range []Fate{Open, Decided, Void, Lost} {
 		if told[f] < 100 {
 			t.Errorf("fate %d was told %d times: the test shows nothing of it", f, told[f])
 		}
@@ -63,8 +63,8 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 // TestTruncatedStatesTellNothing: a truncation leaves the ballot of the latest change only.
 func TestTruncatedStatesTellNothing(t *testing.T) {
 	truncated := Proposal{Ballot: Ballot{Micros: 100, Node: 1}}
-	for q, want := range map[Ballot]fate{{Micros: 100, Node: 1}: fateLost, {Micros: 50, Node: 2}: fateLost, {Micros: 101, Node: 2}: fateOpen} {
-		if got := fateOf(q, &truncated, Ballot{}); got != want {
+	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost, {Micros: 101, Node: 2}: Open} {
+		if got := FateOf(q, &truncated, Ballot{}); got != want {
 			t.Errorf("fate of %v is %d, not %d", q, got, want)
 		}
 	}
