@@ -13,7 +13,7 @@ import (
 
 // Lightweight transactions: Paxos for each partition. One trip promises and reads, one accepts, and
 // what was accepted by a quorum is committed as an ordinary write. What waits meanwhile goes together
-// in the next round (paxos_line.go, paxos_join.go).
+// in the next round (paxos_line.go, package paxos).
 //
 //	   CAS ─▶ prepare + read ─▶ conditions ─▶ accept ─▶ commit ─▶ clients
 //	            ▲    │ finish what is in progress,

@@ -47,7 +47,7 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 		case mine && errors.Is(err, ErrNotSent) && op.commitAgainLocked(level):
 		case mine:
 			op.own = nil // it is decided, whatever becomes of this write
-			if err == nil && quorate(level, op.serial) {
+			if err == nil && quorate(level, op.serial) && p.Ballot == op.ballot {
 				op.settledLocked(p.Ballot, p.Ballot, p.History.With(p.Origin))
 			}
 			op.concludeDecidedLocked(op.decidedButFailed(level, err))
