@@ -52,3 +52,20 @@ func TestUnknownOutcomesAreFound(t *testing.T) {
 	}
 	t.Error("200 seeds did not find an unknown outcome without the lookup")
 }
+
+// TestCoordinatorsStarveWithoutTurns takes the order away in which coordinators go: the workload finds changes that
+// fail or take too long, or coordinators that complete too few.
+func TestCoordinatorsStarveWithoutTurns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	for seed := uint64(0); seed < 100; seed++ {
+		o := contendedOptions(seed)
+		o.Unsafe.NoTurns = true
+		if r := run(t, o); len(r.Failures) > 0 {
+			t.Logf("seed %d: %s", seed, r.Failures[0])
+			return
+		}
+	}
+	t.Error("100 seeds did not find starvation without turns")
+}
