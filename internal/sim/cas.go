@@ -161,7 +161,8 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 	switch {
 	case err != nil:
 		var timeout *coordinator.WriteTimeout
-		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS && !slices.Contains(w.c.options.FaultKinds, "bad-links")
+		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
+			!slices.ContainsFunc(w.c.options.FaultKinds, func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
 		op.dropped = op.input.value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
 		return
 	case applied:
