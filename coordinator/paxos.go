@@ -89,7 +89,8 @@ type CASRequest struct {
 	// Update is asked, with what a quorum holds and what others change first in the same round, for the
 	// change to be made at the timestamp, or says that the condition does not apply. timestamp and
 	// timestamp-1 are its own. It may be asked several times, must not block, and the page is valid
-	// until it returns. The mutation must not change after that.
+	// until it returns. The mutation must not change after that. An attempt that others outvote may have
+	// read while their changes reached the replicas: what it shows comes to nothing.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  Trace
 }
