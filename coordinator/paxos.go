@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/coordinator/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -12,7 +13,7 @@ import (
 
 // Lightweight transactions: Paxos for each partition. One trip promises and reads, one accepts, and
 // what was accepted by a quorum is committed as an ordinary write. What waits meanwhile goes together
-// in the next round (paxos_line.go, paxos_join.go).
+// in the next round (paxos_line.go, package paxos).
 //
 //	   CAS ─▶ prepare + read ─▶ conditions ─▶ accept ─▶ commit ─▶ clients
 //	            ▲    │ finish what is in progress,
@@ -25,54 +26,13 @@ import (
 // A proposer that settled the last ballot itself needs no promises (paxos_last.go), and one that is the
 // only voter needs no votes (paxos_alone.go).
 
-// Ballot numbers an attempt. Acceptors compare the time alone: of two nodes with one time a quorum
-// promises to one at most, so that one timestamp never has two values.
-type Ballot struct {
-	Micros int64 // greater than zero; also the timestamp of what is proposed
-	Node   ring.NodeID
-}
-
-// Present says whether there is a ballot.
-func (b Ballot) Present() bool { return b.Micros > 0 }
-
-// After says whether b is later than o.
-func (b Ballot) After(o Ballot) bool { return b.Micros > o.Micros }
-
-// Latest is the later of two ballots.
-func (b Ballot) Latest(o Ballot) Ballot {
-	if o.After(b) {
-		return o
-	}
-	return b
-}
-
-// Proposal is a change on its way to being decided.
-type Proposal struct {
-	Ballot Ballot
-	// Origin is the ballot it was first made under; another proposer may have taken it over.
-	Origin Ballot
-	// Prior is the latest ballot known to be decided when it was proposed, or the floor when that is later:
-	// nothing was decided between.
-	Prior Ballot
-	// History is which changes were decided up to Prior.
-	History History
-	// Previous, when present, is what it rests on instead of promises: acceptors take it only when they
-	// know of no ballot after Previous. See paxos_last.go.
-	Previous Ballot
-	Table    schema.StorageID
-	Key      row.PartitionKey
-	// Update is the encoded row.Mutation; empty for a proposal that changes nothing and only makes
-	// earlier ones void.
-	Update []byte
-	// Accepted says, in a commit, that Update is not sent: it is what the acceptor accepted under Ballot.
-	Accepted bool
-}
-
-// Clone is a copy of p that owns its memory.
-func (p Proposal) Clone() Proposal {
-	p.Update = append([]byte(nil), p.Update...)
-	return p
-}
+// What acceptors and proposers exchange is of package paxos.
+type (
+	Ballot   = paxos.Ballot
+	Proposal = paxos.Proposal
+	History  = paxos.History
+	Known    = paxos.Known
+)
 
 // Promise is an acceptor's answer to Prepare.
 type Promise struct {
@@ -114,13 +74,6 @@ type SoleAcceptor interface {
 	Decide(epoch uint64, cmd *row.ReadCommand, decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error))
 }
 
-// Known is what an acceptor knows of a partition: its latest ballot, the latest decided one or the floor, and the history
-// up to there.
-type Known struct {
-	Latest, Prior Ballot
-	History       History
-}
-
 // ErrUnsettled says that a proposal is in progress that must be finished first.
 var ErrUnsettled = errors.New("coordinator: a proposal is in progress")
 
@@ -136,7 +89,8 @@ type CASRequest struct {
 	// Update is asked, with what a quorum holds and what others change first in the same round, for the
 	// change to be made at the timestamp, or says that the condition does not apply. timestamp and
 	// timestamp-1 are its own. It may be asked several times, must not block, and the page is valid
-	// until it returns. The mutation must not change after that.
+	// until it returns. The mutation must not change after that. An attempt that others outvote may have
+	// read while their changes reached the replicas: what it shows comes to nothing.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  Trace
 }

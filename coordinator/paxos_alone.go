@@ -10,10 +10,10 @@ import (
 // here holds the partition for itself from the read to the write, as it does for other nodes' requests,
 // and writes the change and its ballot once, with one sync.
 
-// alone says whether this node alone votes.
+// alone says whether this node alone votes, and no proposal of the round is in doubt, which a prepare would look up.
 func (op *casRound) alone() bool {
 	v := &op.voters
-	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || op.c.unsafe.NoPaxosPersist {
+	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || len(op.own) > 0 || op.c.unsafe.NoPaxosPersist {
 		return false
 	}
 	_, ok := op.c.replicas.Replica(v.natural[0]).(SoleAcceptor)
@@ -25,7 +25,8 @@ func (op *casRound) decideAloneLocked() {
 	op.phase = casCommitting
 	op.votes = op.votes[:0]
 	sole := op.c.replicas.Replica(op.voters.natural[0]).(SoleAcceptor)
-	epoch, cmd, tooMuch, proposed := op.topology.Epoch(), op.cmd, false, false
+	epoch, cmd, tooMuch := op.topology.Epoch(), op.cmd, false
+	var proposed *row.Mutation
 	op.mu.Unlock()
 	sole.Decide(epoch, cmd, func(known Known, page []byte) (p *Proposal, m *row.Mutation) {
 		op.mu.Lock()
@@ -34,7 +35,7 @@ func (op *casRound) decideAloneLocked() {
 		if m, tooMuch = op.ask(page, op.ballot); tooMuch || m == nil {
 			return nil, nil
 		}
-		proposed = true
+		proposed = m
 		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History, Table: cmd.Table, Key: cmd.Key}
 		p = new(Proposal)
 		*p = op.proposal
@@ -43,8 +44,9 @@ func (op *casRound) decideAloneLocked() {
 		op.mu.Lock()
 		var refusal *NotReplica
 		var overloaded *Overloaded
-		if err != nil && proposed && !errors.As(err, &overloaded) {
-			op.own = append(op.own, casProposed{proposal: op.proposal, outcomes: op.outcomes}) // it may be on the disk
+		if err != nil && proposed != nil && !errors.As(err, &overloaded) { // it may be on the disk
+			op.proposal.Update = row.AppendMutation(nil, proposed)
+			op.own = append(op.own, casProposed{proposal: op.proposal, outcomes: op.outcomes})
 		}
 		switch {
 		case err == nil && tooMuch:

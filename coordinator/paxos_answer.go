@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cqld/coordinator/paxos"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -9,7 +10,7 @@ import (
 // joins the changes to be made; nil when there are none. tooMuch says that the rows, or the changes, are more
 // than fit into one round.
 func (op *casRound) ask(page []byte, ballot Ballot) (update *row.Mutation, tooMuch bool) {
-	j, more := newJoined(op.cmd, op.disjoint, page)
+	j, more := paxos.NewJoined(op.cmd, op.disjoint, page)
 	if more && len(op.members) > 1 {
 		return nil, true
 	}
@@ -23,7 +24,7 @@ func (op *casRound) ask(page []byte, ballot Ballot) (update *row.Mutation, tooMu
 		if m.answered {
 			continue
 		}
-		if o.page, o.err = j.pageOf(m.req.Command); o.err != nil || m.reads() {
+		if o.page, o.err = j.PageOf(m.req.Command); o.err != nil || m.reads() {
 			continue
 		}
 		change, applies, err := m.req.Update(o.page, stamp)
@@ -44,7 +45,7 @@ func (op *casRound) ask(page []byte, ballot Ballot) (update *row.Mutation, tooMu
 		if i == len(op.members)-1 {
 			break
 		}
-		if o.err = j.lay(m.req.Command, change); o.err != nil {
+		if o.err = j.Lay(m.req.Command, change); o.err != nil {
 			op.failAll(o.err)
 			return nil, false
 		}

@@ -47,8 +47,8 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 		case mine && errors.Is(err, ErrNotSent) && op.commitAgainLocked(level):
 		case mine:
 			op.own = nil // it is decided, whatever becomes of this write
-			if err == nil && quorate(level, op.serial) {
-				op.settledLocked(p.Ballot, p.Ballot, p.History.with(p.Origin))
+			if err == nil && quorate(level, op.serial) && p.Ballot == op.ballot {
+				op.settledLocked(p.Ballot, p.Ballot, p.History.With(p.Origin))
 			}
 			op.concludeDecidedLocked(op.decidedButFailed(level, err))
 		default:

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cqld/coordinator/paxos"
 	"errors"
 	"slices"
 	"time"
@@ -80,18 +81,18 @@ func (op *casRound) resolve(commit *Proposal, floor Ballot) (decided int, lost b
 	decided = -1
 	for _, p := range op.own {
 		q := p.proposal.Origin
-		v := fateOf(q, commit, floor)
-		if op.c.unsafe.NoPaxosLookup && v != fateOpen && q != commit.Origin && !q.After(commit.Prior) {
-			v = fateLost
+		v := paxos.FateOf(q, commit, floor)
+		if op.c.unsafe.NoPaxosLookup && v != paxos.Open && q != commit.Origin && !q.After(commit.Prior) {
+			v = paxos.Lost
 		}
 		switch v {
-		case fateVoid:
+		case paxos.Void:
 			op.c.counts.casLookedUp.Add(1)
 			continue
-		case fateDecided:
+		case paxos.Decided:
 			op.c.counts.casLookedUp.Add(1)
 			decided = len(kept)
-		case fateLost:
+		case paxos.Lost:
 			lost = true
 		}
 		kept = append(kept, p)
@@ -158,7 +159,7 @@ func (op *casRound) failLocked(err error) {
 // mu.
 func (op *casRound) lostLocked(commit *Proposal, floor Ballot) {
 	isLost := func(p casProposed) bool {
-		return fateOf(p.proposal.Origin, commit, floor) == fateLost || op.c.unsafe.NoPaxosLookup
+		return paxos.FateOf(p.proposal.Origin, commit, floor) == paxos.Lost || op.c.unsafe.NoPaxosLookup
 	}
 	op.phase = casIdle
 	op.attempt++

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/paxos"
 	"cqld/schema"
 )
 
@@ -83,14 +84,14 @@ func (l *casLines) leave(line string, limits *Limits) []*casMember {
 // that nobody is overtaken.
 func together(waiting []*casMember, limits *Limits) int {
 	first := waiting[0].req
-	if !joinable(first.Command) {
+	if !paxos.Joinable(first.Command) {
 		return 1
 	}
 	var change *CASRequest // the first that may change something
 	n, slices := 0, 0
 	for _, m := range waiting {
 		slices += len(m.req.Command.Slices)
-		if n == limits.CASRound || n > 0 && slices > limits.CASRoundSlices || m.req.Serial != first.Serial || !joinable(m.req.Command) {
+		if n == limits.CASRound || n > 0 && slices > limits.CASRoundSlices || m.req.Serial != first.Serial || !paxos.Joinable(m.req.Command) {
 			break
 		}
 		if !m.reads() {

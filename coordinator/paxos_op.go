@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/paxos"
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
 	"cqld/ring"
@@ -153,7 +154,11 @@ func (op *casRound) enroll() {
 			op.level, found = m.req.Consistency, true
 		}
 	}
-	op.cmd, op.disjoint = join(op.members)
+	commands := make([]*row.ReadCommand, len(op.members))
+	for i, m := range op.members {
+		commands[i] = m.req.Command
+	}
+	op.cmd, op.disjoint = paxos.Join(commands)
 }
 
 // attemptLocked starts an attempt with a new ballot. It frees mu.
@@ -297,7 +302,7 @@ func (op *casRound) preparedLocked() {
 	floor := op.floor()
 	prior := commit.Ballot.Latest(floor)
 	decided, lost := op.resolve(&commit, floor)
-	op.history = HistoryAfter(&commit, floor)
+	op.history = paxos.HistoryAfter(&commit, floor)
 	switch {
 	case decided >= 0:
 		op.proposal = op.own[decided].proposal

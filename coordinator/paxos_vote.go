@@ -148,7 +148,7 @@ func (op *casRound) inProgress() (accepted, commit Proposal) {
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
-		if v.state != voteYes || !v.accepted.Ballot.After(settled) || v.accepted.restsBefore(settled) {
+		if v.state != voteYes || !v.accepted.Ballot.After(settled) || v.accepted.RestsBefore(settled) {
 			continue
 		}
 		promised, later := !v.accepted.Previous.Present(), v.accepted.Ballot.After(accepted.Ballot)
@@ -168,11 +168,6 @@ func (op *casRound) floor() (floor Ballot) {
 		}
 	}
 	return floor
-}
-
-// restsBefore says whether p rests on a ballot before the one that is settled.
-func (p *Proposal) restsBefore(settled Ballot) bool {
-	return p.Previous.Present() && settled.After(p.Previous)
 }
 
 // clean says whether the acceptor holds no proposal that was not decided. One that is void for what was decided is

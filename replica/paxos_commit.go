@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/paxos"
 	"cqld/coordinator/turn"
 	"cqld/row"
 	"cqld/schema"
@@ -133,7 +134,7 @@ func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 		return
 	}
 	p, m := decide(coordinator.Known{
-		Latest: s.latest(), Prior: s.commit.Ballot.Latest(s.floor), History: coordinator.HistoryAfter(&s.commit, s.floor),
+		Latest: s.latest(), Prior: s.commit.Ballot.Latest(s.floor), History: paxos.HistoryAfter(&s.commit, s.floor),
 	}, page)
 	if p == nil {
 		l.gate.leave(phase)

@@ -359,6 +359,7 @@ func TestPaxosMessages(t *testing.T) {
 	e.page = []byte{0, 0}
 	p := proposalOf(table, ballot(10, 1), ballot(9, 2), "k")
 	p.Prior, p.Previous = ballot(8, 3), ballot(7, 1)
+	p.History = coordinator.History{Since: ballot(1, 9), Latest: []coordinator.Ballot{ballot(8, 3), ballot(5, 2), ballot(6, 4)}}
 	epoch, got, err := decodeProposal(appendProposal(nil, 7, p))
 	if err != nil || epoch != 7 || fmt.Sprint(*got) != fmt.Sprint(*p) {
 		t.Errorf("%+v, again %+v: %v", p, got, err)
@@ -387,7 +388,7 @@ func TestPaxosMessages(t *testing.T) {
 // FuzzPaxosMessages feeds the decoders bytes from another node.
 func FuzzPaxosMessages(f *testing.F) {
 	p := &coordinator.Proposal{Ballot: ballot(10, 1), Origin: ballot(9, 2), Table: 1024, Key: row.NewPartitionKey([]byte("k")),
-		Update: row.AppendMutation(nil, sampleMutation("k"))}
+		Update: row.AppendMutation(nil, sampleMutation("k")), History: coordinator.History{Latest: []coordinator.Ballot{ballot(8, 3), ballot(7, 1)}}}
 	f.Add(appendProposal(nil, 1, p))
 	f.Add(appendPromise(nil, &coordinator.Promise{Promised: p.Ballot, Accepted: *p, Commit: *p, Page: []byte{0, 0}}))
 	f.Fuzz(func(t *testing.T, b []byte) {

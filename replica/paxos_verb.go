@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/paxos"
 	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/messaging"
@@ -67,7 +68,7 @@ func appendHistory(dst []byte, p *coordinator.Proposal) []byte {
 func consumeHistory(c *wire.Cursor, origin coordinator.Ballot) (h coordinator.History) {
 	h.Since = consumeBallot(c)
 	n := c.Count(2)
-	if n > coordinator.HistoryMax {
+	if n > paxos.HistoryMax {
 		c.Fail(errBadState)
 		return coordinator.History{}
 	}

@@ -60,13 +60,16 @@ func (w *bank) command(l *life) *row.ReadCommand {
 	return l.partition(w.table, w.key())
 }
 
+// transfer moves money. What the condition was shown is judged when the attempt was decided: one that others outvote may
+// have read while their changes reached the replicas, and comes to nothing.
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	w.tried++
+	shown := "" // what is wrong with what the last attempt was shown
 	l.coord.CAS(&coordinator.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-			balances, err := w.balances(page)
-			if err != nil || balances[from] < amount {
+			balances, wrong, err := balancesOf(page)
+			if shown = wrong; err != nil || balances[from] < amount {
 				return nil, false, err
 			}
 			m := &row.Mutation{}
@@ -77,6 +80,9 @@ func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 		},
 	}, func(applied bool, _ []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("transfer ", from, to, amount, applied, err))
+		if err == nil && shown != "" {
+			w.c.fail("%s", shown)
+		}
 		if applied && err == nil {
 			w.acked++
 		}
@@ -84,27 +90,27 @@ func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	})
 }
 
-// balances are the accounts in a page, all of them, or what is wrong.
-func (w *bank) balances(page []byte) (balances [bankAccounts]int, err error) {
+// balancesOf are the accounts in a page, all of them, and what is wrong with their sum.
+func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
 	rows, err := textRows(page, 0)
 	if err != nil {
-		return balances, err
+		return balances, "", err
 	}
 	sum := 0
 	for _, r := range rows {
 		account, err := strconv.Atoi(r[0])
 		if err != nil {
-			return balances, err
+			return balances, "", err
 		}
 		if balances[account], err = strconv.Atoi(r[1]); err != nil {
-			return balances, err
+			return balances, "", err
 		}
 		sum += balances[account]
 	}
 	if sum != bankAccounts*bankEach {
-		w.c.fail("bank: the accounts %v hold %d, not %d", balances, sum, bankAccounts*bankEach)
+		wrong = fmt.Sprintf("bank: the accounts %v hold %d, not %d", balances, sum, bankAccounts*bankEach)
 	}
-	return balances, nil
+	return balances, wrong, nil
 }
 
 func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
@@ -112,7 +118,10 @@ func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
 	l.read(w.command(l), level, func(page []byte, err error) {
 		if err == nil {
 			w.acked++
-			_, err = w.balances(page)
+			var wrong string
+			if _, wrong, err = balancesOf(page); wrong != "" {
+				w.c.fail("%s", wrong)
+			}
 		}
 		w.c.kernel.Trace(fmt.Sprint("bank ", len(page), err))
 		done(err)

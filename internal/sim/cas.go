@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -148,7 +149,9 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 // casRow is the row that a register is.
 func casRow(key int) string { return fmt.Sprint("r", key%2) }
 
-// finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent.
+// finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent, or the answer says that
+// its votes were not enough: then it was not made and never will be. (What may have been made is CASUnknown. Where messages
+// come twice, a proposal may be accepted and then refused, which the coordinator takes for a refusal.)
 func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
 	var found int64
 	if err == nil && !applied {
@@ -157,7 +160,10 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 	w.c.kernel.Trace(fmt.Sprint("end cas ", op.client, op.key, op.input, applied, found, err))
 	switch {
 	case err != nil:
-		op.dropped = op.input.value == 0 || errors.Is(err, coordinator.ErrNotSent)
+		var timeout *coordinator.WriteTimeout
+		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
+			!slices.ContainsFunc(w.c.options.FaultKinds, func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
+		op.dropped = op.input.value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
 		return
 	case applied:
 		w.acked++

@@ -43,6 +43,9 @@ func optionsOf(t *testing.T, seed uint64) Options {
 			o.Nodes, o.Factor = calmRing(seed)
 			o.Datacenters, o.ConvergeBy = nil, ByReads
 		}
+		if o.has("contended") {
+			o.Nodes, o.Factor = contendedRing(seed)
+		}
 	}
 	o.Nodes = cmp.Or(*nodeCount, o.Nodes)
 	if *factorList != "" {

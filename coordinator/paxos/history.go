@@ -1,4 +1,8 @@
-package coordinator
+package paxos
+
+// HistoryMax bounds the coordinators in a History: with 10 bytes each it adds 320 bytes to what an acceptor stores, at
+// most. A proposal in doubt can be told void or decided until so many other coordinators had changes decided.
+const HistoryMax = 32
 
 // History says which changes of a partition were decided before a proposal. It has the latest one of each
 // coordinator, by its origin, and travels with every proposal and commit. With it a coordinator whose proposal is
@@ -7,7 +11,7 @@ package coordinator
 //	Latest   (node 2, 910) (node 1, 870) (node 3, 640)
 //	Since    600: of nodes that are not listed, nothing with an origin after 600 was decided
 //
-// When a coordinator may conclude what became of its proposal q, and why that is right, stands in paxos_doubt.go.
+// When a coordinator may conclude what became of its proposal q, and why that is right, stands in coordinator/paxos_doubt.go.
 type History struct {
 	// Since bounds what is known: a coordinator that is not listed may have had changes with origins up to Since.
 	Since Ballot
@@ -16,9 +20,9 @@ type History struct {
 	Latest []Ballot
 }
 
-// with is the history after one more change was decided, the one with the origin. It lists at most HistoryMax
+// With is the history after one more change was decided, the one with the origin. It lists at most HistoryMax
 // coordinators.
-func (h History) with(origin Ballot) History {
+func (h History) With(origin Ballot) History {
 	next := History{Since: h.Since, Latest: make([]Ballot, 0, min(len(h.Latest)+1, HistoryMax))}
 	next.Latest = append(next.Latest, origin)
 	for _, b := range h.Latest {
@@ -44,37 +48,37 @@ func HistoryAfter(commit *Proposal, floor Ballot) History {
 	case !commit.Origin.Present(): // a truncation has removed what it was
 		return History{Since: commit.Ballot}
 	}
-	return commit.History.with(commit.Origin)
+	return commit.History.With(commit.Origin)
 }
 
-// fate is what became of a proposal.
-type fate uint8
+// Fate is what became of a proposal.
+type Fate uint8
 
 const (
-	fateOpen    fate = iota // nothing later is known to be decided
-	fateDecided             // it is decided
-	fateVoid                // it was not decided and never will be
-	fateLost                // the state does not tell any more
+	Open    Fate = iota // nothing later is known to be decided
+	Decided             // it is decided
+	Void                // it was not decided and never will be
+	Lost                // the state does not tell any more
 )
 
-// fateOf says what the latest decided change that a majority knows of, and the floor of that majority, tell about a
-// proposal q of this round, which was made under the ballot q.
-func fateOf(q Ballot, commit *Proposal, floor Ballot) fate {
+// FateOf says what the latest decided change that a majority knows of, and the floor of that majority, tell about a
+// proposal that was made under the ballot q, and which its coordinator still waits for.
+func FateOf(q Ballot, commit *Proposal, floor Ballot) Fate {
 	after := HistoryAfter(commit, floor)
 	for _, latest := range after.Latest {
 		switch {
 		case latest.Node != q.Node:
 		case latest == q:
-			return fateDecided
+			return Decided
 		case latest.After(q):
-			return fateVoid // statement 5 in paxos_doubt.go
+			return Void // statement 5 in coordinator/paxos_doubt.go
 		}
 	}
 	switch {
 	case after.Since.Present() && !q.After(after.Since):
-		return fateLost
+		return Lost
 	case q.After(commit.Ballot):
-		return fateOpen
+		return Open
 	}
-	return fateVoid
+	return Void
 }

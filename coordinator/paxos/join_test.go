@@ -1,4 +1,4 @@
-package coordinator
+package paxos
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
-	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
@@ -57,34 +56,34 @@ func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
 		for range r.IntN(4) {
 			apply(randomChange(r, 1+r.Int64N(50), few))
 		}
-		var members []*casMember
+		var commands []*row.ReadCommand
 		for range 1 + r.IntN(6) {
-			members = append(members, &casMember{req: &CASRequest{Command: randomCommand(r)}})
+			commands = append(commands, randomCommand(r))
 		}
-		cmd, apart := join(members)
+		cmd, apart := Join(commands)
 		if !slices.IsSortedFunc(cmd.Slices, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) }) {
 			t.Fatalf("seed %d: slices %v", seed, cmd.Slices)
 		}
-		if apart && len(members) > 1 {
+		if apart && len(commands) > 1 {
 			disjoint++
 		}
-		j, more := newJoined(cmd, apart, read(cmd))
+		j, more := NewJoined(cmd, apart, read(cmd))
 		if more {
 			t.Fatal("more")
 		}
-		for i, m := range members {
-			page, err := j.pageOf(m.req.Command)
+		for i, c := range commands {
+			page, err := j.PageOf(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := read(m.req.Command); !bytes.Equal(page, want) {
-				t.Fatalf("seed %d, member %d of %d, %v of %v:\n%s\nnot\n%s", seed, i, len(members), m.req.Command.Slices, cmd.Slices, shown(page), shown(want))
+			if want := read(c); !bytes.Equal(page, want) {
+				t.Fatalf("seed %d, member %d of %d, %v of %v:\n%s\nnot\n%s", seed, i, len(commands), c.Slices, cmd.Slices, shown(page), shown(want))
 			}
 			change := randomChange(r, 100+int64(2*i), few)
-			if apart && onlyRowsOf(m.req.Command, change) {
+			if apart && onlyRowsOf(c, change) {
 				skipped++
 			}
-			if err := j.lay(m.req.Command, change); err != nil {
+			if err := j.Lay(c, change); err != nil {
 				t.Fatal(err)
 			}
 			apply(change)
@@ -174,43 +173,4 @@ func shown(page []byte) string {
 		}
 	}
 	return b.String()
-}
-
-// TestTogether shows where a round ends.
-func TestTogether(t *testing.T) {
-	exact := func() *row.ReadCommand {
-		return &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.ExactRow([]byte("a"))}}
-	}
-	update := func([]byte, int64) (*row.Mutation, bool, error) { return nil, true, nil }
-	change := func(level ring.Consistency) *casMember {
-		return &casMember{req: &CASRequest{Command: exact(), Serial: ring.Serial, Consistency: level, Update: update}}
-	}
-	read := &casMember{req: &CASRequest{Command: exact(), Serial: ring.Serial, Consistency: ring.Quorum}}
-	local := &casMember{req: &CASRequest{Command: exact(), Serial: ring.LocalSerial, Consistency: ring.Quorum, Update: update}}
-	limited := change(ring.Quorum)
-	limited.req.Command.Limits.Rows = 1
-	wide := change(ring.Quorum)
-	for range 5 {
-		wide.req.Command.Slices = append(wide.req.Command.Slices, row.ExactRow([]byte("b")))
-	}
-	q := change(ring.Quorum)
-	limits := Limits{CASRound: 4, CASRoundSlices: 5}
-	for _, c := range []struct {
-		waiting []*casMember
-		want    int
-	}{
-		{[]*casMember{q, q, q}, 3},
-		{[]*casMember{q, q, q, q, q}, 4},
-		{[]*casMember{limited, q}, 1},
-		{[]*casMember{q, limited, q}, 1},
-		{[]*casMember{q, local, q}, 1},
-		{[]*casMember{q, change(ring.One), q}, 1},
-		{[]*casMember{read, change(ring.One), read, q}, 3},
-		{[]*casMember{wide, q}, 1},
-		{[]*casMember{q, wide}, 1},
-	} {
-		if got := together(c.waiting, &limits); got != c.want {
-			t.Errorf("%d of %d go together, not %d", got, len(c.waiting), c.want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package paxos
 
 import (
 	"bytes"
@@ -10,26 +10,26 @@ import (
 // A round of several members reads what all of them ask for at once. Each is shown a page as its own
 // command would be answered, with what the ones before it in the round change.
 
-// joinable says whether a command can be part of a greater one: a limit counts rows, and what others ask
+// Joinable says whether a command can be part of a greater one: a limit counts rows, and what others ask
 // for must not be among them.
-func joinable(c *row.ReadCommand) bool {
+func Joinable(c *row.ReadCommand) bool {
 	return c.SinglePartition() && !c.Reversed && c.Limits == (row.Limits{}) && c.Repair == nil && len(c.Slices) > 0
 }
 
-// join is a command that reads what all members' read; disjoint says that no two of them read one row.
-func join(members []*casMember) (cmd *row.ReadCommand, disjoint bool) {
-	first := members[0].req.Command
-	if len(members) == 1 {
+// Join is a command that reads what all of the commands read; disjoint says that no two of them read one row. All are
+// Joinable, or there is only one.
+func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
+	first := commands[0]
+	if len(commands) == 1 {
 		return first, true
 	}
 	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key}
 	n := 0
-	for _, m := range members {
-		n += len(m.req.Command.Slices)
+	for _, c := range commands {
+		n += len(c.Slices)
 	}
 	all := make([]row.Slice, 0, n)
-	for _, m := range members {
-		c := m.req.Command
+	for _, c := range commands {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
 		cmd.Now = max(cmd.Now, c.Now)
 		all = append(all, c.Slices...)
@@ -52,8 +52,8 @@ func join(members []*casMember) (cmd *row.ReadCommand, disjoint bool) {
 	return cmd, disjoint
 }
 
-// joined is the content of a round's page, on which its members' changes are laid one after the other.
-type joined struct {
+// Joined is the content of a round's page, on which its members' changes are laid one after the other.
+type Joined struct {
 	cmd      *row.ReadCommand
 	disjoint bool
 	page     []byte // as it was read
@@ -62,9 +62,9 @@ type joined struct {
 	part     *row.Partition
 }
 
-// newJoined is the content of a page; more says that it was cut off by a limit.
-func newJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *joined, more bool) {
-	j = &joined{cmd: cmd, disjoint: disjoint, page: page}
+// NewJoined is the content of a page; more says that it was cut off by a limit.
+func NewJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *Joined, more bool) {
+	j = &Joined{cmd: cmd, disjoint: disjoint, page: page}
 	if len(page) == 2 {
 		j.empty = true
 		return j, page[1] != 0
@@ -73,7 +73,7 @@ func newJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *joined, mor
 }
 
 // decode takes the page apart, once.
-func (j *joined) decode() error {
+func (j *Joined) decode() error {
 	if j.decoded {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (j *joined) decode() error {
 	return r.Err()
 }
 
-// pageOf is what a member's command is answered with.
-func (j *joined) pageOf(c *row.ReadCommand) ([]byte, error) {
+// PageOf is what a member's command is answered with.
+func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	if c == j.cmd || j.empty {
 		return j.page, nil
 	}
@@ -128,9 +128,9 @@ func (j *joined) pageOf(c *row.ReadCommand) ([]byte, error) {
 	return w.Finish(false), nil
 }
 
-// lay puts a member's change on top, for those who come after it in the round. Nothing needs to be done
+// Lay puts a member's change on top, for those who come after it in the round. Nothing needs to be done
 // for rows that nobody else reads, which is the common case.
-func (j *joined) lay(own *row.ReadCommand, m *row.Mutation) error {
+func (j *Joined) Lay(own *row.ReadCommand, m *row.Mutation) error {
 	if j.disjoint && onlyRowsOf(own, m) {
 		return nil
 	}

@@ -1,0 +1,71 @@
+package paxos
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"cqld/ring"
+)
+
+// TestHistoriesTellWhatWasDecided draws chains of decided changes and compares what their histories tell about every
+// proposal with what happened: a proposal that was decided is never told void, and the other way round. Up to
+// HistoryMax coordinators everything of the last change of each is told.
+func TestHistoriesTellWhatWasDecided(t *testing.T) {
+	told := map[Fate]int{}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		nodes := 1 + r.IntN(2*HistoryMax)
+		var commit Proposal
+		var floor Ballot
+		now := int64(1)
+		last := map[ring.NodeID]Ballot{} // the last proposal of each coordinator
+		decided := map[Ballot]bool{}
+		for range 200 {
+			now += 1 + r.Int64N(50)
+			node := ring.NodeID(1 + r.IntN(nodes))
+			q := Ballot{Micros: now, Node: node}
+			last[node] = q
+			switch r.IntN(10) {
+			case 0, 1: // in doubt, and nothing comes of it
+			case 2: // completed by another coordinator, under a later ballot
+				now += 1 + r.Int64N(50)
+				commit = Proposal{Ballot: Ballot{Micros: now, Node: node + 1}, Origin: q, Prior: commit.Ballot, History: HistoryAfter(&commit, floor)}
+				decided[q] = true
+			default:
+				commit = Proposal{Ballot: q, Origin: q, Prior: commit.Ballot, History: HistoryAfter(&commit, floor)}
+				decided[q] = true
+			}
+			if r.IntN(300) == 0 {
+				floor = Ballot{Micros: now - r.Int64N(100)}
+			}
+			for _, q := range last {
+				f := FateOf(q, &commit, floor)
+				told[f]++
+				switch {
+				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
+					t.Fatalf("seed %d: %v after %+v, floor %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
+				case f == Lost && nodes <= HistoryMax && q.After(floor) && (len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
+					t.Fatalf("seed %d: %v after %+v is lost", seed, q, commit)
+				}
+			}
+			if n := len(commit.History.Latest); n > HistoryMax {
+				t.Fatalf("a history of %d coordinators", n)
+			}
+		}
+	}
+	for _, f := range []Fate{Open, Decided, Void, Lost} {
+		if told[f] < 100 {
+			t.Errorf("fate %d was told %d times: the test shows nothing of it", f, told[f])
+		}
+	}
+}
+
+// TestTruncatedStatesTellNothing: a truncation leaves the ballot of the latest change only.
+func TestTruncatedStatesTellNothing(t *testing.T) {
+	truncated := Proposal{Ballot: Ballot{Micros: 100, Node: 1}}
+	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost, {Micros: 101, Node: 2}: Open} {
+		if got := FateOf(q, &truncated, Ballot{}); got != want {
+			t.Errorf("fate of %v is %d, not %d", q, got, want)
+		}
+	}
+}
