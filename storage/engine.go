@@ -60,6 +60,7 @@ type Engine struct {
 	stalls     atomic.Int64
 	background atomic.Pointer[string] // the last failure of background work
 	ingestions atomic.Int64           // begun
+	reclaiming atomic.Bool            // a flush after a truncation is about to begin
 	counters   counters
 	quarantine struct {
 		sync.Mutex
