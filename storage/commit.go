@@ -346,27 +346,9 @@ func (e *Engine) syncLog() {
 func (e *Engine) Truncate(id schema.StorageID) error {
 	err := e.truncate(id)
 	if err == nil {
-		e.reclaim()
+		e.reclaim(appendTable(nil, id), appendTableEnd(nil, id))
 	}
 	return err
-}
-
-// reclaim makes Pebble remove the files that a deletion of a range covers. It does so once the deletion is in a file, so
-// the memtable is flushed; else that would come with later writes, of which a full disk takes none.
-func (e *Engine) reclaim() {
-	if e.opts.Inline || !e.reclaiming.CompareAndSwap(false, true) {
-		return // the flush that is about to begin has this deletion, too
-	}
-	e.owned.Go(func() {
-		open := e.pause(reclaimAfter)
-		e.reclaiming.Store(false)
-		if !open || e.failedErr() != nil {
-			return
-		}
-		if _, err := e.db.AsyncFlush(); err != nil {
-			e.opts.Logger.Warn("storage: the space of a removed table is freed later", "error", err)
-		}
-	})
 }
 
 func (e *Engine) truncate(id schema.StorageID) error {

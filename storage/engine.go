@@ -49,8 +49,9 @@ type Engine struct {
 	hot  hotRows
 	disk diskState
 
-	sweeper sweeper
-	lost    lostRanges
+	sweeper   sweeper
+	reclaimer reclaimer
+	lost      lostRanges
 
 	failed     atomic.Pointer[error]
 	guard      *logguard.FS
@@ -60,7 +61,6 @@ type Engine struct {
 	stalls     atomic.Int64
 	background atomic.Pointer[string] // the last failure of background work
 	ingestions atomic.Int64           // begun
-	reclaiming atomic.Bool            // a flush after a truncation is about to begin
 	counters   counters
 	quarantine struct {
 		sync.Mutex

@@ -60,8 +60,9 @@ const (
 	freeSpaceMin    = 0.05
 	freeSpaceResume = 0.06
 	// reclaimAfter is how long removals of data wait for others before their space is freed: each flush of a memtable
-	// makes a file.
-	reclaimAfter = 500 * time.Millisecond
+	// makes a file. reclaimSpansMax bounds how many wait.
+	reclaimAfter    = 500 * time.Millisecond
+	reclaimSpansMax = 256
 	// localAlwaysBytes is the longest local value that a full disk takes: notes such as when a table was truncated,
 	// without which nothing could be removed. Hints and batches are longer.
 	localAlwaysBytes = 32

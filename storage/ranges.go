@@ -34,8 +34,10 @@ func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_
 // timestamps of rows. The space is freed soon after.
 func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 	err := e.dropRange(id, tokens)
-	if err == nil {
-		e.reclaim()
+	for _, r := range tokens.Unwrap() {
+		if lower, upper, ok := tokenBounds(nil, nil, id, r); ok && err == nil {
+			e.reclaim(lower, upper)
+		}
 	}
 	return err
 }
