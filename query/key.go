@@ -125,6 +125,16 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
 }
 
+// checkProduct refuses lists of IN that multiply to more rows than keysMax: every key is read with every slice.
+// Cassandra has the guardrail, switched off.
+func checkProduct(keys, slices int) error {
+	if product := keys * slices; product > keysMax {
+		return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN "+
+			"restrictions on primary key produces %d values, this exceeds fail threshold of %d.", product, keysMax)
+	}
+	return nil
+}
+
 func tooManyKeys() error {
 	return invalidf("The IN restrictions select more than %d keys", keysMax)
 }

@@ -169,6 +169,9 @@ func (run *selectRun) where() (empty bool, err error) {
 		if run.scan.keys, err = rs.partitionKeys(s); err != nil {
 			return false, err
 		}
+		if err = checkProduct(len(run.scan.keys), len(run.scan.slices)); err != nil {
+			return false, err
+		}
 		empty = len(run.scan.keys) == 0
 	}
 	if run.filters, err = rs.rowFilters(s, run.filters[:0]); err != nil {

@@ -137,6 +137,9 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 		return err
 	}
 	slices, err := m.where.slices(&w.scope)
+	if err == nil {
+		err = checkProduct(len(keys), len(slices))
+	}
 	if err != nil {
 		return err
 	}

@@ -93,6 +93,11 @@ func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error))
 	return nil
 }
 
+// forgetter is an Engine that takes what goes with the removal of data on a full disk, too.
+type forgetter interface {
+	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
+}
+
 // current refuses what was planned before the ring last moved: its sender may not know all who
 // must have a write, or reads from one who no longer gets them.
 func (l *Local) current(epoch uint64) error {

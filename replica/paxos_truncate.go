@@ -46,15 +46,22 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 		done(err)
 		return
 	}
-	err = l.write(changes, true, func(err error) {
-		if err != nil || !more {
-			done(err)
-			return
+	apply := l.engine.Apply
+	if f, ok := l.engine.(forgetter); ok {
+		apply = f.Forget
+	}
+	err = apply(changes, true, func(err error) {
+		switch {
+		case err != nil:
+			done(fromStorage(err))
+		case more:
+			l.block(0, func() { l.forgetPaxosAfter(table, after, done) }, done)
+		default:
+			done(nil)
 		}
-		l.block(0, func() { l.forgetPaxosAfter(table, after, done) }, done)
 	})
 	if err != nil {
-		done(err)
+		done(fromStorage(err))
 	}
 }
 

@@ -19,13 +19,26 @@ import (
 // hold a lock that done takes. done must not block and may call Apply. An engine with Options.Inline calls done
 // before Apply returns.
 func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
-	return e.take(ms, durable, true, done)
+	return e.take(ms, durable, takeAndWake, done)
 }
+
+// Forget is Apply for mutations that go with the removal of data: a disk with little space left takes them, too.
+func (e *Engine) Forget(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.take(ms, durable, takeAndWake|takeFull, done)
+}
+
+// takeMode is how mutations are taken.
+type takeMode uint8
+
+const (
+	takeAndWake takeMode = 1 << iota // the committer is woken
+	takeFull                         // a full disk does not refuse them
+)
 
 // Queue is Apply for a caller that calls Commit soon after, when it can wait for the disk. What is queued may stay
 // uncommitted until then.
 func (e *Engine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
-	return e.take(ms, durable, false, done)
+	return e.take(ms, durable, 0, done)
 }
 
 // Commit commits what was queued, unless another goroutine is committing and will do so. Running in the caller's
@@ -44,12 +57,12 @@ func (e *Engine) Commit() {
 	}
 }
 
-// take is Apply and Queue.
-func (e *Engine) take(ms []*row.Mutation, durable, wake bool, done func(error)) error {
+// take is Apply, Forget and Queue.
+func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func(error)) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if e.disk.full.Load() {
+	if e.disk.full.Load() && mode&takeFull == 0 {
 		e.counters.refused.Add(1)
 		return ErrDiskFull
 	}
@@ -66,7 +79,7 @@ func (e *Engine) take(ms []*row.Mutation, durable, wake bool, done func(error)) 
 	if e.opts.Inline {
 		return e.applyInline(ms, durable, done)
 	}
-	return e.enqueue(ms, size, durable, wake, done)
+	return e.enqueue(ms, size, durable, mode&takeAndWake != 0, done)
 }
 
 // waitsForDisk says whether a durable write of ms waits for an fsync.
@@ -328,8 +341,17 @@ func (e *Engine) syncLog() {
 	}
 }
 
-// Truncate removes all data of a table that was applied before.
+// Truncate removes all data of a table that was applied before, and frees its space soon after. A full disk does not
+// refuse it.
 func (e *Engine) Truncate(id schema.StorageID) error {
+	err := e.truncate(id)
+	if err == nil {
+		e.reclaim(appendTable(nil, id), appendTableEnd(nil, id))
+	}
+	return err
+}
+
+func (e *Engine) truncate(id schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}

@@ -49,8 +49,9 @@ type Engine struct {
 	hot  hotRows
 	disk diskState
 
-	sweeper sweeper
-	lost    lostRanges
+	sweeper   sweeper
+	reclaimer reclaimer
+	lost      lostRanges
 
 	failed     atomic.Pointer[error]
 	guard      *logguard.FS
@@ -214,11 +215,12 @@ func (e *Engine) Checkpoint(dir string) error {
 }
 
 func (e *Engine) checkpoint(dir string, options ...pebble.CheckpointOption) error {
-	if err := e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...); err != nil {
-		return e.failure(err)
+	err := e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...)
+	if failed := e.failedErr(); failed != nil {
+		return failed // the log in the copy may lack something
 	}
-	if err := e.failedErr(); err != nil {
-		return err // the log in the copy may lack something
+	if err != nil {
+		return e.failure(err)
 	}
 	return writeFormat(e.opts.FS, dir)
 }

@@ -193,7 +193,9 @@ func first(r ring.Range) ring.Token {
 	return r.Start + 1
 }
 
-func inPiece(r ring.Range, t ring.Token) bool { return t > r.Start && (t <= r.End || r.End == ring.MinToken) }
+func inPiece(r ring.Range, t ring.Token) bool {
+	return t > r.Start && (t <= r.End || r.End == ring.MinToken)
+}
 
 // next moves to the first partition at or behind a key.
 func (s *partitionSample) next(key []byte) (ring.Token, bool) {

@@ -59,6 +59,13 @@ const (
 	// writes are refused, above the second they are taken again.
 	freeSpaceMin    = 0.05
 	freeSpaceResume = 0.06
+	// reclaimAfter is how long removals of data wait for others before their space is freed: each flush of a memtable
+	// makes a file. reclaimSpansMax bounds how many wait.
+	reclaimAfter    = 500 * time.Millisecond
+	reclaimSpansMax = 256
+	// localAlwaysBytes is the longest local value that a full disk takes: notes such as when a table was truncated,
+	// without which nothing could be removed. Hints and batches are longer.
+	localAlwaysBytes = 32
 	// freeSpaceEvery is how often the free space is looked at: a refusal comes within a second.
 	freeSpaceEvery = 250 * time.Millisecond
 	// ballastBytesDefault is given back to the disk when it is really full: enough to flush a

@@ -22,12 +22,15 @@ func ownKey(kind byte) []byte { return append(appendTable(nil, 0), ownPrefix, ki
 func localKey(key []byte) []byte { return append(append(appendTable(nil, 0), localPrefix), key...) }
 
 // SetLocal sets a value of this node: its identity, a hint. With sync it is on disk when SetLocal
-// returns.
+// returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
+	if len(value) > localAlwaysBytes && e.disk.full.Load() {
+		return ErrDiskFull
+	}
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Set(localKey(key), value, o) })
 }
 
-// DeleteLocal removes a value of this node.
+// DeleteLocal removes a value of this node. A full disk does not refuse it.
 func (e *Engine) DeleteLocal(key []byte, sync bool) error {
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Delete(localKey(key), o) })
 }
@@ -35,9 +38,6 @@ func (e *Engine) DeleteLocal(key []byte, sync bool) error {
 func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
-	}
-	if e.disk.full.Load() {
-		return ErrDiskFull
 	}
 	defer e.commitPanic(&err)
 	options := pebble.NoSync

@@ -31,8 +31,18 @@ func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_
 
 // DropRange removes what was applied of a range of tokens, which may wrap, and is on disk when it
 // returns: for ranges that this node no longer holds. It goes by when it is called, not by the
-// timestamps of rows.
-func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) (err error) {
+// timestamps of rows. The space is freed soon after.
+func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
+	err := e.dropRange(id, tokens)
+	for _, r := range tokens.Unwrap() {
+		if lower, upper, ok := tokenBounds(nil, nil, id, r); ok && err == nil {
+			e.reclaim(lower, upper)
+		}
+	}
+	return err
+}
+
+func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
