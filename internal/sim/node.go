@@ -28,6 +28,7 @@ type Node struct {
 	damaged  bool // tables on the disk are corrupt
 	leaving  bool // it was asked to leave
 	retiring bool // it has heard that it is no member any more
+	stopped  bool // the last process ended in an orderly way
 	gone     bool // it has left the ring
 	dead     bool // it is off for good
 }
@@ -94,7 +95,7 @@ func (n *Node) crash(powerCut bool) {
 	if l == nil {
 		return
 	}
-	n.disk = n.afterCrash(powerCut)
+	n.disk, n.stopped = n.afterCrash(powerCut), false
 	n.ended()
 	l.endTasks()
 	l.disk.Fail(nil)
