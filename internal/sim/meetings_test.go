@@ -25,4 +25,4 @@ func TestOperationsMeet(t *testing.T) {
 	}
 }
 
-const meetingSeeds = 8
+const meetingSeeds = 12
