@@ -115,11 +115,12 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	torn, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
+	torn, files, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
+	n.cluster.counted["logs torn"] += files
 	return torn
 }
 
