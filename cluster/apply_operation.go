@@ -286,17 +286,42 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	case ring.Join, ring.Move:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })
 	case ring.Replace:
+		others = withoutMember(others, o.Replaced, index)
 		tokens := before.Node(o.Replaced).Tokens
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, tokens })
 		nodes = m.without(nodes, o.Replaced, index, "was replaced")
 	case ring.Leave:
+		others = withoutMember(others, o.Node, index)
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was decommissioned")
 	case ring.Remove:
+		others = withoutMember(others, o.Node, index)
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.noteUnclean(before, index)
 	return nil
+}
+
+// withoutMember is the operations when a node is no member any more: none waits for data that the node was to gain. An
+// operation in another data center may have begun when the node was still there, and gains ranges of the system keyspaces,
+// which are placed without regard to data centers, for all nodes.
+func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) []*ring.Operation {
+	others := func(ids []ring.NodeID) []ring.NodeID {
+		return slices.DeleteFunc(slices.Clone(ids), func(other ring.NodeID) bool { return other == id })
+	}
+	out := slices.Clone(operations)
+	for i, o := range out {
+		if !slices.Contains(o.Gaining, id) {
+			continue
+		}
+		next := *o
+		next.Gaining, next.Streamed, next.Compared = others(o.Gaining), others(o.Streamed), others(o.Compared)
+		if next.Phase == ring.Streaming && len(next.Streamed) == len(next.Gaining) {
+			next.Phase, next.Switched = ring.Switching, index
+		}
+		out[i] = &next
+	}
+	return out
 }
 
 // noteUnclean remembers who held ranges before that it does not hold now.
@@ -333,6 +358,7 @@ func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 	nodes := slices.Clone(before.Nodes())
 	switch o.Kind {
 	case ring.Join, ring.Replace:
+		others = withoutMember(others, o.Node, index)
 		nodes = m.without(nodes, o.Node, index, "did not join: the operation was aborted")
 	default:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State = ring.Normal })

@@ -498,3 +498,61 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }
+
+// TestAnOperationDoesNotWaitForANodeThatHasLeft has nodes of two data centers leave at once: each gains ranges of a system
+// keyspace by the departure of the other, and the one that is gone first holds up nothing.
+func TestAnOperationDoesNotWaitForANodeThatHasLeft(t *testing.T) {
+	m, index := emptyMetadata(), uint64(0)
+	m.Schema = schema.Initial()
+	do := func(c *command) {
+		t.Helper()
+		index++
+		c.ID = CommandID{byte(index), byte(index >> 8)}
+		next, err := apply(m, c, index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = next
+	}
+	for n, dc := range []string{"a", "a", "a", "b", "b", "b"} {
+		do(&command{Admit: &admitCommand{Epoch: m.Topology.Epoch(), Tokens: ring.Allocate(m.Topology, dc, "r1", 4, 2),
+			Node: NodeSpec{Host: ring.HostID{byte(n + 1)}, Datacenter: dc, Rack: "r1", NumTokens: 4,
+				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n + 1)}), 7000)}}})
+	}
+	local := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})
+	do(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: local})}})
+	first, second := m.Topology.Nodes()[0].ID, m.Topology.Nodes()[3].ID
+	do(&command{Begin: &beginCommand{Kind: ring.Leave, Node: first}})
+	staying := m.Topology.Operations()[0].ID
+	do(&command{Begin: &beginCommand{Kind: ring.Leave, Node: second}})
+	leaving := m.Topology.Operations()[1].ID
+	if o := m.Topology.Operation(staying); !slices.Contains(o.Gaining, second) {
+		t.Fatalf("node %d gains nothing by %+v: the test tests nothing", second, *o)
+	}
+	for _, id := range m.Topology.Operation(staying).Gaining {
+		if id != second {
+			do(&command{Streamed: &streamedCommand{Operation: staying, Node: id}})
+		}
+	}
+	gaining := m.Topology.Operation(leaving).Gaining
+	for _, id := range gaining {
+		do(&command{Streamed: &streamedCommand{Operation: leaving, Node: id}})
+	}
+	do(&command{Known: &knownCommand{Operation: leaving}})
+	for _, id := range gaining {
+		do(&command{Compared: &comparedCommand{Operation: leaving, Node: id}})
+	}
+	do(&command{End: &endCommand{Operation: leaving}})
+	o := m.Topology.Operation(staying)
+	if slices.Contains(o.Gaining, second) || o.Phase != ring.Switching || o.Switched != index {
+		t.Fatalf("node %d has left, and the other operation waits for it: %+v", second, *o)
+	}
+	do(&command{Known: &knownCommand{Operation: staying}})
+	for _, id := range o.Gaining {
+		do(&command{Compared: &comparedCommand{Operation: staying, Node: id}})
+	}
+	do(&command{End: &endCommand{Operation: staying}})
+	if len(m.Topology.Operations()) != 0 || len(m.Topology.Nodes()) != 4 {
+		t.Errorf("left are %d operations and %d nodes", len(m.Topology.Operations()), len(m.Topology.Nodes()))
+	}
+}

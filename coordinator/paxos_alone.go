@@ -10,10 +10,15 @@ import (
 // here holds the partition for itself from the read to the write, as it does for other nodes' requests,
 // and writes the change and its ballot once, with one sync.
 
-// alone says whether this node alone votes, and no proposal of the round is in doubt, which a prepare would look up.
+// alone says whether this node alone votes and holds the partition, and no proposal of the round is in doubt, which a prepare
+// would look up. At LOCAL_SERIAL the only voter of a data center may not be the only replica: then the others must get the change,
+// and the level must be met.
 func (op *casRound) alone() bool {
 	v := &op.voters
 	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || len(op.own) > 0 || op.c.unsafe.NoPaxosPersist {
+		return false
+	}
+	if !op.c.onlySelf(op.topology, op.table, op.cmd.Key.Token) {
 		return false
 	}
 	_, ok := op.c.replicas.Replica(v.natural[0]).(SoleAcceptor)

@@ -89,7 +89,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		return
 	}
 	var read map[string][]int64
-	l.coord.CAS(&coordinator.CASRequest{
+	l.cas(&coordinator.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
 			if read, err = listsOf(page); err != nil {

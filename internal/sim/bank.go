@@ -65,7 +65,7 @@ func (w *bank) command(l *life) *row.ReadCommand {
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	w.tried++
 	shown := "" // what is wrong with what the last attempt was shown
-	l.coord.CAS(&coordinator.CASRequest{
+	l.cas(&coordinator.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			balances, wrong, err := balancesOf(page)

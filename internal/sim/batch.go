@@ -65,7 +65,9 @@ func (w *batches) step(l *life, _ int, end func() bool) {
 	for _, p := range b.partitions {
 		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
 	}
+	met := w.c.meetings.begin(opBatch, 2*operationTimeout)
 	l.coord.Batch(req, func(err error) {
+		met()
 		w.c.kernel.Trace(fmt.Sprint("batch ", b.name, err))
 		switch {
 		case err == nil:

@@ -133,7 +133,7 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 		l.read(cmd, serial, func(page []byte, err error) { done(false, page, err) })
 		return op
 	}
-	l.coord.CAS(&coordinator.CASRequest{
+	l.cas(&coordinator.CASRequest{
 		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)

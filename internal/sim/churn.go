@@ -59,7 +59,9 @@ func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 func (w *churn) change(l *life, change schema.Change, done *bool, end func() bool) {
 	w.tried++
 	l.soon(func() {
+		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
+			met()
 			w.c.kernel.Trace(fmt.Sprintf("churn %T %v", change, err))
 			if err == nil {
 				*done = true

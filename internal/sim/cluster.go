@@ -32,6 +32,8 @@ type Cluster struct {
 	workloads []workload
 	machines  int // that there ever were
 	snapshots []*snapshot
+	meetings  *meetings
+	settled   bool // all has come to rest, and is read
 	excused   excuses
 }
 
@@ -44,7 +46,7 @@ func NewCluster(o Options) *Cluster {
 		counted: map[string]int{},
 	}
 	c.net.far = o.Far
-	k.after, k.story = c.stopFatal, o.Story
+	k.after, k.story, c.meetings = c.stopFatal, o.Story, newMeetings(k)
 	if o.at("early-timeout") {
 		c.net.early = NewStream(o.Seed, "early")
 	}
@@ -149,6 +151,7 @@ type Result struct {
 	Time       time.Duration  // simulated
 	Operations int            // of clients
 	Acked      int            // of them those that were acknowledged
+	Met        map[pair]int   // operations that were under way at once
 	Counted    map[string]int // faults by kind
 	Plan       []string       // the faults in order, as the option -faults numbers them
 	Stats      stats          // of the nodes as they ended
@@ -194,6 +197,9 @@ func Run(o Options) Result {
 	for _, w := range c.workloads {
 		w.start()
 	}
+	if o.Meet {
+		c.watch()
+	}
 	c.began = c.kernel.Now()
 	c.torment()
 	c.kernel.RunUntil(c.began+c.stretched(o.Faults), func() bool { return false })
@@ -202,6 +208,7 @@ func Run(o Options) Result {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
 	})
 	c.settle()
+	c.settled = true
 	c.convergeWithoutReads()
 	for _, w := range c.workloads {
 		w.readBack()
@@ -216,7 +223,8 @@ func Run(o Options) Result {
 
 // result sums up, and ends all processes.
 func (c *Cluster) result() Result {
-	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted}
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted,
+		Met: c.meetings.met}
 	for _, f := range c.plan {
 		r.Plan = append(r.Plan, f.String())
 	}
@@ -292,19 +300,9 @@ func (c *Cluster) settle() {
 	for _, o := range c.metadata().Topology.Operations() {
 		c.fail("two minutes after all was healed, %+v still goes on", *o)
 	}
-	pending := func() (n int) {
-		for _, a := range c.present() {
-			for _, b := range c.present() {
-				if a.life != nil && b.life != nil {
-					n += a.life.coord.PendingHints(b.life.Self())
-				}
-			}
-		}
-		return n
-	}
 	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for those still in memory
-	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return pending() == 0 })
-	if n := pending(); n > 0 {
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
+	if n := c.pendingHints(); n > 0 {
 		c.fail("%d records of hints are still there a minute after all was healed", n)
 	}
 }

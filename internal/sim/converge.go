@@ -59,7 +59,7 @@ func (c *Cluster) tables() (all []*schema.Table) {
 // repairs repairs a table of a healed cluster; a second repair must find nothing to send.
 func (c *Cluster) repairs(table *schema.Table) {
 	for second := range 2 {
-		c.must(c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
+		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
 			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				if err == nil && second == 1 && r.Rows > 0 {
 					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)

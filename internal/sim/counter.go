@@ -60,9 +60,11 @@ func (w *counters) step(l *life, _ int, end func() bool) {
 	}
 	a := &addition{key: key, delta: delta, call: w.c.tick()}
 	w.additions = append(w.additions, a)
+	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
 	l.coord.Count(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
 	}, func(err error) {
+		met()
 		w.c.kernel.Trace(fmt.Sprint("counted ", a.key, a.delta, err))
 		switch {
 		case err == nil:

@@ -81,7 +81,7 @@ func plan(o Options) (faults []fault) {
 	at := r.Between(100*time.Millisecond, 500*time.Millisecond)
 	for number := 1; at < o.Faults; number++ {
 		f := fault{number: number, at: at, kind: kinds[r.Intn(len(kinds))]}
-		at += r.Between(50*time.Millisecond, 1200*time.Millisecond)
+		at += r.Between(50*time.Millisecond, 1200*time.Millisecond) / time.Duration(max(1, o.Hurry))
 		if o.OnlyFaults == nil || slices.Contains(o.OnlyFaults, number) {
 			faults = append(faults, f)
 		}

@@ -34,6 +34,7 @@ func (n *Node) stop() {
 		n.crash(false)
 		return
 	}
+	n.stopped = true
 	l.instance.Stop()
 	n.ended()
 	l.endTasks()
@@ -81,7 +82,9 @@ func (c *Cluster) rebuildNode(r *Stream) {
 		return
 	}
 	l.soon(func() {
+		met := c.meetings.begin(opRebuild, time.Minute)
 		l.moves.Rebuild("", "", nil, func(err error) {
+			met()
 			c.kernel.Trace(fmt.Sprint("rebuilt ", l.node.id, err))
 			if err == nil {
 				c.count("nodes rebuilt")
@@ -104,7 +107,9 @@ func (c *Cluster) repairTable(r *Stream) {
 	table := tables[r.Intn(len(tables))]
 	job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: r.Chance(500)}
 	l.soon(func() {
+		met := c.meetings.begin(opRepair, time.Minute)
 		l.repairer.Start(job, nil, func(report repair.Report, err error) {
+			met()
 			c.kernel.Trace(fmt.Sprint("repaired ", table.Name, report.Rows, err))
 			if err == nil {
 				c.count("tables repaired")

@@ -28,6 +28,7 @@ type Node struct {
 	damaged  bool // tables on the disk are corrupt
 	leaving  bool // it was asked to leave
 	retiring bool // it has heard that it is no member any more
+	stopped  bool // the last process ended in an orderly way
 	gone     bool // it has left the ring
 	dead     bool // it is off for good
 }
@@ -94,7 +95,7 @@ func (n *Node) crash(powerCut bool) {
 	if l == nil {
 		return
 	}
-	n.disk = n.afterCrash(powerCut)
+	n.disk, n.stopped = n.afterCrash(powerCut), false
 	n.ended()
 	l.endTasks()
 	l.disk.Fail(nil)
@@ -114,11 +115,12 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	torn, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
+	torn, files, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
+	n.cluster.counted["logs torn"] += files
 	return torn
 }
 

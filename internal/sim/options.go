@@ -42,6 +42,10 @@ type Options struct {
 	// ConvergeBy is what must make replicas equal before any client reads them in the healed cluster: ByReads (the
 	// default), ByHints or ByRepair.
 	ConvergeBy string
+	// Hurry makes faults come so many times as often; zero: 1.
+	Hurry int
+	// Meet looks for operations that are under way at once (meetings.go).
+	Meet bool
 	// TornWrites makes a power cut keep any subset of the 512-byte sectors that were written and not synced.
 	TornWrites bool
 	Points     []string // names of points: rare ways that are taken all the time

@@ -102,7 +102,9 @@ func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error
 func (w *reborn) change(l *life, change schema.Change, done func(error)) {
 	w.tried++
 	l.soon(func() {
+		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
+			met()
 			w.c.kernel.Trace(fmt.Sprintf("reborn %T %v", change, err))
 			if err == nil {
 				w.acked++
@@ -126,6 +128,7 @@ func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
 	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
 	w.c.excused.truncated(table.StorageID)
+	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("truncate ", err))
 		t.ended = w.c.kernel.Now()

@@ -94,6 +94,8 @@ func (o Options) Command() string {
 	}
 	add(o.Nodes != d.Nodes, "-nodes=%d", o.Nodes)
 	add(!slices.Equal(o.factors(), d.factors()), "-factors=%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.factors()), " ", ","), "[]"))
+	add(o.NodesMost != d.NodesMost, "-most=%d", o.NodesMost)
+	add(o.Far != d.Far, "-far=%v", o.Far)
 	add(o.Levels != d.Levels, "-levels=%v", o.Levels)
 	add(o.TornWrites != d.TornWrites, "-torn=%v", o.TornWrites)
 	add(o.ConvergeBy != d.ConvergeBy, "-converge=%s", cmp.Or(o.ConvergeBy, ByReads))

@@ -27,6 +27,8 @@ var (
 	clientCount   = flag.Int("clients", 0, "instead of what the seed draws")
 	turnCount     = flag.Int("turns", 0, "of each client, at most")
 	nodeCount     = flag.Int("nodes", 0, "instead of what the seed draws")
+	mostNodes     = flag.Int("most", 0, "members that a ring has at most, instead of what the seed draws")
+	farAway       = flag.Duration("far", -1, "delay between data centers, instead of what the seed draws")
 	factorList    = flag.String("factors", "", "of the data centers, instead of what the seed draws; -3 is SimpleStrategy with 3")
 	levelsDrawn   = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the seed draws")
 	tornWrites    = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
@@ -47,7 +49,10 @@ func optionsOf(t *testing.T, seed uint64) Options {
 			o.Nodes, o.Factor = contendedRing(seed)
 		}
 	}
-	o.Nodes = cmp.Or(*nodeCount, o.Nodes)
+	o.Nodes, o.NodesMost = cmp.Or(*nodeCount, o.Nodes), cmp.Or(*mostNodes, o.NodesMost)
+	if *farAway >= 0 {
+		o.Far = *farAway
+	}
 	if *factorList != "" {
 		o.setFactors(numbers(t, *factorList))
 	}

@@ -25,7 +25,7 @@ type snapshot struct {
 }
 
 // snapshotsMost is how many snapshots a run makes at most: each is read in the end.
-const snapshotsMost = 3
+const snapshotsMost = 6
 
 // snapshotNode makes a snapshot of a node's storage. When the run ends, the snapshot must have what the node had.
 func (c *Cluster) snapshotNode(r *Stream) {
@@ -44,6 +44,7 @@ func (c *Cluster) snapshotNode(r *Stream) {
 		return
 	}
 	c.count("snapshots made")
+	c.meetings.begin(opSnapshot, lingers)
 	c.snapshots = append(c.snapshots, s)
 }
 

@@ -14,8 +14,8 @@ import (
 const sectorBytes = 512
 
 // tear is the disk after a power cut that keeps some of what was written and not synced: of every log, each sector has its
-// old or its new content. Only logs are torn: what else Pebble writes in the background does not depend on the seed alone.
-func tear(disk *vfs.MemFS, r *Stream) (*vfs.MemFS, error) {
+// old or its new content; torn is how many logs have some of the new. Only logs are torn: what else Pebble writes in the background does not depend on the seed alone.
+func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
 	synced := disk.CrashClone(vfs.CrashCloneCfg{})
 	written := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
 	for _, dir := range []string{dataDir, raftDir} {
@@ -29,31 +29,35 @@ func tear(disk *vfs.MemFS, r *Stream) (*vfs.MemFS, error) {
 				continue
 			}
 			path := disk.PathJoin(dir, name)
-			if err := tearFile(synced, written, path, r); err != nil {
-				return nil, err
+			changed, err := tearFile(synced, written, path, r)
+			if err != nil {
+				return nil, torn, err
+			}
+			if changed {
+				torn++
 			}
 		}
 	}
-	return synced, nil
+	return synced, torn, nil
 }
 
-// tearFile writes what is left of one file to synced.
-func tearFile(synced, written *vfs.MemFS, path string, r *Stream) error {
+// tearFile writes what is left of one file to synced, and says whether that is more than what was synced.
+func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool, err error) {
 	before, err := content(synced, path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	after, err := content(written, path)
 	if err != nil || bytes.Equal(before, after) {
-		return nil // it was removed, and that is not synced; or nothing is to be torn
+		return false, nil // it was removed, and that is not synced; or nothing is to be torn
 	}
 	torn := tornSectors(before, after, r)
 	f, err := synced.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = f.WriteAt(torn, 0)
-	return errors.Join(err, f.Sync(), f.Close())
+	return !bytes.Equal(torn, before), errors.Join(err, f.Sync(), f.Close())
 }
 
 // tornSectors is a file of which each sector is that of before or after: a prefix of the new ones, or any of them.
