@@ -46,7 +46,7 @@ type Repairer struct {
 	session atomic.Uint64
 	mu      struct {
 		sync.Mutex
-		free time.Duration // monotonic: when the budget is next not used up
+		free, urgent time.Duration // monotonic: when the two budgets are next not used up
 	}
 }
 
@@ -69,6 +69,9 @@ type Job struct {
 	SkipDown bool
 	// PaxosOnly compares nothing where there is one replica.
 	PaxosOnly bool
+	// Urgent compares, and does no more: neither is the state of Paxos purged, nor are replicas told that the range is
+	// repaired. It has a budget of its own, Limits.UrgentBytesPerSecond.
+	Urgent bool
 }
 
 // Report is what a repair has done so far, or in all.
@@ -231,6 +234,10 @@ func (j *Run) begin() {
 		}
 	}
 	j.report.Ranges = len(j.left)
+	if j.job.Urgent {
+		j.next()
+		return
+	}
 	j.raiseFloor(table)
 }
 
@@ -364,15 +371,20 @@ func (j *Run) after(d time.Duration, f func()) {
 	j.timer = j.r.clock.After(d, event)
 }
 
-// spend takes bytes from the budget of all repairs and says how long to wait until it is even. A little
+// spend takes bytes from the budget of the node's repairs and says how long to wait until it is even. A little
 // is lent: a timer for each step would only make it late.
-func (r *Repairer) spend(bytes int64) time.Duration {
+func (j *Run) spend(bytes int64) time.Duration {
 	const lent = 20 * time.Millisecond
+	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Monotonic()
-	r.mu.free = max(r.mu.free, now) + time.Duration(bytes*int64(time.Second)/r.limits.BytesPerSecond)
-	if wait := r.mu.free - now; wait > lent {
+	free, rate := &r.mu.free, r.limits.BytesPerSecond
+	if j.job.Urgent {
+		free, rate = &r.mu.urgent, r.limits.UrgentBytesPerSecond
+	}
+	*free = max(*free, now) + time.Duration(bytes*int64(time.Second)/rate)
+	if wait := *free - now; wait > lent {
 		return wait
 	}
 	return 0

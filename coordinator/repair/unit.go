@@ -87,6 +87,10 @@ func (u *unit) begin() {
 		u.end(&Unavailable{Range: u.tokens, Nodes: down})
 		return
 	}
+	if u.j.job.Urgent {
+		u.compare()
+		return
+	}
 	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
 		u.settle(floor)
 		return
@@ -168,7 +172,7 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 	u.j.report.Bytes += s.Scanned
 	n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)
-	wait := u.r.spend(s.Scanned)
+	wait := u.j.spend(s.Scanned)
 	if s.Next != nil && (t.leaves > 1 || t.tokens != u.tokens) {
 		u.j.after(wait, func() {
 			if u.tree == t {
@@ -237,7 +241,7 @@ func (u *unit) nextLeaf() {
 		u.readLeaf()
 	case u.purge != nil:
 		u.purge.forget()
-	case u.alone():
+	case u.alone() || u.j.job.Urgent:
 		u.end(nil)
 	default:
 		u.notify()
@@ -268,7 +272,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 				u.again(attempts, 0, err, func() { u.readPage(cmd, attempts) })
 			case next != nil:
 				*attempts = 0
-				wait := u.r.spend(size * int64(len(u.set.Natural)))
+				wait := u.j.spend(size * int64(len(u.set.Natural)))
 				u.j.after(wait, func() { u.readPage(next, attempts) })
 			default:
 				u.hash(u.differing[0], 1, u.verified)

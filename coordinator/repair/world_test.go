@@ -3,6 +3,7 @@ package repair_test
 import (
 	"container/heap"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +127,8 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 	w.schema, w.table = testSchema(t, rf, readRepair)
 	var members []*ring.Node
 	for i := range nodes {
-		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal}
+		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000)}
 		for k := range 4 {
 			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(nodes))))
 		}
