@@ -144,8 +144,11 @@ func (h *hints) queueLocked(node ring.NodeID) *hintQueue {
 }
 
 // add keeps mutations for node. stored, when not nil, is told once they are on disk.
-func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(error)) {
+//
+// began is when (monotonic) the write began: a truncation since then makes the hint void.
+func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error)) {
 	catalog, now := h.c.view.Schema(), h.c.clock.Now()
+	made := now.Add(began - h.c.clock.Monotonic()).UnixNano()
 	h.mu.Lock()
 	if h.mu.added++; h.c.unsafe.ForgetHints && h.mu.added%3 == 0 {
 		h.mu.Unlock()
@@ -165,7 +168,7 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 		}
 		keep := min(h.c.limits.HintWindow, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 		q.buffer = wire.AppendInt64(q.buffer, now.Add(keep).Unix())
-		q.buffer = wire.AppendInt64(q.buffer, now.UnixNano())
+		q.buffer = wire.AppendInt64(q.buffer, made)
 		q.buffer = row.AppendMutation(q.buffer, m)
 	}
 	size := int64(len(q.buffer) - before)
@@ -299,6 +302,7 @@ type hintBatch struct {
 	keys      [][]byte
 	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
+	made      []int64         // when the writes of mutations began (ns)
 	size      int64           // of the records on disk
 	void      int             // mutations that are not sent any more
 	expired   []*row.Mutation // of them, those that somebody may still lack
@@ -370,6 +374,16 @@ func (h *hints) former(node ring.NodeID) bool {
 // reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
 // get it.
 func (h *hints) reroute(q *hintQueue, batch hintBatch) {
+	valid := batch.mutations[:0:0]
+	for i, m := range batch.mutations {
+		if batch.made[i] > h.truncation(m.Table) { // it may have been truncated since it was read
+			valid = append(valid, m)
+		}
+	}
+	if batch.mutations = valid; len(valid) == 0 {
+		h.delivered(q, batch)
+		return
+	}
 	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}
 	h.c.Write(req, func(err error) {
 		if err != nil {
@@ -413,7 +427,7 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			case catalog.Dropped(m.Table) || made <= h.truncation(m.Table):
 				batch.void++
 			default:
-				batch.mutations = append(batch.mutations, m)
+				batch.mutations, batch.made = append(batch.mutations, m), append(batch.made, made)
 			}
 		}
 		return nil

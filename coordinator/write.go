@@ -85,6 +85,7 @@ type writeOp struct {
 	level     ring.Consistency
 	kind      WriteType
 	trace     Trace
+	began     time.Duration // monotonic
 	deadline  time.Duration
 	size      int64
 	done      func(error) // nil once called
@@ -170,7 +171,8 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 
 // begin plans and sends. Unavailable is told before anything is sent.
 func (op *writeOp) begin() {
-	op.deadline += op.c.clock.Monotonic()
+	op.began = op.c.clock.Monotonic()
+	op.deadline += op.began
 	op.proceed()
 }
 
@@ -458,21 +460,21 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.add(t.node, t.mutations, nil)
+		op.c.hints.add(t.node, t.mutations, op.began, nil)
 		return
 	}
 	if op.level != ring.Any {
 		op.mu.Lock()
 		op.refs++
 		op.mu.Unlock()
-		op.c.hints.add(t.node, t.mutations, func(err error) { op.hintKept(t, err) })
+		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
 	op.refs++
 	op.waiting++
 	op.mu.Unlock()
-	op.c.hints.add(t.node, t.mutations, func(err error) { op.hintStored(t, plan, err) })
+	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
 }
 
 // hintKept is the event that a hint is on disk, or lost.
