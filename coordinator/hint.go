@@ -58,15 +58,16 @@ type hints struct {
 
 // hintQueue is the hints of one node; guarded by hints.mu.
 type hintQueue struct {
-	node     ring.NodeID
-	sequence uint64 // of the next record
-	records  int    // on disk
-	bytes    int64  // on disk and in buffer
-	buffer   []byte
-	stored   []func(error) // who waits for the buffer
-	flushing bool          // a flush is scheduled
-	sending  bool
-	timer    env.Timer // of the next look
+	node       ring.NodeID
+	sequence   uint64 // of the next record
+	records    int    // on disk
+	bytes      int64  // on disk and in buffer
+	buffer     []byte
+	stored     []func(error) // who waits for the buffer
+	flushing   bool          // a flush is scheduled
+	sending    bool
+	generation uint64    // of Coordinator.sent, while sending
+	timer      env.Timer // of the next look
 }
 
 // newHints finds what an earlier process left.
@@ -322,7 +323,7 @@ func (h *hints) look(q *hintQueue) {
 		h.mu.Unlock()
 		return
 	}
-	q.sending = true
+	q.sending, q.generation = true, h.c.sent.enter()
 	h.mu.Unlock()
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
@@ -472,8 +473,10 @@ func (h *hints) delivered(q *hintQueue, batch hintBatch) {
 func (h *hints) pause(q *hintQueue, d time.Duration) {
 	h.mu.Lock()
 	q.sending = false
+	generation := q.generation
 	h.lookLocked(q, d)
 	h.mu.Unlock()
+	h.c.sent.leave(generation)
 }
 
 // truncate makes all hints of a table void that exist now.
@@ -528,13 +531,26 @@ func (c *Coordinator) PendingHints(node ring.NodeID) int {
 	return q.records
 }
 
-// DropHints makes the hints of a truncated table void. It is called on every node, when that node
-// truncates its share.
-func (c *Coordinator) DropHints(table schema.StorageID) error {
-	if c.hints == nil {
-		return nil
+// DropHints prepares this node for a truncation of the table: hints and logged batches for it become void. done is
+// called when all writes, hints and repairs of reads that this node had sent before are answered, or given up: no replica
+// gets any of them after it has truncated.
+func (c *Coordinator) DropHints(table schema.StorageID, done func(error)) {
+	if c.hints != nil {
+		if err := c.hints.truncate(table); err != nil {
+			done(err)
+			return
+		}
 	}
-	return c.hints.truncate(table)
+	if c.unsafe.NoTruncationFence {
+		done(nil)
+		return
+	}
+	c.sent.wait(func() { done(nil) })
+}
+
+// truncatedSince says whether the table was truncated, as far as this node knows, since a (monotonic) time.
+func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
+	return c.hints != nil && c.clock.Now().Add(began-c.clock.Monotonic()).UnixNano() <= c.hints.truncation(table)
 }
 
 // Close writes out hints that are gathered in memory. Requests under way are not waited for.

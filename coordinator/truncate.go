@@ -16,6 +16,8 @@ import (
 type Truncation struct {
 	Table schema.StorageID
 	ID    uint64
+	// Prepare asks a node only to make void what it keeps for others, and to wait for what it has sent.
+	Prepare bool
 }
 
 // Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that hold some
@@ -25,11 +27,12 @@ type Truncation struct {
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
-		truncation: Truncation{Table: table.StorageID, ID: uint64(c.clock.Now().UnixNano())}}
+		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Prepare: true}}
 	op.begin()
 }
 
-// truncateOp asks all nodes, and asks all of them again when the ring has changed meanwhile: a node that gains a range is
+// truncateOp asks all nodes to prepare, and then to drop their rows: a write that ended before the truncation began does not
+// come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node that gains a range is
 // asked too, before it has anything.
 type truncateOp struct {
 	c          *Coordinator
@@ -73,12 +76,13 @@ func (op *truncateOp) begin() {
 	op.plan++
 	plan := op.plan
 	op.waiting, op.refused = slices.Clone(nodes), false
+	truncation := op.truncation
 	if op.timer == nil {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
 	}
 	op.mu.Unlock()
 	for _, n := range nodes {
-		c.replicas.Replica(n).Truncate(t.Epoch(), op.truncation, c.remaining(op.deadline), func(err error) { op.answered(plan, n, err) })
+		c.replicas.Replica(n).Truncate(t.Epoch(), truncation, c.remaining(op.deadline), func(err error) { op.answered(plan, n, err) })
 	}
 }
 
@@ -130,8 +134,13 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	case len(op.waiting) > 0:
 		op.mu.Unlock()
 	case op.refused:
+		op.truncation.Prepare = true
 		op.mu.Unlock()
 		op.c.clock.After(truncatePause, op.begin)
+	case op.truncation.Prepare:
+		op.truncation.Prepare = false
+		op.mu.Unlock()
+		op.begin()
 	default:
 		op.endLocked(nil)
 	}

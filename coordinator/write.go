@@ -78,34 +78,35 @@ type writePart struct {
 // writeOp is a write under way. It goes back to the pool when refs is zero: the caller's, the
 // timer's and one for every request sent.
 type writeOp struct {
-	c         *Coordinator
-	mu        sync.Mutex
-	refs      int
-	mutations []*row.Mutation
-	level     ring.Consistency
-	kind      WriteType
-	trace     Trace
-	began     time.Duration // monotonic
-	deadline  time.Duration
-	size      int64
-	done      func(error) // nil once called
-	decided   *decision   // of a commit
-	topology  *ring.Topology
-	self      ring.NodeID
-	parts     []writePart
-	unmet     int
-	targets   []*writeTarget
-	spare     []*writeTarget // of earlier plans, to be used again
-	waiting   int            // targets open
-	plans     int
-	refused   bool
-	ended     bool // the deadline has passed
-	direct    bool
-	applied   bool // on this node, before
-	settled   func(bool)
-	timer     env.Timer
-	onTimeout func()
-	onReplan  func()
+	c          *Coordinator
+	mu         sync.Mutex
+	refs       int
+	mutations  []*row.Mutation
+	level      ring.Consistency
+	kind       WriteType
+	trace      Trace
+	began      time.Duration // monotonic
+	generation uint64        // of Coordinator.sent
+	deadline   time.Duration
+	size       int64
+	done       func(error) // nil once called
+	decided    *decision   // of a commit
+	topology   *ring.Topology
+	self       ring.NodeID
+	parts      []writePart
+	unmet      int
+	targets    []*writeTarget
+	spare      []*writeTarget // of earlier plans, to be used again
+	waiting    int            // targets open
+	plans      int
+	refused    bool
+	ended      bool // the deadline has passed
+	direct     bool
+	applied    bool // on this node, before
+	settled    func(bool)
+	timer      env.Timer
+	onTimeout  func()
+	onReplan   func()
 }
 
 func newWriteOp(c *Coordinator) *writeOp {
@@ -133,7 +134,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 		c.counts.overloaded.Add(1)
 		return &Overloaded{What: "too many bytes of writes in flight"}
 	}
-	op.refs = 1
+	op.refs, op.generation = 1, c.sent.enter()
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
 	op.decided, op.parts = req.decided, op.parts[:0]
@@ -557,7 +558,7 @@ func (op *writeOp) release() {
 	if !last {
 		return
 	}
-	c, settled := op.c, op.settled
+	c, settled, generation := op.c, op.settled, op.generation
 	secured := settled != nil && op.secured()
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
@@ -569,6 +570,7 @@ func (op *writeOp) release() {
 	op.trace, op.topology, op.timer, op.decided = nil, nil, nil, nil
 	op.settled = nil
 	c.writes.Put(op)
+	c.sent.leave(generation)
 	if settled != nil {
 		settled(secured)
 	}

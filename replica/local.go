@@ -27,7 +27,7 @@ type Engine interface {
 type Local struct {
 	engine     Engine
 	view       coordinator.View
-	onTruncate func(schema.StorageID) error
+	onTruncate func(schema.StorageID, func(error))
 	pages      sync.Pool // *[]byte
 	paxos      *acceptors
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
@@ -46,9 +46,9 @@ type Local struct {
 // not wait: there are as many as processors, and what a page of 1 MiB grows through again costs more than it.
 const pageKept = 2 << 20
 
-// NewLocal makes the replica of the engine. onTruncate, which may be nil, is called before a table is
-// truncated: hints for it are void then.
-func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
+// NewLocal makes the replica of the engine. onTruncate, which may be nil, prepares a truncation of a table:
+// hints for it are void then.
+func NewLocal(engine Engine, view coordinator.View, onTruncate func(table schema.StorageID, done func(error))) *Local {
 	return &Local{
 		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},

@@ -261,11 +261,13 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, done func(e
 		done(unknownTable(t.Table))
 		return
 	}
-	if l.onTruncate != nil {
-		if err := l.onTruncate(t.Table); err != nil {
-			done(err)
+	if t.Prepare {
+		if l.onTruncate == nil {
+			done(nil)
 			return
 		}
+		l.onTruncate(t.Table, done)
+		return
 	}
 	made, err := l.truncations.begin(t, func() { l.truncate(epoch, t, done) })
 	if made || err != nil {

@@ -16,7 +16,7 @@ import (
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
-//	VerbTruncate                             epoch, table, id (8)                    reply: empty
+//	VerbTruncate                             epoch, table, id (8), prepare                    reply: empty
 //	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
 //	                                         reply: more 1, scanned, last, n, n × key
 
@@ -58,13 +58,18 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 }
 
 func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation) []byte {
-	return wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID)
+	var prepare byte
+	if t.Prepare {
+		prepare = 1
+	}
+	return append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), prepare)
 }
 
 func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
 	t.Table, t.ID = schema.StorageID(c.Uvarint()), c.Uint64()
+	t.Prepare = c.Uint8() == 1
 	return epoch, t, c.Finish()
 }
 
