@@ -82,12 +82,15 @@ func (w *truncates) again() {
 		t := &truncate{call: w.c.kernel.Now()}
 		w.done = append(w.done, t)
 		w.c.kernel.Trace("truncate")
-		n.life.coord.Truncate(w.table, truncateTimeout, func(err error) {
-			t.end, t.ok = w.c.kernel.Now(), err == nil
-			w.c.kernel.Trace(fmt.Sprint("truncated ", err))
-			if err == nil && len(n.life.Topology().Operations()) > 0 {
-				w.c.count("truncated while the ring changes")
-			}
+		l := n.life
+		l.do(func() {
+			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
+				t.end, t.ok = w.c.kernel.Now(), err == nil
+				w.c.kernel.Trace(fmt.Sprint("truncated ", err))
+				if err == nil && len(l.Topology().Operations()) > 0 {
+					w.c.count("truncated while the ring changes")
+				}
+			})
 		})
 	})
 }
