@@ -32,8 +32,8 @@ type Replica interface {
 	Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
 	// Digest answers with the digest of the page that Read would answer with.
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
-	// Truncate drops all rows of a table.
-	Truncate(table schema.StorageID, timeout time.Duration, done func(error))
+	// Truncate drops all rows of a table, and what is kept for others of it. One that has been made is not made again.
+	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
 	// Partitions answers with the next partition keys of its own, in their order.
 	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
 	Acceptor

@@ -45,10 +45,11 @@ type batchlog struct {
 
 // heldBatch is a batch that this node keeps.
 type heldBatch struct {
-	id     RequestID
-	size   int64
-	due    time.Duration // by the monotonic clock
-	stored bool          // on its disk; false while it is being written
+	id         RequestID
+	size       int64
+	due        time.Duration // by the monotonic clock
+	stored     bool          // on its disk; false while it is being written
+	generation uint64        // of Coordinator.sent, while it is replayed
 }
 
 // newBatchlog finds what an earlier process left. A nil store keeps nothing.
@@ -208,6 +209,7 @@ func (l *batchlog) look() {
 	}
 	h := l.mu.order[0]
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
+	h.generation = l.c.sent.Enter()
 	l.mu.Unlock()
 	batch, err := l.read(h.id)
 	switch {
@@ -287,6 +289,7 @@ func (c *Coordinator) someAlive(m *row.Mutation) bool {
 
 // replayed is the event that a batch is written, or that it must be tried again.
 func (l *batchlog) replayed(h *heldBatch, secured bool) {
+	l.c.sent.Leave(h.generation)
 	pause := time.Duration(h.size * int64(time.Second) / l.c.limits.BatchBytesPerSecond)
 	l.mu.Lock()
 	held := l.mu.held[h.id] == h

@@ -204,7 +204,7 @@ func (n *node) start() {
 	n.life = &life{}
 	o := n.c.options
 	post := &postbox{n, n.life}
-	local := replica.NewLocal(n.engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
+	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	n.coord = coordinator.New(coordinator.Options{

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/coordinator/fence"
 	"cqld/coordinator/latency"
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
@@ -63,6 +64,8 @@ type Unsafe struct {
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
+	NoTruncationFence    bool // drop rows while writes from before are on their way
+	NoTruncationStreams  bool // let streams bring what was read before a truncation
 	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
@@ -101,6 +104,7 @@ type Coordinator struct {
 	writing    atomic.Int64
 	writeBytes atomic.Int64
 	reading    atomic.Int64
+	sent       fence.Fence // what was sent to replicas, and changes them
 
 	lastBallot atomic.Int64
 	casLines   casLines

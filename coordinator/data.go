@@ -75,7 +75,15 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 // repair sends one replica what it lacks.
 func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout time.Duration) {
 	traceNode(op.trace, op.self, "Sending read repair to", l.Node)
-	done := func(err error) { op.repaired(l, round, err) }
+	generation := op.c.sent.Enter()
+	done := func(err error) {
+		op.c.sent.Leave(generation)
+		op.repaired(l, round, err)
+	}
+	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more
+		done(nil)
+		return
+	}
 	replica := op.c.replicas.Replica(l.Node)
 	remote, ok := replica.(Remote)
 	if !ok {

@@ -59,17 +59,18 @@ type hints struct {
 
 // hintQueue is the hints of one node; guarded by hints.mu.
 type hintQueue struct {
-	node     ring.NodeID
-	sequence uint64 // of the next record
-	records  int    // on disk
-	bytes    int64  // on disk and in buffer
-	buffer   []byte
-	stored   []func(error) // who waits for the buffer
-	flushing bool          // a flush is scheduled
-	sending  bool
-	told     bool          // the operator, of a failure
-	toldAt   time.Duration // monotonic
-	timer    env.Timer     // of the next look
+	node       ring.NodeID
+	sequence   uint64 // of the next record
+	records    int    // on disk
+	bytes      int64  // on disk and in buffer
+	buffer     []byte
+	stored     []func(error) // who waits for the buffer
+	flushing   bool          // a flush is scheduled
+	sending    bool
+	generation uint64        // of Coordinator.sent, while sending
+	told       bool          // the operator, of a failure
+	toldAt     time.Duration // monotonic
+	timer      env.Timer     // of the next look
 }
 
 // newHints finds what an earlier process left.
@@ -147,8 +148,11 @@ func (h *hints) queueLocked(node ring.NodeID) *hintQueue {
 }
 
 // add keeps mutations for node. stored, when not nil, is told once they are on disk.
-func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(error)) {
+//
+// began is when (monotonic) the write began: a truncation since then makes the hint void.
+func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error)) {
 	catalog, now := h.c.view.Schema(), h.c.clock.Now()
+	made := now.Add(began - h.c.clock.Monotonic()).UnixNano()
 	h.mu.Lock()
 	if h.mu.added++; h.c.unsafe.ForgetHints && h.mu.added%3 == 0 {
 		h.mu.Unlock()
@@ -168,7 +172,7 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 		}
 		keep := min(h.c.limits.HintWindow, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 		q.buffer = wire.AppendInt64(q.buffer, now.Add(keep).Unix())
-		q.buffer = wire.AppendInt64(q.buffer, now.UnixNano())
+		q.buffer = wire.AppendInt64(q.buffer, made)
 		q.buffer = row.AppendMutation(q.buffer, m)
 	}
 	size := int64(len(q.buffer) - before)
@@ -320,6 +324,7 @@ type hintBatch struct {
 	keys      [][]byte
 	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
+	made      []int64         // when the writes of mutations began (ns)
 	size      int64           // of the records on disk
 	void      int             // mutations that are not sent any more
 	expired   []*row.Mutation // of them, those that somebody may still lack
@@ -339,7 +344,7 @@ func (h *hints) look(q *hintQueue) {
 		h.mu.Unlock()
 		return
 	}
-	q.sending = true
+	q.sending, q.generation = true, h.c.sent.Enter()
 	h.mu.Unlock()
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
@@ -394,6 +399,16 @@ func (h *hints) former(node ring.NodeID) bool {
 // reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
 // get it.
 func (h *hints) reroute(q *hintQueue, batch hintBatch) {
+	valid := batch.mutations[:0:0]
+	for i, m := range batch.mutations {
+		if batch.made[i] > h.truncation(m.Table) { // it may have been truncated since it was read
+			valid = append(valid, m)
+		}
+	}
+	if batch.mutations = valid; len(valid) == 0 {
+		h.delivered(q, batch)
+		return
+	}
 	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}
 	h.c.Write(req, func(err error) {
 		if err != nil {
@@ -437,7 +452,7 @@ func (h *hints) read(node ring.NodeID) (hintBatch, error) {
 			case catalog.Dropped(m.Table) || made <= h.truncation(m.Table):
 				batch.void++
 			default:
-				batch.mutations = append(batch.mutations, m)
+				batch.mutations, batch.made = append(batch.mutations, m), append(batch.made, made)
 			}
 		}
 		return nil
@@ -483,8 +498,10 @@ func (h *hints) delivered(q *hintQueue, batch hintBatch) {
 func (h *hints) pause(q *hintQueue, d time.Duration) {
 	h.mu.Lock()
 	q.sending = false
+	generation := q.generation
 	h.lookLocked(q, d)
 	h.mu.Unlock()
+	h.c.sent.Leave(generation)
 }
 
 // truncate makes all hints of a table void that exist now.
@@ -539,13 +556,26 @@ func (c *Coordinator) PendingHints(node ring.NodeID) int {
 	return q.records
 }
 
-// DropHints makes the hints of a truncated table void. It is called on every node, when that node
-// truncates its share.
-func (c *Coordinator) DropHints(table schema.StorageID) error {
-	if c.hints == nil {
-		return nil
+// DropHints prepares this node for a truncation of the table: hints and logged batches for it become void. done is
+// called when all writes, hints and repairs of reads that this node had sent before are answered, or given up: no replica
+// gets any of them after it has truncated.
+func (c *Coordinator) DropHints(table schema.StorageID, done func(error)) {
+	if c.hints != nil {
+		if err := c.hints.truncate(table); err != nil {
+			done(err)
+			return
+		}
 	}
-	return c.hints.truncate(table)
+	if c.unsafe.NoTruncationFence {
+		done(nil)
+		return
+	}
+	c.sent.Wait(func() { done(nil) })
+}
+
+// truncatedSince says whether the table was truncated, as far as this node knows, since a (monotonic) time.
+func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
+	return c.hints != nil && c.clock.Now().Add(began-c.clock.Monotonic()).UnixNano() <= c.hints.truncation(table)
 }
 
 // Close writes out hints that are gathered in memory. Requests under way are not waited for.

@@ -62,6 +62,9 @@ type Limits struct {
 	BatchBytesPerSecond int64
 	// BatchRetry is how long a batch waits that could not be written, or not be handed over.
 	BatchRetry time.Duration
+	// BatchSpare is how long a holder may take to store a batch before another is asked too: several times a sync of
+	// a slow disk, and a tenth of the default write timeout.
+	BatchSpare time.Duration
 	// BatchHandOvers is how many batches a node that leaves hands over at a time: at 5 ms for two holders' syncs,
 	// 3,000 a second; of 50 KiB, the largest that clients may send, they are 800 KiB under way.
 	BatchHandOvers int
@@ -110,6 +113,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.BatchBytes, 64<<20)
 	setDefault(&l.BatchBytesPerSecond, 1<<20)
 	setDefault(&l.BatchRetry, 5*time.Second)
+	setDefault(&l.BatchSpare, 200*time.Millisecond)
 	setDefault(&l.BatchHandOvers, 16)
 	setDefault(&l.BatchRelease, 20*time.Millisecond)
 	setDefault(&l.HintBytesPerNode, 128<<20)

@@ -160,7 +160,7 @@ func (w *wildReplica) Commit(_ uint64, _ *coordinator.Proposal, timeout time.Dur
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Truncate(_ schema.StorageID, timeout time.Duration, done func(error)) {
+func (w *wildReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
@@ -301,7 +301,9 @@ func (q *quickReplica) Partitions(
 ) {
 	done(&coordinator.PartitionsPage{}, nil)
 }
-func (q *quickReplica) Truncate(_ schema.StorageID, _ time.Duration, done func(error)) { done(nil) }
+func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Duration, done func(error)) {
+	done(nil)
+}
 
 // quickCluster is a coordinator of replicas that answer at once.
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {

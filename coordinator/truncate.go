@@ -1,53 +1,99 @@
 package coordinator
 
 import (
-	"fmt"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// Truncate drops all rows of the table on every node that holds some. All must live: a node that
-// missed it would bring its rows back.
+// Truncation is one TRUNCATE of a table. Nodes that move data know it by its ID: a stream brings nothing from a node that
+// has not made a truncation which the receiver has made.
+type Truncation struct {
+	Table schema.StorageID
+	ID    uint64
+	// Prepare asks a node only to make void what it keeps for others, and to wait for what it has sent.
+	Prepare bool
+}
+
+// Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that hold some
+// of its rows must live, because a node that missed it would bring its rows back. While the ring changes, all members
+// must live: any of them may be the source of a range. Members that hold nothing are asked when they live: they may have
+// hints.
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
-	if ops := c.view.Topology().Operations(); len(ops) > 0 && table.Replication.Class != ring.Local {
-		done(&TruncateFailure{Node: ops[0].Node, Cause: fmt.Errorf("the ring changes (%s, %s): rows on their way would come back", ops[0].Kind, ops[0].Phase)})
-		return
-	}
-	nodes := c.holders(table)
+	now := c.clock.Monotonic()
+	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
+		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Prepare: true}}
+	op.begin()
+}
+
+// truncateOp asks all nodes to prepare, and then to drop their rows: a write that ended before the truncation began does not
+// come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node that gains a range is
+// asked too, before it has anything.
+type truncateOp struct {
+	c          *Coordinator
+	table      *schema.Table
+	truncation Truncation
+	deadline   time.Duration
+
+	mu      sync.Mutex
+	plan    int           // answers to earlier ones are ignored
+	waiting []ring.NodeID // for their answers
+	refused bool          // by a node that knows of a later ring
+	done    func(error)   // nil once called
+	timer   env.Timer
+}
+
+// begin asks by the present topology.
+func (op *truncateOp) begin() {
+	c := op.c
+	t := c.view.Topology()
+	required, nodes := c.truncates(op.table, t)
 	alive := 0
-	for _, n := range nodes {
-		if n == c.view.Self() || c.view.Alive(n) {
+	for _, n := range required {
+		if c.believes(n) {
 			alive++
 		}
 	}
-	if alive < len(nodes) {
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		return
+	}
+	if alive < len(required) {
 		c.counts.unavailable.Add(1)
-		done(&Unavailable{Consistency: ring.All, Required: len(nodes), Alive: alive})
+		op.endLocked(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
 		return
 	}
 	if len(nodes) == 0 {
-		done(nil)
+		op.endLocked(nil)
 		return
 	}
-	op := &truncateOp{left: len(nodes), done: done}
-	timer := c.clock.After(timeout, func() { op.answered(0, ErrNoReply) })
-	op.mu.Lock()
-	op.stop = func() { timer.Stop() }
+	op.plan++
+	plan := op.plan
+	op.waiting, op.refused = slices.Clone(nodes), false
+	truncation := op.truncation
+	if op.timer == nil {
+		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
+	}
 	op.mu.Unlock()
 	for _, n := range nodes {
-		c.replicas.Replica(n).Truncate(table.StorageID, timeout, func(err error) { op.answered(n, err) })
+		c.replicas.Replica(n).Truncate(t.Epoch(), truncation, c.remaining(op.deadline), func(err error) { op.answered(plan, n, err) })
 	}
 }
 
-// holders are the nodes that hold rows of the table, by id.
-func (c *Coordinator) holders(table *schema.Table) []ring.NodeID {
+// believes says whether a node is this one, or lives as far as this one knows.
+func (c *Coordinator) believes(n ring.NodeID) bool { return n == c.view.Self() || c.view.Alive(n) }
+
+// truncates are the nodes that must take part in a truncation, and all that are asked.
+func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required, asked []ring.NodeID) {
 	if table.Replication.Class == ring.Local {
-		return []ring.NodeID{c.view.Self()}
+		return []ring.NodeID{c.view.Self()}, []ring.NodeID{c.view.Self()}
 	}
-	t := c.view.Topology()
 	held := map[ring.NodeID]bool{}
 	for _, r := range t.Placement(table.Replication).Ranges(ring.FullRange()) {
 		for _, n := range r.Replicas.Natural {
@@ -57,37 +103,73 @@ func (c *Coordinator) holders(table *schema.Table) []ring.NodeID {
 			held[n] = true
 		}
 	}
-	var nodes []ring.NodeID
+	changes := len(t.Operations()) > 0
 	for _, n := range t.Nodes() {
-		if held[n.ID] {
-			nodes = append(nodes, n.ID)
+		if held[n.ID] || changes {
+			required = append(required, n.ID)
+		}
+		if held[n.ID] || changes || c.believes(n.ID) {
+			asked = append(asked, n.ID)
 		}
 	}
-	return nodes
+	return required, asked
 }
 
-// truncateOp waits for all nodes.
-type truncateOp struct {
-	mu   sync.Mutex
-	left int
-	done func(error) // nil once called
-	stop func()
-}
-
-// answered is the event of a node's answer, or of the deadline.
-func (op *truncateOp) answered(node ring.NodeID, err error) {
+// answered is the event of a node's answer. When a node refuses because the ring has changed, the others are waited for,
+// and then all are asked by the new topology; those that have made the truncation answer at once.
+func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	op.mu.Lock()
-	op.left--
-	if op.done == nil || err == nil && op.left > 0 {
+	if op.done == nil || plan != op.plan {
 		op.mu.Unlock()
 		return
 	}
-	done := op.done
+	var refusal *NotReplica
+	if errors.As(err, &refusal) {
+		op.refused, err = true, nil
+	}
+	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
+	switch {
+	case err != nil:
+		op.endLocked(&TruncateFailure{Node: node, Cause: err})
+	case len(op.waiting) > 0:
+		op.mu.Unlock()
+	case op.refused:
+		op.truncation.Prepare = true
+		op.mu.Unlock()
+		op.c.clock.After(truncatePause, op.begin)
+	case op.truncation.Prepare:
+		op.truncation.Prepare = false
+		op.mu.Unlock()
+		op.begin()
+	default:
+		op.endLocked(nil)
+	}
+}
+
+// truncatePause is how long a new plan waits for the metadata to arrive.
+const truncatePause = 100 * time.Millisecond
+
+// timeout is the event of the deadline.
+func (op *truncateOp) timeout() {
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		return
+	}
+	var node ring.NodeID
+	if len(op.waiting) > 0 {
+		node = op.waiting[0]
+	}
+	op.endLocked(&TruncateFailure{Node: node, Cause: ErrNoReply})
+}
+
+// endLocked answers. It frees mu.
+func (op *truncateOp) endLocked(err error) {
+	done, timer := op.done, op.timer
 	op.done = nil
 	op.mu.Unlock()
-	op.stop()
-	if err != nil {
-		err = &TruncateFailure{Node: node, Cause: err}
+	if timer != nil {
+		timer.Stop()
 	}
 	done(err)
 }

@@ -78,33 +78,35 @@ type writePart struct {
 // writeOp is a write under way. It goes back to the pool when refs is zero: the caller's, the
 // timer's and one for every request sent.
 type writeOp struct {
-	c         *Coordinator
-	mu        sync.Mutex
-	refs      int
-	mutations []*row.Mutation
-	level     ring.Consistency
-	kind      WriteType
-	trace     Trace
-	deadline  time.Duration
-	size      int64
-	done      func(error) // nil once called
-	decided   *decision   // of a commit
-	topology  *ring.Topology
-	self      ring.NodeID
-	parts     []writePart
-	unmet     int
-	targets   []*writeTarget
-	spare     []*writeTarget // of earlier plans, to be used again
-	waiting   int            // targets open
-	plans     int
-	refused   bool
-	ended     bool // the deadline has passed
-	direct    bool
-	applied   bool // on this node, before
-	settled   func(bool)
-	timer     env.Timer
-	onTimeout func()
-	onReplan  func()
+	c          *Coordinator
+	mu         sync.Mutex
+	refs       int
+	mutations  []*row.Mutation
+	level      ring.Consistency
+	kind       WriteType
+	trace      Trace
+	began      time.Duration // monotonic
+	generation uint64        // of Coordinator.sent
+	deadline   time.Duration
+	size       int64
+	done       func(error) // nil once called
+	decided    *decision   // of a commit
+	topology   *ring.Topology
+	self       ring.NodeID
+	parts      []writePart
+	unmet      int
+	targets    []*writeTarget
+	spare      []*writeTarget // of earlier plans, to be used again
+	waiting    int            // targets open
+	plans      int
+	refused    bool
+	ended      bool // the deadline has passed
+	direct     bool
+	applied    bool // on this node, before
+	settled    func(bool)
+	timer      env.Timer
+	onTimeout  func()
+	onReplan   func()
 }
 
 func newWriteOp(c *Coordinator) *writeOp {
@@ -132,7 +134,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 		c.counts.overloaded.Add(1)
 		return &Overloaded{What: "too many bytes of writes in flight"}
 	}
-	op.refs = 1
+	op.refs, op.generation = 1, c.sent.Enter()
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
 	op.decided, op.parts = req.decided, op.parts[:0]
@@ -170,7 +172,8 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 
 // begin plans and sends. Unavailable is told before anything is sent.
 func (op *writeOp) begin() {
-	op.deadline += op.c.clock.Monotonic()
+	op.began = op.c.clock.Monotonic()
+	op.deadline += op.began
 	op.proceed()
 }
 
@@ -458,21 +461,21 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.add(t.node, t.mutations, nil)
+		op.c.hints.add(t.node, t.mutations, op.began, nil)
 		return
 	}
 	if op.level != ring.Any {
 		op.mu.Lock()
 		op.refs++
 		op.mu.Unlock()
-		op.c.hints.add(t.node, t.mutations, func(err error) { op.hintKept(t, err) })
+		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
 	op.refs++
 	op.waiting++
 	op.mu.Unlock()
-	op.c.hints.add(t.node, t.mutations, func(err error) { op.hintStored(t, plan, err) })
+	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
 }
 
 // hintKept is the event that a hint is on disk, or lost.
@@ -555,7 +558,7 @@ func (op *writeOp) release() {
 	if !last {
 		return
 	}
-	c, settled := op.c, op.settled
+	c, settled, generation := op.c, op.settled, op.generation
 	secured := settled != nil && op.secured()
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
@@ -567,6 +570,7 @@ func (op *writeOp) release() {
 	op.trace, op.topology, op.timer, op.decided = nil, nil, nil, nil
 	op.settled = nil
 	c.writes.Put(op)
+	c.sent.Leave(generation)
 	if settled != nil {
 		settled(secured)
 	}

@@ -27,7 +27,7 @@ func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report contr
 	}
 	for i, t := range tables {
 		report(control.Progress{What: "compacting " + t.Keyspace + "." + t.Name, Done: int64(i), Total: int64(len(tables))})
-		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil {
+		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil && !n.dropped(t.StorageID, err) {
 			return control.None{}, err
 		}
 	}
@@ -55,6 +55,9 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 }
 
 func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
+	if err := n.clockRefusal(); err != nil {
+		return control.Switch{Why: err.Error()}, nil
+	}
 	return control.Switch{On: n.accepting()}, nil
 }
 

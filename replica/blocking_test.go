@@ -107,7 +107,9 @@ func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 		"commit": func(r *Remote, table *schema.Table) {
 			r.Commit(5, proposalOf(table, ballot(10, 2), ballot(10, 2), "k"), time.Minute, func(error) {})
 		},
-		"truncate": func(r *Remote, table *schema.Table) { r.Truncate(table.StorageID, time.Minute, func(error) {}) },
+		"truncate": func(r *Remote, table *schema.Table) {
+			r.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: 1}, time.Minute, func(error) {})
+		},
 		"read": func(r *Remote, table *schema.Table) {
 			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
 			r.Read(5, cmd, time.Minute, func([]byte, error) {})

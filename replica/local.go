@@ -27,14 +27,15 @@ type Engine interface {
 type Local struct {
 	engine     Engine
 	view       coordinator.View
-	onTruncate func(schema.StorageID) error
+	onTruncate func(schema.StorageID, func(error))
 	pages      sync.Pool // *[]byte
 	paxos      *acceptors
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
 	// for all mutations that were admitted before.
 	gate *gate
 	// fenced are ranges that are being dropped; nil: none. A mutation looks after it has entered the gate.
-	fenced atomic.Pointer[[]dropItem]
+	fenced      atomic.Pointer[[]dropItem]
+	truncations *truncations
 	// workers run what may block, in bounded numbers; nil, of tests: the caller does.
 	workers func(bytes int, f func()) error
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
@@ -45,11 +46,11 @@ type Local struct {
 // not wait: there are as many as processors, and what a page of 1 MiB grows through again costs more than it.
 const pageKept = 2 << 20
 
-// NewLocal makes the replica of the engine. onTruncate, which may be nil, is called before a table is
-// truncated: hints for it are void then.
-func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
+// NewLocal makes the replica of the engine. onTruncate, which may be nil, prepares a truncation of a table:
+// hints for it are void then.
+func NewLocal(engine Engine, view coordinator.View, onTruncate func(table schema.StorageID, done func(error))) *Local {
 	return &Local{
-		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(),
+		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
@@ -177,38 +178,6 @@ func (l *Local) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Dura
 		}
 		done(row.DigestOf(page), nil)
 	})
-}
-
-// Truncate implements coordinator.Replica. A worker truncates.
-func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(error)) {
-	l.block(0, func() { l.truncate(table, done) }, done)
-}
-
-// truncate is Truncate in a goroutine that may wait for the disk.
-func (l *Local) truncate(table schema.StorageID, done func(error)) {
-	if l.onTruncate != nil {
-		if err := l.onTruncate(table); err != nil {
-			done(err)
-			return
-		}
-	}
-	first := make(chan error, 1) // the later of two answers, and takes the first from here
-	end := func(err error) {
-		select {
-		case first <- err:
-		default:
-			done(errors.Join(<-first, err))
-		}
-	}
-	l.forgetPaxos(table, func(err error) {
-		l.changed(paxosTable)
-		end(err)
-	})
-	err := l.engine.Truncate(table)
-	if err != nil {
-		err = fromStorage(err)
-	}
-	end(err)
 }
 
 // admitMutations refuses mutations that are not this node's.

@@ -8,7 +8,6 @@ import (
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
-	"cqld/schema"
 )
 
 // Remote is another node's replica, reached through a messaging.Transport.
@@ -94,7 +93,7 @@ func (r *Remote) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duratio
 }
 
 // Truncate implements coordinator.Replica.
-func (r *Remote) Truncate(table schema.StorageID, timeout time.Duration, done func(error)) {
-	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, r.epoch(), table), timeout,
+func (r *Remote) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
+	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, epoch, t), timeout,
 		func(_ []byte, err error) { done(fromRemote(err)) })
 }

@@ -89,13 +89,10 @@ func (s *server) answer(payload []byte, respond messaging.Respond, use func(page
 }
 
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	table, err := decodeTruncate(payload)
-	if err == nil && s.local.view.Schema().TableByStorage(table) == nil {
-		err = unknownTable(table)
-	}
+	epoch, t, err := decodeTruncate(payload)
 	if err != nil {
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.truncate(table, func(err error) { respond(nil, toRemote(err)) })
+	s.local.truncateHere(epoch, t, func(err error) { respond(nil, toRemote(err)) })
 }

@@ -35,6 +35,7 @@ type StreamEngine interface {
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Drain() error
 	SetLocal(key, value []byte, sync bool) error
+	ScanLocal(prefix []byte, f func(key, value []byte) error) error
 	GetLocal(key []byte) ([]byte, error)
 	DeleteLocal(key []byte, sync bool) error
 }
@@ -74,6 +75,7 @@ type Streams struct {
 		free time.Duration
 		held int
 		sent int64
+		out  map[Sending]*sending
 	}
 }
 
@@ -81,7 +83,8 @@ type Streams struct {
 func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
-	s.mu.pulls = map[string]*pull{}
+	s.mu.pulls, s.mu.out = map[string]*pull{}, map[Sending]*sending{}
+	o.Local.truncations.load(o.Engine, o.Clock, o.Limits.TruncationWait)
 	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // it reads by o.Run
 	return s
 }
@@ -92,12 +95,20 @@ var ErrStreamCancelled = errors.New("replica: the stream was cancelled")
 // StreamError is why a pull ended before its time. Another Start of the same session goes on where it
 // was.
 type StreamError struct {
-	Pull Pull
-	Err  error
+	Pull   Pull
+	Err    error
+	table  string
+	source string
+}
+
+// failure is a StreamError, with the names that the table and the source have now.
+func (s *Streams) failure(p Pull, err error) *StreamError {
+	v := s.o.Local.view
+	return &StreamError{Pull: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
 }
 
 func (e *StreamError) Error() string {
-	return fmt.Sprintf("replica: stream of table %d, range %v from node %d: %v", e.Pull.Table, e.Pull.Range, e.Pull.Source, e.Err)
+	return fmt.Sprintf("replica: stream of table %s, range %v from %s: %v", e.table, e.Pull.Range, e.source, e.Err)
 }
 
 // Unwrap is what failed.
@@ -124,6 +135,7 @@ type pull struct {
 	kept   []byte // after, as it is durable
 	stored int64  // bytes, as they are durable
 	file   *storage.Ingestion
+	count  uint64 // of the table's truncations, when the last block was asked for
 }
 
 // StreamState is what a pull does at the moment.
@@ -150,7 +162,7 @@ func (s *Streams) Start(p Pull, progress func(bytes int64), done func(error)) {
 	s.mu.Lock()
 	if s.mu.closed || s.mu.pulls[p.Session] != nil {
 		s.mu.Unlock()
-		done(&StreamError{p, errors.New("such a session is under way, or the node stops")})
+		done(s.failure(p, errors.New("such a session is under way, or the node stops")))
 		return
 	}
 	s.mu.pulls[p.Session] = q
@@ -304,8 +316,13 @@ func (q *pull) fetch() {
 		return
 	}
 	o := &q.streams.o
+	if q.begun && o.Local.truncations.count(q.Table) != q.count {
+		q.restart()
+	}
+	named, count := o.Local.truncations.asks(q.Table)
+	q.count = count
 	request := appendStreamRequest(nil, &streamRequest{
-		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, after: q.after,
+		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, truncations: named, after: q.after,
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
 		if err != nil {
@@ -328,7 +345,17 @@ func (q *pull) receive(payload []byte) {
 		q.failed(err)
 		return
 	}
+	if o := &q.streams.o; o.Local.truncations.count(q.Table) != q.count {
+		q.restart()
+		q.fetch()
+		return
+	}
 	err = q.write(&reply)
+	if errors.Is(err, errStreamTruncated) {
+		q.restart()
+		q.fetch()
+		return
+	}
 	if unknown := (*storage.UnknownTable)(nil); errors.As(err, &unknown) {
 		q.abort()
 		q.end(nil) // there is nothing left to bring
@@ -370,14 +397,23 @@ func (q *pull) write(reply *streamReply) error {
 	}
 	file := q.file
 	q.file = nil
-	err := file.Commit()
-	if o.Local != nil {
-		o.Local.changed(q.Table)
+	valid, err := o.Local.truncations.commit(q.Table, q.count, file.Commit)
+	if !valid {
+		file.Abort()
+		return errStreamTruncated
 	}
+	o.Local.changed(q.Table)
 	if err != nil {
 		return err
 	}
 	return q.store(reply.next == nil)
+}
+
+// restart goes back to the beginning of the range, because the table was truncated here.
+func (q *pull) restart() {
+	q.kept, q.stored = nil, 0
+	q.abort()
+	q.begun = false
 }
 
 // abort throws away the file that is not complete and goes back to what is durable.
@@ -447,7 +483,7 @@ func (q *pull) end(err error) {
 		q.abort()
 	}
 	if err != nil {
-		err = &StreamError{q.Pull, err}
+		err = s.failure(q.Pull, err)
 	}
 	q.done(err)
 	s.next()

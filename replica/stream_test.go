@@ -91,6 +91,7 @@ type worldNode struct {
 	engine   *storage.Engine
 	view     *view
 	streams  *Streams
+	local    *Local
 	services map[messaging.Verb]messaging.Service
 	life     int
 }
@@ -144,7 +145,8 @@ func (n *worldNode) boot() {
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
-	n.streams = NewStreams(StreamOptions{Local: NewLocal(n.engine, n.view, nil), Engine: n.engine, Transport: n, Clock: n.w,
+	n.local = NewLocal(n.engine, n.view, nil)
+	n.streams = NewStreams(StreamOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: n.w,
 		Run: func(f func()) { f() }, Limits: n.w.limits})
 }
 
@@ -168,11 +170,7 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "epoch":
 		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
 	case "crash":
-		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
-		crashed := n.disk.CrashClone(vfs.CrashCloneCfg{})
-		w.check(n.engine.Close())
-		n.disk = crashed
-		n.boot()
+		w.crash(ring.NodeID(integer(d, "node", 0)))
 	case "tick":
 		w.tick(d)
 	case "status":
@@ -187,6 +185,15 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	default:
 		w.t.Fatalf("no command %q", d.Cmd)
 	}
+}
+
+// crash cuts a node's power, and starts it again.
+func (w *streamWorld) crash(id ring.NodeID) {
+	n := w.nodes[id]
+	crashed := n.disk.CrashClone(vfs.CrashCloneCfg{})
+	w.check(n.engine.Close())
+	n.disk = crashed
+	n.boot()
 }
 
 func (w *streamWorld) check(err error) {
@@ -218,9 +225,10 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 	w.limits = StreamLimits{BlockBytes: integer(d, "block", 1000), FileBytes: int64(integer(d, "file", 4000)),
 		BytesPerSecond: int64(integer(d, "rate", 0)), Timeout: timeout}
 	w.nodes = map[ring.NodeID]*worldNode{}
-	_, _, _, w.table = pair(w.t, 1, 1)
+	remote, _, _, table := pair(w.t, 1, 1)
+	w.table = table
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id}}
+		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id, schema: remote.view.Schema()}}
 		w.nodes[id] = n
 		w.topology(n, "5")
 		n.boot()
@@ -278,6 +286,11 @@ func (w *streamWorld) deliver(d *datadriven.TestData) {
 func (w *streamWorld) tick(d *datadriven.TestData) {
 	step, err := time.ParseDuration(d.CmdArgs[0].Key)
 	w.check(err)
+	w.pass(step)
+}
+
+// pass lets time pass.
+func (w *streamWorld) pass(step time.Duration) {
 	until := w.now + step
 	for {
 		var next *worldTimer

@@ -34,6 +34,9 @@ type StreamLimits struct {
 	// RetryMin and RetryMax are the pauses after failures, which double; after RetryFor without an
 	// answer the pull fails.
 	RetryMin, RetryMax, RetryFor time.Duration
+	// TruncationWait is how long after a truncation of a table here a source must have made it too: more than the time
+	// that TRUNCATE gives to nodes.
+	TruncationWait time.Duration
 }
 
 func (l StreamLimits) withDefaults() StreamLimits {
@@ -46,6 +49,7 @@ func (l StreamLimits) withDefaults() StreamLimits {
 	setDefault(&l.RetryMin, 100*time.Millisecond)
 	setDefault(&l.RetryMax, 5*time.Second)
 	setDefault(&l.RetryFor, 2*time.Minute)
+	setDefault(&l.TruncationWait, 2*time.Minute)
 	return l
 }
 
@@ -56,16 +60,18 @@ func setDefault[T ~int | ~int64](v *T, d T) {
 }
 
 var (
-	errStreamNotYet   = errors.New("the source does not know the topology yet")
+	errStreamNotYet   = errors.New("the source does not know the topology, or a truncation, yet")
 	errStreamChecksum = errors.New("a block does not have its checksum")
+	// errStreamTruncated says that the table was truncated here since a file was begun.
+	errStreamTruncated = errors.New("the table was truncated")
 )
 
 // streamRequest asks for one block.
 //
-//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, after
+//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint, n × (table 4, id 8), after
 //	reply   := 0 | 1, crc32c 4, total uvarint, last 1, next uvarint length, bytes, block
 //
-// A reply of 0 says "not yet". The checksum is of all behind it.
+// n are the truncations that the source must have made. A reply of 0 says "not yet". The checksum is of all behind it.
 type streamRequest struct {
 	first    bool
 	epoch    uint64
@@ -73,6 +79,8 @@ type streamRequest struct {
 	tokens   ring.Range
 	bytesMax int
 	after    []byte
+	// truncations are those that the source must have made.
+	truncations []coordinator.Truncation
 }
 
 type streamReply struct {
@@ -92,7 +100,11 @@ func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	dst = wire.AppendUvarint(append(dst, first), r.epoch)
 	dst = wire.AppendUvarint(dst, uint64(r.table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.tokens.Start)), int64(r.tokens.End))
-	return append(wire.AppendUvarint(dst, uint64(r.bytesMax)), r.after...)
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(r.bytesMax)), uint64(len(r.truncations)))
+	for _, t := range r.truncations {
+		dst = wire.AppendUint64(wire.AppendUint32(dst, uint32(t.Table)), t.ID)
+	}
+	return append(dst, r.after...)
 }
 
 func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
@@ -100,6 +112,10 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	r.first, r.epoch, r.table = c.Uint8() == 1, c.Uvarint(), schema.StorageID(c.Uvarint())
 	r.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	r.bytesMax = int(min(c.Uvarint(), streamBlockMax))
+	const truncationBytes = 4 + 8
+	for range c.Count(truncationBytes) {
+		r.truncations = append(r.truncations, coordinator.Truncation{Table: schema.StorageID(c.Uint32()), ID: c.Uint64()})
+	}
 	r.after = slices.Clone(c.Rest())
 	return r, c.Finish()
 }
@@ -148,7 +164,7 @@ func decodeStreamReply(payload []byte) (r streamReply, err error) {
 }
 
 // serve answers another node's request for a block.
-func (s *Streams) serve(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Respond) {
 	r, err := decodeStreamRequest(payload)
 	if err != nil {
 		respond(nil, toRemote(err))
@@ -164,6 +180,7 @@ func (s *Streams) serve(_ ring.NodeID, payload []byte, respond messaging.Respond
 	s.mu.Unlock()
 	s.o.Run(func() {
 		reply, err := s.export(&r)
+		s.note(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
 		if err != nil {
 			reply, err = nil, toRemote(fromStorage(err))
 		}
@@ -171,10 +188,67 @@ func (s *Streams) serve(_ ring.NodeID, payload []byte, respond messaging.Respond
 	})
 }
 
+// Sending is a range that another node pulls from this one.
+type Sending struct {
+	Peer  ring.NodeID
+	Table schema.StorageID
+	Range ring.Range
+}
+
+// sending is how much of it was sent, and when the last block was asked for (monotonic).
+type sending struct {
+	bytes int64
+	last  time.Duration
+}
+
+// sendingKept is how long a range counts as being sent after its last block was asked for: the source is not told of the end.
+const sendingKept = 10 * time.Second
+
+// sendingMax bounds how many of them are shown: 100 bytes each.
+const sendingMax = 1000
+
+// note counts a block, and forgets ranges that nobody asks for any more.
+func (s *Streams) note(x Sending, size int) {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range s.mu.out {
+		if now-v.last > sendingKept {
+			delete(s.mu.out, k)
+		}
+	}
+	v := s.mu.out[x]
+	if v == nil && len(s.mu.out) >= sendingMax {
+		return
+	}
+	if v == nil {
+		v = &sending{}
+		s.mu.out[x] = v
+	}
+	v.bytes, v.last = v.bytes+int64(size), now
+}
+
+// Sent are the ranges that other nodes pull from this one, with the bytes that they have got.
+func (s *Streams) Sent() map[Sending]int64 {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[Sending]int64{}
+	for k, v := range s.mu.out {
+		if now-v.last <= sendingKept {
+			out[k] = v.bytes
+		}
+	}
+	return out
+}
+
 // export makes the reply to a request. Before the first block, all that was admitted under an older
 // topology is waited for: from then on whoever pulls gets the writes itself.
 func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
 	if s.o.Local.view.Topology().Epoch() < r.epoch {
+		return []byte{0}, nil
+	}
+	if !s.o.Local.truncations.ready(r.table, r.truncations, s.o.Local.view.Schema()) {
 		return []byte{0}, nil
 	}
 	var total int64

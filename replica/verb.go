@@ -16,7 +16,7 @@ import (
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
-//	VerbTruncate                             epoch, table                       reply: empty
+//	VerbTruncate                             epoch, table, id (8), prepare                    reply: empty
 //	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
 //	                                         reply: more 1, scanned, last, n, n × key
 
@@ -57,15 +57,20 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 	return epoch, c.Finish()
 }
 
-func appendTruncate(dst []byte, epoch uint64, table schema.StorageID) []byte {
-	return wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(table))
+func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation) []byte {
+	var prepare byte
+	if t.Prepare {
+		prepare = 1
+	}
+	return append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), prepare)
 }
 
-func decodeTruncate(payload []byte) (schema.StorageID, error) {
+func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, err error) {
 	c := wire.NewCursor(payload)
-	c.Uvarint() // the sender's epoch
-	table := schema.StorageID(c.Uvarint())
-	return table, c.Finish()
+	epoch = c.Uvarint()
+	t.Table, t.ID = schema.StorageID(c.Uvarint()), c.Uint64()
+	t.Prepare = c.Uint8() == 1
+	return epoch, t, c.Finish()
 }
 
 // The codes of a messaging.RemoteError: what kind of failure the message describes.

@@ -67,8 +67,9 @@ func TestReadsRoundTrip(t *testing.T) {
 			t.Errorf("%+v, again %+v", cmd, got)
 		}
 	}
-	if id, err := decodeTruncate(appendTruncate(nil, 9, 77)); id != 77 || err != nil {
-		t.Errorf("truncate: %d, %v", id, err)
+	sent := coordinator.Truncation{Table: 77, ID: 1 << 60, Prepare: true}
+	if epoch, id, err := decodeTruncate(appendTruncate(nil, 9, sent)); epoch != 9 || id != sent || err != nil {
+		t.Errorf("truncate: %v, %v", id, err)
 	}
 }
 

@@ -64,6 +64,15 @@ func (t *Topology) Node(id NodeID) *Node {
 	return nil
 }
 
+// NameOf is a node as operators know it: the address that other nodes reach it by. Of an id that no member has, it
+// says so.
+func (t *Topology) NameOf(id NodeID) string {
+	if n := t.Node(id); n != nil {
+		return n.Internode.Addr().String()
+	}
+	return "a node that has left"
+}
+
 // Tokens are all owned tokens in ascending order, as reads see them; not to be changed.
 func (t *Topology) Tokens() []Token { return t.reads.tokens }
 

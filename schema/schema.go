@@ -51,5 +51,14 @@ func (s *Schema) Dropped(id StorageID) bool {
 	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil
 }
 
+// NameOf is the name of the table of a storage id, as operators know it: keyspace.table. Of an id that no table has,
+// it says so.
+func (s *Schema) NameOf(id StorageID) string {
+	if t := s.byStorage[id]; t != nil {
+		return t.Keyspace + "." + t.Name
+	}
+	return "(dropped)"
+}
+
 // StorageIDs are the numbers of all stored tables, in ascending order.
 func (s *Schema) StorageIDs() []StorageID { return slices.Sorted(maps.Keys(s.byStorage)) }

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"cqld/coordinator"
@@ -42,9 +40,9 @@ func (o AutoOptions) withDefaults() AutoOptions {
 	return o
 }
 
-// Auto repairs without being asked, one range at a time: first what is dirty, because hints for it
-// were lost here; then, of every table in turn, the ranges of which this node is the first replica, when
-// the ring has changed since they were repaired or Interval has passed.
+// Auto repairs without a command. What is dirty, because hints were lost here, is repaired as soon as all its replicas
+// live. Besides, Auto repairs, of every table in turn, the ranges of which this node is the first replica, when the ring
+// has changed since they were repaired or Interval has passed.
 type Auto struct {
 	o      AutoOptions
 	r      *Repairer
@@ -53,13 +51,13 @@ type Auto struct {
 	tables  map[schema.StorageID]*autoTable
 	running *Run
 	timer   env.Timer
+	started bool
 	closed  bool
-	from    time.Duration // monotonic: nothing is begun before
+	from    time.Duration // monotonic: no scheduled repair is begun before
 
-	dirty struct {
-		sync.Mutex
-		tables map[schema.StorageID]*[4]uint64 // a bit for each chunk
-	}
+	dirty dirty
+	// urgent is the repair of what is dirty. It runs beside the one above, with a budget of its own.
+	urgent *Run
 }
 
 // autoTable is how far the repairs of a table are. Its local key and value:
@@ -75,15 +73,9 @@ type autoTable struct {
 
 const autoPrefix = "autorepair/"
 
-// A chunk is 1/256 of the ring. What is dirty of a table is kept as the bits of chunks:
-//
-//	dirty/ table 4 → 32 bytes
-const dirtyPrefix = "dirty/"
-
 // NewAuto reads what an earlier process left. Start begins.
 func NewAuto(o AutoOptions) *Auto {
 	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}, events: serial{run: o.Repairer.run}}
-	a.dirty.tables = map[schema.StorageID]*[4]uint64{}
 	// What cannot be read is repaired once more.
 	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
 		k, c := wire.NewCursor(key[len(autoPrefix):]), wire.NewCursor(value)
@@ -93,20 +85,14 @@ func NewAuto(o AutoOptions) *Auto {
 		}
 		return nil
 	})
-	_ = o.Store.ScanLocal([]byte(dirtyPrefix), func(key, value []byte) error {
-		k, c := wire.NewCursor(key[len(dirtyPrefix):]), wire.NewCursor(value)
-		bits := &[4]uint64{c.Uint64(), c.Uint64(), c.Uint64(), c.Uint64()}
-		if id := schema.StorageID(k.Uint32()); c.Finish() == nil && k.Finish() == nil {
-			a.dirty.tables[id] = bits
-		}
-		return nil
-	})
+	a.dirty.load(o.Store)
 	return a
 }
 
-// Start begins to repair, after the delay.
+// Start begins to repair: what is dirty at once, the rest after the delay.
 func (a *Auto) Start() {
 	a.events.do(func() {
+		a.started = true
 		a.postpone()
 		a.look()
 	})
@@ -119,15 +105,18 @@ func (a *Auto) Close() {
 		if a.timer != nil {
 			a.timer.Stop()
 		}
-		if a.running != nil {
-			a.running.Cancel()
+		for _, r := range []*Run{a.running, a.urgent} {
+			if r != nil {
+				r.Cancel()
+			}
 		}
 	})
 }
 
-// Look says that a node is back, so that what was waiting for it can be tried.
+// Look is the event of a node's return: what was waiting for it is tried at once.
 func (a *Auto) Look() {
 	a.events.do(func() {
+		a.dirty.unblock()
 		for _, t := range a.tables {
 			t.blocked = 0
 		}
@@ -147,91 +136,13 @@ func (a *Auto) postpone() {
 	a.from = a.r.clock.Monotonic() + delay
 }
 
-// Dirty says that a hint for a partition was lost: its range is repaired soon. It is cheap when that is
-// known.
-func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
-	chunk := (uint64(t) ^ 1<<63 - 1) >> 56
-	if a.mark(table, chunk) {
-		a.events.do(func() { a.storeDirty(table) })
-	}
-}
-
-// mark sets the bit of a chunk and says whether it was not set before.
-func (a *Auto) mark(table schema.StorageID, chunk uint64) bool {
-	a.dirty.Lock()
-	defer a.dirty.Unlock()
-	bits := a.dirty.tables[table]
-	if bits == nil {
-		bits = new([4]uint64)
-		a.dirty.tables[table] = bits
-	}
-	bit := uint64(1) << (chunk & 63)
-	was := bits[chunk>>6]
-	bits[chunk>>6] |= bit
-	return was&bit == 0
-}
-
-// storeDirty keeps the bits of a table, without a sync. It is called by events only.
-func (a *Auto) storeDirty(table schema.StorageID) {
-	a.dirty.Lock()
-	var bits [4]uint64
-	if p := a.dirty.tables[table]; p != nil {
-		bits = *p
-	}
-	if bits == [4]uint64{} {
-		delete(a.dirty.tables, table)
-	}
-	a.dirty.Unlock()
-	key := binary.BigEndian.AppendUint32([]byte(dirtyPrefix), uint32(table))
-	if bits == [4]uint64{} {
-		_ = a.o.Store.DeleteLocal(key, false) // it would be repaired once more
+// look begins what is due, and looks again later.
+func (a *Auto) look() {
+	if a.closed || !a.started {
 		return
 	}
-	var value []byte
-	for _, b := range bits {
-		value = wire.AppendUint64(value, b)
-	}
-	_ = a.o.Store.SetLocal(key, value, false)
-}
-
-// DirtyTables are the tables that wait for a repair because hints were lost, sorted.
-func (a *Auto) DirtyTables() (out []schema.StorageID) {
-	a.dirty.Lock()
-	defer a.dirty.Unlock()
-	for id := range a.dirty.tables {
-		out = append(out, id)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// takeDirty is the first dirty stretch of a table, as chunks [from, to); it is clean from now on, unless
-// more is lost.
-func (a *Auto) takeDirty(table schema.StorageID) (from, to int) {
-	a.dirty.Lock()
-	defer a.dirty.Unlock()
-	bits := a.dirty.tables[table]
-	is := func(i int) bool { return i < 256 && bits[i>>6]&(1<<(i&63)) != 0 }
-	for from < 256 && !is(from) {
-		from++
-	}
-	for to = from; is(to); to++ {
-		bits[to>>6] &^= 1 << (to & 63)
-	}
-	return from, to
-}
-
-// putDirty ends the repair of a stretch: it is dirty again when the repair failed.
-func (a *Auto) putDirty(table schema.StorageID, from, to int, failed bool) {
-	for i := from; failed && i < to; i++ {
-		a.mark(table, uint64(i))
-	}
-	a.storeDirty(table)
-}
-
-// look begins what is due, if nothing is under way, and looks again later.
-func (a *Auto) look() {
-	if a.closed || a.running != nil {
+	a.lookDirty()
+	if a.running != nil {
 		return
 	}
 	if a.timer != nil {
@@ -241,12 +152,6 @@ func (a *Auto) look() {
 	now := a.r.clock.Monotonic()
 	if now < a.from {
 		return
-	}
-	for _, id := range a.DirtyTables() {
-		if t := a.table(id); now >= t.blocked {
-			a.repairDirty(id, t)
-			return
-		}
 	}
 	catalog := a.r.view.Schema()
 	for _, id := range catalog.StorageIDs() {
@@ -277,13 +182,6 @@ func (a *Auto) due(table *schema.Table, t *autoTable) bool {
 	}
 	since := time.Duration(a.r.clock.Now().UnixNano() - t.last)
 	return t.began != 0 || t.last == 0 || t.moved != a.r.view.Topology().Moved() || since >= every
-}
-
-// repairDirty repairs a stretch in which hints were lost.
-func (a *Auto) repairDirty(id schema.StorageID, t *autoTable) {
-	from, to := a.takeDirty(id)
-	tokens := ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken + ring.Token(uint64(to)<<56)}
-	a.run(id, tokens, t, func(err error) { a.putDirty(id, from, to, err != nil) })
 }
 
 // repairNext repairs the next range of which this node is the first replica; false when there is none.
@@ -344,7 +242,7 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 		return
 	}
 	if err != nil || report.Rows > 0 || report.Unpurged > 0 {
-		message := fmt.Sprintf("repair of table %d, %v: %d rows sent", id, report.Job.Range, report.Rows)
+		message := fmt.Sprintf("repair of table %s, %v: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows)
 		if report.Unpurged > 0 {
 			message += fmt.Sprintf(", Paxos state of %d ranges not purged", report.Unpurged)
 		}

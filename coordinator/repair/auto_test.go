@@ -2,6 +2,7 @@ package repair_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func TestLostHintsAreRepaired(t *testing.T) {
 	if got := a.DirtyTables(); len(got) != 1 || got[0] != w.table.StorageID {
 		t.Fatalf("dirty: %v", got)
 	}
-	if !strings.Contains(w.take(), "nodes [3] are down") {
+	if !strings.Contains(w.take(), "it is repaired when 127.0.0.3 is back") {
 		t.Error("a repair that cannot be made was not told of")
 	}
 	a.Close()
@@ -109,8 +110,75 @@ func TestLostHintsAreRepaired(t *testing.T) {
 		n.down[3] = false
 	}
 	a.Look()
-	w.pass(20 * time.Second)
+	w.pass(2 * time.Second)
 	if len(a.DirtyTables()) > 0 || !w.equal() {
 		t.Errorf("dirty: %v, equal: %v", a.DirtyTables(), w.equal())
+	}
+}
+
+// TestLostHintsDoNotWaitForTheSchedule lets a node come back while all that delays scheduled repairs is there: the other
+// node has just started, the ring has just changed, and a scheduled repair of a large table is under way. What was lost
+// is repaired at once, and without a read.
+func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		w := newWorld(t, 3, 3, "NONE", 400, coordinator.Limits{HintBytesPerNode: int64(rnd.IntN(200))})
+		var autos []*repair.Auto
+		for i, n := range w.nodes {
+			a := repair.NewAuto(repair.AutoOptions{
+				Repairer: n.repairer(repair.Limits{BytesPerSecond: 100, LeafBytes: 500, RetryPause: 10 * time.Millisecond}), Store: n.engine,
+				Interval: time.Hour, Delay: time.Hour, RetryAfter: 10 * time.Minute,
+			})
+			n.coord.OnHintLost(a.Dirty)
+			a.Start()
+			if i == 0 && rnd.IntN(2) == 0 { // a slow scheduled repair is under way
+				w.pass(2 * time.Hour)
+			}
+			autos = append(autos, a)
+		}
+		for range 1 + rnd.IntN(3) { // nodes are away in turn
+			gone := w.nodes[rnd.IntN(3)]
+			w.away[gone.id] = true
+			for _, n := range w.nodes {
+				n.down[gone.id] = n != gone
+			}
+			for i := range 30 {
+				n := w.nodes[rnd.IntN(3)]
+				if n == gone {
+					continue
+				}
+				m := w.insert(fmt.Sprint("key", rnd.IntN(1000)), "a", fmt.Sprint("value", seed, i), int64(10+i))
+				n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
+					Type: coordinator.WriteSimple, Timeout: time.Second}, func(err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				w.pass(time.Duration(rnd.IntN(100)) * time.Millisecond)
+			}
+			if rnd.IntN(2) == 0 {
+				autos[rnd.IntN(3)].Moved()
+			}
+			w.away[gone.id] = false
+			for _, n := range w.nodes {
+				n.down[gone.id] = false
+			}
+			for i, n := range w.nodes {
+				if n != gone {
+					n.coord.NodeUp(gone.id)
+					autos[i].Look()
+				}
+			}
+			w.pass(10 * time.Second)
+			if !w.equal() {
+				t.Errorf("seed %d: the replicas differ 10 s after the return", seed)
+			}
+		}
+		for _, a := range autos {
+			if dirty := a.DirtyTables(); len(dirty) > 0 {
+				t.Errorf("seed %d: %v are dirty", seed, dirty)
+			}
+			a.Close()
+		}
 	}
 }

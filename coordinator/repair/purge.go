@@ -117,7 +117,7 @@ func (p *purge) step(forget bool, then func(PaxosStep), failed func()) {
 			default:
 				p.attempts = 0
 				u.j.report.Bytes += s.Scanned
-				u.j.after(u.r.spend(s.Scanned), func() { then(s) })
+				u.j.after(u.j.spend(s.Scanned), func() { then(s) })
 			}
 		})
 	})

@@ -46,7 +46,7 @@ type Repairer struct {
 	session atomic.Uint64
 	mu      struct {
 		sync.Mutex
-		free time.Duration // monotonic: when the budget is next not used up
+		free, urgent time.Duration // monotonic: when the two budgets are next not used up
 	}
 }
 
@@ -65,10 +65,13 @@ type Job struct {
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
-	// SkipDown passes over ranges with a replica that is down, and counts them.
+	// SkipDown passes over ranges with a replica that is down, or that change their replicas, and counts them.
 	SkipDown bool
 	// PaxosOnly compares nothing where there is one replica.
 	PaxosOnly bool
+	// Urgent compares, and does no more: neither is the state of Paxos purged, nor are replicas told that the range is
+	// repaired. It has a budget of its own, Limits.UrgentBytesPerSecond.
+	Urgent bool
 }
 
 // Report is what a repair has done so far, or in all.
@@ -77,6 +80,7 @@ type Report struct {
 	Ranges     int   // with one replica set each
 	RangesDone int   // of them
 	Skipped    int   // of them, those with a replica that is down
+	Moving     int   // of them, those that change their replicas
 	Leaves     int   // parts compared
 	Differing  int   // parts that differed
 	Unsettled  int   // of them, those that still differed after the last round: they are being written to
@@ -91,10 +95,11 @@ type Report struct {
 type Unavailable struct {
 	Range ring.Range
 	Nodes []ring.NodeID
+	names string
 }
 
 func (e *Unavailable) Error() string {
-	return fmt.Sprintf("repair of %v needs all its replicas, and nodes %v are down", e.Range, e.Nodes)
+	return fmt.Sprintf("repair of %v needs all its replicas, and these are down: %s", e.Range, e.names)
 }
 
 // Failed is the error of a repair that a replica could not take part in.
@@ -102,10 +107,14 @@ type Failed struct {
 	Range ring.Range
 	Node  ring.NodeID // 0 when it is not one node's
 	Err   error
+	name  string // of Node
 }
 
 func (e *Failed) Error() string {
-	return fmt.Sprintf("repair of %v failed at node %d: %v", e.Range, e.Node, e.Err)
+	if e.Node == 0 {
+		return fmt.Sprintf("repair of %v failed: %v", e.Range, e.Err)
+	}
+	return fmt.Sprintf("repair of %v failed at %s: %v", e.Range, e.name, e.Err)
 }
 
 // Unwrap is what failed.
@@ -231,6 +240,10 @@ func (j *Run) begin() {
 		}
 	}
 	j.report.Ranges = len(j.left)
+	if j.job.Urgent {
+		j.next()
+		return
+	}
 	j.raiseFloor(table)
 }
 
@@ -340,6 +353,8 @@ func (j *Run) unitDone(u *unit, err error) {
 		j.store(u.tokens)
 	case errors.As(err, &down) && j.job.SkipDown:
 		j.report.Skipped++
+	case errors.Is(err, ErrMoving) && j.job.SkipDown:
+		j.report.Moving++
 	default:
 		j.end(err)
 		return
@@ -364,15 +379,20 @@ func (j *Run) after(d time.Duration, f func()) {
 	j.timer = j.r.clock.After(d, event)
 }
 
-// spend takes bytes from the budget of all repairs and says how long to wait until it is even. A little
+// spend takes bytes from the budget of the node's repairs and says how long to wait until it is even. A little
 // is lent: a timer for each step would only make it late.
-func (r *Repairer) spend(bytes int64) time.Duration {
+func (j *Run) spend(bytes int64) time.Duration {
 	const lent = 20 * time.Millisecond
+	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Monotonic()
-	r.mu.free = max(r.mu.free, now) + time.Duration(bytes*int64(time.Second)/r.limits.BytesPerSecond)
-	if wait := r.mu.free - now; wait > lent {
+	free, rate := &r.mu.free, r.limits.BytesPerSecond
+	if j.job.Urgent {
+		free, rate = &r.mu.urgent, r.limits.UrgentBytesPerSecond
+	}
+	*free = max(*free, now) + time.Duration(bytes*int64(time.Second)/rate)
+	if wait := *free - now; wait > lent {
 		return wait
 	}
 	return 0

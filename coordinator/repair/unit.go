@@ -67,6 +67,11 @@ func (u *unit) end(err error) {
 	}
 }
 
+// fail ends the unit because of a node, zero when it is not one node's failure.
+func (u *unit) fail(node ring.NodeID, err error) {
+	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
+}
+
 // begin checks that all replicas can take part.
 func (u *unit) begin() {
 	if len(u.set.Pending) > 0 {
@@ -84,7 +89,11 @@ func (u *unit) begin() {
 		}
 	}
 	if len(down) > 0 {
-		u.end(&Unavailable{Range: u.tokens, Nodes: down})
+		u.end(&Unavailable{Range: u.tokens, Nodes: down, names: u.r.addresses(down)})
+		return
+	}
+	if u.j.job.Urgent {
+		u.compare()
 		return
 	}
 	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
@@ -161,14 +170,14 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 	for i, leaf := range s.Leaves {
 		if leaf < 0 || leaf >= t.leaves {
-			u.end(&Failed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
+			u.fail(n.node, errors.New("hashes of leaves that were not asked for"))
 			return
 		}
 		n.hashes[leaf].Add(s.Hashes[i])
 	}
 	u.j.report.Bytes += s.Scanned
 	n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)
-	wait := u.r.spend(s.Scanned)
+	wait := u.j.spend(s.Scanned)
 	if s.Next != nil && (t.leaves > 1 || t.tokens != u.tokens) {
 		u.j.after(wait, func() {
 			if u.tree == t {
@@ -190,14 +199,16 @@ func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica
 	switch {
+	case u.r.view.Schema().Dropped(u.table.StorageID):
+		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
 	case *attempts >= u.r.limits.Attempts:
-		u.end(&Failed{u.tokens, node, err})
+		u.fail(node, err)
 	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:
 		u.ended = true
 		u.j.refusals++
 		u.j.after(u.r.limits.RetryPause<<(u.j.refusals-1), u.j.next)
 	case errors.As(err, &refusal):
-		u.end(&Failed{u.tokens, node, err})
+		u.fail(node, err)
 	default:
 		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
 			if !u.ended {
@@ -237,7 +248,7 @@ func (u *unit) nextLeaf() {
 		u.readLeaf()
 	case u.purge != nil:
 		u.purge.forget()
-	case u.alone():
+	case u.alone() || u.j.job.Urgent:
 		u.end(nil)
 	default:
 		u.notify()
@@ -268,7 +279,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 				u.again(attempts, 0, err, func() { u.readPage(cmd, attempts) })
 			case next != nil:
 				*attempts = 0
-				wait := u.r.spend(size * int64(len(u.set.Natural)))
+				wait := u.j.spend(size * int64(len(u.set.Natural)))
 				u.j.after(wait, func() { u.readPage(next, attempts) })
 			default:
 				u.hash(u.differing[0], 1, u.verified)

@@ -3,6 +3,7 @@ package repair_test
 import (
 	"container/heap"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +127,8 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 	w.schema, w.table = testSchema(t, rf, readRepair)
 	var members []*ring.Node
 	for i := range nodes {
-		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal}
+		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000)}
 		for k := range 4 {
 			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(nodes))))
 		}
@@ -153,7 +155,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	if n.repaired, err = replica.OpenRepaired(n.engine); err != nil {
 		w.t.Fatal(err)
 	}
-	local := replica.NewLocal(n.engine, n, func(id schema.StorageID) error { return n.coord.DropHints(id) })
+	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
 	replica.Serve(n, local)
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
 		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})

@@ -78,6 +78,8 @@ type Options struct {
 	NoPaxosStreams bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
 	PurgeUnrepaired bool
+	// NoAutoRepair never repairs without a command.
+	NoAutoRepair bool
 }
 
 // DefaultOptions are those of a run that must not fail. Every seed has some workloads and some kinds

@@ -1,0 +1,72 @@
+// Package fence lets a truncation wait for all that was sent to replicas before it: requests enter when they begin, and
+// leave when no replica's answer is waited for any more.
+package fence
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Fence counts requests by generation. Entering and leaving cost one atomic addition each. The zero value is ready.
+//
+//	generation n: enter, enter, leave … │ wait: generation n+1 begins │ leave of the last of n ──▶ done
+type Fence struct {
+	generation atomic.Uint64
+	open       [2]atomic.Int64 // by generation, modulo 2
+	closing    atomic.Bool     // the generation before is waited for
+
+	mu     sync.Mutex
+	called []func() // when the generation before has ended
+	next   []func() // for the wait after that
+}
+
+// Enter begins a request; Leave takes what it gives.
+func (f *Fence) Enter() uint64 {
+	for {
+		g := f.generation.Load()
+		f.open[g&1].Add(1)
+		if f.generation.Load() == g {
+			return g
+		}
+		f.Leave(g) // a wait began in between
+	}
+}
+
+// Leave ends a request that entered in generation g.
+func (f *Fence) Leave(g uint64) {
+	if f.open[g&1].Add(-1) == 0 && f.closing.Load() {
+		f.look()
+	}
+}
+
+// Wait calls done when all requests have left that entered before.
+func (f *Fence) Wait(done func()) {
+	f.mu.Lock()
+	f.next = append(f.next, done)
+	f.mu.Unlock()
+	f.look()
+}
+
+// look ends a wait whose requests have left, and begins the next.
+func (f *Fence) look() {
+	for {
+		f.mu.Lock()
+		var ended []func()
+		switch closing := f.closing.Load(); {
+		case closing && f.open[(f.generation.Load()-1)&1].Load() > 0, !closing && len(f.next) == 0:
+			f.mu.Unlock()
+			return
+		case closing:
+			ended, f.called = f.called, nil
+			f.closing.Store(false)
+		default:
+			f.called, f.next = f.next, nil
+			f.closing.Store(true) // before the generation changes: who leaves the one before looks
+			f.generation.Add(1)
+		}
+		f.mu.Unlock()
+		for _, done := range ended {
+			done()
+		}
+	}
+}

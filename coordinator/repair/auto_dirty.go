@@ -1,0 +1,288 @@
+package repair
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// A chunk is 1/256 of the ring. A chunk of a table is dirty when this node lost a hint for a partition in it: a replica
+// may lack what the others have. The dirty chunks of a table are kept as bits:
+//
+//	dirty/ table 4 → 32 bytes
+const dirtyPrefix = "dirty/"
+
+const (
+	// dirtyPause is how long losses are gathered before the first of them is looked at.
+	dirtyPause = time.Second
+	// dirtyChunks is how many chunks one repair takes: what it has done is not done again when the next one fails.
+	dirtyChunks = 16
+	// dirtyRetry is the pause after a repair that failed; it doubles with each, up to AutoOptions.RetryAfter.
+	dirtyRetry = 5 * time.Second
+)
+
+// chunks is a set of chunks.
+type chunks [4]uint64
+
+func (c *chunks) has(i int) bool { return c[i>>6]&(1<<(i&63)) != 0 }
+func (c *chunks) add(i int)      { c[i>>6] |= 1 << (i & 63) }
+func (c *chunks) remove(i int)   { c[i>>6] &^= 1 << (i & 63) }
+
+// dirty is what is dirty of each table. Any goroutine adds to it.
+type dirty struct {
+	sync.Mutex
+	tables  map[schema.StorageID]*dirtyTable
+	looking bool // a look is scheduled
+}
+
+// dirtyTable is the dirty chunks of a table.
+type dirtyTable struct {
+	bits    chunks // as they are on disk
+	again   chunks // lost since the repair under way began
+	fails   int
+	blocked time.Duration // monotonic: not tried before
+	told    bool          // that it waits for a node
+}
+
+// load reads what an earlier process left. What cannot be read is found by the scheduled repair.
+func (d *dirty) load(store LocalStore) {
+	d.tables = map[schema.StorageID]*dirtyTable{}
+	_ = store.ScanLocal([]byte(dirtyPrefix), func(key, value []byte) error {
+		k, c := wire.NewCursor(key[len(dirtyPrefix):]), wire.NewCursor(value)
+		bits := chunks{c.Uint64(), c.Uint64(), c.Uint64(), c.Uint64()}
+		if id := schema.StorageID(k.Uint32()); c.Finish() == nil && k.Finish() == nil {
+			d.tables[id] = &dirtyTable{bits: bits}
+		}
+		return nil
+	})
+}
+
+// unblock lets every table be tried at once.
+func (d *dirty) unblock() {
+	d.Lock()
+	defer d.Unlock()
+	for _, t := range d.tables {
+		t.blocked, t.fails = 0, 0
+	}
+}
+
+// Dirty says that a hint for a partition was lost. The range is repaired as soon as all its replicas live. Dirty is
+// cheap when the range is known to be dirty.
+func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
+	chunk := int((uint64(t) ^ 1<<63 - 1) >> 56)
+	first, look := a.dirty.mark(table, chunk)
+	if first {
+		a.events.do(func() { a.storeDirty(table) })
+	}
+	if look {
+		a.r.clock.After(dirtyPause, func() {
+			a.dirty.Lock()
+			a.dirty.looking = false
+			a.dirty.Unlock()
+			a.events.do(a.look)
+		})
+	}
+}
+
+// mark notes that a hint was lost. first says that the chunk was not dirty, look that a look must be scheduled.
+func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
+	d.Lock()
+	defer d.Unlock()
+	x := d.tables[table]
+	if x == nil {
+		x = &dirtyTable{}
+		d.tables[table] = x
+	}
+	if x.again.has(chunk) {
+		return false, false
+	}
+	x.again.add(chunk)
+	if x.bits.has(chunk) {
+		return false, false
+	}
+	x.bits.add(chunk)
+	look = !d.looking
+	d.looking = true
+	return true, look
+}
+
+// storeDirty keeps the bits of a table, without a sync: the scheduled repair finds what is forgotten. It is called by
+// events only.
+func (a *Auto) storeDirty(id schema.StorageID) {
+	a.dirty.Lock()
+	var bits chunks
+	if t := a.dirty.tables[id]; t != nil {
+		bits = t.bits
+	}
+	if bits == (chunks{}) {
+		delete(a.dirty.tables, id)
+	}
+	a.dirty.Unlock()
+	key := binary.BigEndian.AppendUint32([]byte(dirtyPrefix), uint32(id))
+	if bits == (chunks{}) {
+		_ = a.o.Store.DeleteLocal(key, false)
+		return
+	}
+	var value []byte
+	for _, b := range bits {
+		value = wire.AppendUint64(value, b)
+	}
+	_ = a.o.Store.SetLocal(key, value, false)
+}
+
+// DirtyTables are the tables that wait for a repair because hints were lost, sorted.
+func (a *Auto) DirtyTables() (out []schema.StorageID) {
+	a.dirty.Lock()
+	defer a.dirty.Unlock()
+	for id := range a.dirty.tables {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lookDirty begins the repair of the first dirty stretch whose replicas all live.
+func (a *Auto) lookDirty() {
+	now := a.r.clock.Monotonic()
+	for _, id := range a.DirtyTables() {
+		if a.urgent != nil {
+			return
+		}
+		from, to, waits := a.takeDirty(id, now)
+		if waits != "" {
+			a.o.Note(waits, nil)
+		}
+		if from < to {
+			a.repairDirty(id, from, to)
+		}
+	}
+}
+
+// takeDirty is the first dirty stretch of a table that can be repaired now, as chunks [from, to), which is empty when
+// there is none. waits says, once, for which nodes the others wait.
+func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, waits string) {
+	table := a.r.view.Schema().TableByStorage(id)
+	a.dirty.Lock()
+	defer a.dirty.Unlock()
+	t := a.dirty.tables[id]
+	switch {
+	case t == nil || now < t.blocked:
+		return 0, 0, ""
+	case table == nil && !a.r.view.Schema().Dropped(id): // this node has not heard of it yet
+		return 0, 0, ""
+	case table == nil:
+		t.bits = chunks{}
+		a.events.do(func() { a.storeDirty(id) })
+		return 0, 0, ""
+	}
+	placement := a.r.view.Topology().Placement(table.Replication)
+	var dead []ring.NodeID
+	ready := func(i int) bool {
+		if i == 256 || !t.bits.has(i) {
+			return false
+		}
+		down, moving := a.absent(placement, chunkRange(i, i+1))
+		dead = append(dead, down...)
+		return len(down) == 0 && !moving
+	}
+	for from < 256 && !ready(from) {
+		from++
+	}
+	for to = from; to < from+dirtyChunks && ready(to); to++ {
+		t.again.remove(to)
+	}
+	if len(dead) > 0 && !t.told {
+		t.told = true
+		waits = fmt.Sprintf("hints for table %s were lost; it is repaired when %s is back", a.r.nameOf(id), a.r.addresses(dead))
+	}
+	return from, to, waits
+}
+
+// chunkRange is the tokens of chunks [from, to).
+func chunkRange(from, to int) ring.Range {
+	return ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken + ring.Token(uint64(to)<<56)}
+}
+
+// absent are the replicas of a range that are down. moving says that it is changing its replicas.
+func (a *Auto) absent(p *ring.Placement, tokens ring.Range) (down []ring.NodeID, moving bool) {
+	for _, r := range tokens.Unwrap() {
+		for _, piece := range p.Ranges(r) {
+			moving = moving || len(piece.Replicas.Pending) > 0
+			for _, n := range piece.Replicas.Natural {
+				if n != a.r.view.Self() && !a.r.view.Alive(n) && !slices.Contains(down, n) {
+					down = append(down, n)
+				}
+			}
+		}
+	}
+	return down, moving
+}
+
+// repairDirty repairs a stretch in which hints were lost.
+func (a *Auto) repairDirty(id schema.StorageID, from, to int) {
+	a.urgent = a.r.Start(Job{Table: id, Range: chunkRange(from, to), PaxosOnly: true, Urgent: true}, nil, func(report Report, err error) {
+		a.events.do(func() {
+			a.urgent = nil
+			a.dirtyRepaired(id, from, to, report, err)
+		})
+	})
+}
+
+// dirtyRepaired is the event of the end of a stretch's repair. What was lost while it ran stays dirty.
+func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, err error) {
+	var unknown *coordinator.UnknownTable
+	if errors.As(err, &unknown) {
+		err = nil // dropped
+	}
+	pause := time.Duration(0)
+	a.dirty.Lock()
+	if t := a.dirty.tables[id]; t != nil && err == nil {
+		t.fails = 0
+		for i := from; i < to; i++ {
+			if t.again.has(i) {
+				pause = dirtyPause // hints are still being lost
+				continue
+			}
+			t.bits.remove(i)
+		}
+		t.blocked = a.r.clock.Monotonic() + pause
+	} else if t != nil {
+		pause = min(dirtyRetry<<min(t.fails, 10), a.o.RetryAfter)
+		t.fails++
+		t.blocked = a.r.clock.Monotonic() + pause
+	}
+	a.dirty.Unlock()
+	a.storeDirty(id)
+	if a.closed {
+		return
+	}
+	if err != nil || report.Rows > 0 {
+		a.o.Note(fmt.Sprintf("repair of table %s, %v, for which hints were lost: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows), err)
+	}
+	a.r.clock.After(0, func() { a.events.do(a.look) }) // of other tables
+	if pause > 0 {
+		a.r.clock.After(pause, func() { a.events.do(a.look) })
+	}
+}
+
+// nameOf is a table's name, as operators know it.
+func (r *Repairer) nameOf(id schema.StorageID) string { return r.view.Schema().NameOf(id) }
+
+// addresses are nodes as operators know them.
+func (r *Repairer) addresses(nodes []ring.NodeID) string {
+	slices.Sort(nodes)
+	var out []string
+	for _, id := range slices.Compact(nodes) {
+		out = append(out, r.view.Topology().NameOf(id))
+	}
+	return strings.Join(out, ", ")
+}
