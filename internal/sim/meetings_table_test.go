@@ -109,7 +109,7 @@ func classified() map[string]map[string]string {
 		},
 		"verb": {
 			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints, "Truncate": opTruncate,
-			"Raft": opSchema, "Propose": opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
+			"Raft": opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
 			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional, "Counter": opCounter,
 			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair, "Repaired": opRepair,
 			"Control": "- carries the control operations", "Partitions": "- reads", "Turn": opConditional, "Pass": opConditional,
