@@ -41,7 +41,7 @@ func (c *Coordinator) Batch(req *WriteRequest, done func(error)) {
 			if c.waits(err, c.clock.Monotonic()+req.Timeout) {
 				again := *req
 				again.Timeout -= arrivalPause
-				c.clock.After(arrivalPause, func() { c.Batch(&again, done) })
+				c.clock.After(arrivalPause, func() { c.run(func() { c.Batch(&again, done) }) })
 				return
 			}
 			done(err)

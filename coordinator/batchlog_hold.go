@@ -203,7 +203,7 @@ func (l *batchlog) look() {
 		return
 	}
 	if !l.c.mayReplay() {
-		l.mu.timer = l.c.clock.After(l.c.limits.BatchRetry, l.look)
+		l.mu.timer = l.c.clock.After(l.c.limits.BatchRetry, func() { l.c.run(l.look) })
 		l.mu.Unlock()
 		return
 	}

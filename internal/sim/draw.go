@@ -64,6 +64,9 @@ func (o *Options) drawShape(r *Stream) {
 			o.Factor += f
 		}
 		o.Far = r.Between(0, 30*time.Millisecond)
+		if o.Limits.RangesInFlight == 1 {
+			o.Far %= 5 * time.Millisecond // else a scan of the ring takes longer than operationTimeout
+		}
 	}
 	o.Nodes = max(3, o.Factor+r.Intn(3))
 	if o.Factor <= 3 && r.Chance(150) {
