@@ -272,7 +272,7 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 	for range 4 {
 		w.join()
 	}
-	w.apply(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
+	w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
 	for _, tok := range w.samples() {
 		for _, id := range w.m.Topology.Placement(walkReplication).Replicas(tok).Natural {
 			w.keep(id, tok)
@@ -474,7 +474,7 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 7000)}}})
 	}
 	keyspace := func(name string, r ring.Replication) {
-		if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
+		if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -149,6 +149,15 @@ func (w *clients) idle() bool { return w.running == 0 }
 // must does something at a node of a healed cluster, where it may not fail, and waits for it. A node
 // that did not start was noted before, and is left out.
 func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error))) bool {
+	patience := 10 * time.Second
+	if c.options.at("one-row-pages") {
+		patience = time.Minute // for as many pages as there are rows
+	}
+	return c.mustWithin(patience, n, what, do)
+}
+
+// mustWithin is must with another patience.
+func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do func(l *life, done func(error))) bool {
 	if n.life == nil {
 		return false
 	}
@@ -156,10 +165,6 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 	var failure error
 	do(n.life, func(err error) { ended, failure = true, err })
 	if !ended {
-		patience := 10 * time.Second
-		if c.options.at("one-row-pages") {
-			patience = time.Minute // for as many pages as there are rows
-		}
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(patience), func() bool { return ended })
 	}
 	switch {
