@@ -494,7 +494,7 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		t.Errorf("a node of another data center has to wait: %v", err)
 	}
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
-	if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
+	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }
