@@ -103,7 +103,7 @@ func Assemble(o Options) *Parts {
 	})
 	p.Peers = replica.NewRepairs(replica.RepairOptions{
 		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Repaired: o.Repaired, StepBytes: o.StepBytes,
-		Streams: p.Streams, PaxosLook: o.PaxosLook,
+		Streams: p.Streams, PaxosLook: o.PaxosLook, Confirm: agreement{o.Cluster}.StartConfirm,
 	})
 	p.Moves = replica.NewMoves(replica.MovesOptions{
 		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Peers, Clock: o.Clock,
