@@ -56,6 +56,7 @@ func (w *dropWorld) StartSettled(keyspace string, _ uint64, done func(error)) {
 }
 
 func (w *dropWorld) Handle(messaging.Service)                 {}
+func (w *dropWorld) Run(_ int, f func()) error                { f(); return nil }
 func (w *dropWorld) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (w *dropWorld) Now() time.Time                           { return time.Unix(1_700_000_000, 0) }
 func (w *dropWorld) Monotonic() time.Duration                 { return 0 }
@@ -217,7 +218,7 @@ func TestADropIsTriedAgain(t *testing.T) {
 // TestNothingIsWrittenToWhatIsDropped, so that nothing acknowledged can go with it.
 func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 	w := newDropWorld(t)
-	items := w.local.fence(func() []dropItem { return w.drops.list() })
+	items := w.local.fence(w.drops.list(), w.drops.list)
 	fenced := 0
 	for i := range 64 {
 		key := row.NewPartitionKey([]byte(fmt.Sprint("key", i)))
