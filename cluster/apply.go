@@ -25,7 +25,7 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	case c.Update != nil:
 		err = applyUpdate(&next, c.Update, index)
 	case c.Schema != nil:
-		err = applySchema(&next, c.Schema)
+		err = applySchema(&next, c.Schema, index)
 	case c.Begin != nil:
 		err = applyBegin(&next, c.Begin, index)
 	case c.Streamed != nil:
@@ -44,6 +44,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyCleaned(&next, c.Cleaned)
 	case c.PaxosFloor != nil:
 		err = applyPaxosFloor(&next, c.PaxosFloor)
+	case c.Settled != nil:
+		applySettled(&next, c.Settled)
 	default:
 		err = &Refused{Reason: "empty command"}
 	}
@@ -154,7 +156,7 @@ func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 	return nil
 }
 
-func applySchema(m *Metadata, c *schemaCommand) error {
+func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 	change, err := schema.DecodeChange(c.Change)
 	if err != nil {
 		return &Refused{Reason: err.Error()}
@@ -168,6 +170,9 @@ func applySchema(m *Metadata, c *schemaCommand) error {
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
 			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring does: " + m.describe(m.Topology.Operations()[0])}
 		}
+	}
+	if err := m.noteFormer(s, c.At, index); err != nil {
+		return err
 	}
 	m.Schema = s
 	m.dropPaxosFloors()

@@ -177,6 +177,7 @@ func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, rea
 	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode, fmt.Sprintf("node %s %s", n.Host, reason)})
 	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
 	m.Unclean = slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return u.Node == id })
+	m.settle(id, func(*Former) bool { return true })
 	return slices.DeleteFunc(nodes, func(n *ring.Node) bool { return n.ID == id })
 }
 

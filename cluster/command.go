@@ -43,6 +43,7 @@ type command struct {
 	Cleaned  *cleanedCommand  `json:",omitempty"`
 
 	PaxosFloor *paxosFloorCommand `json:",omitempty"`
+	Settled    *settledCommand    `json:",omitempty"`
 }
 
 // foundCommand begins a cluster; it is the first. The system keyspaces that nodes hold data of are in it: a cqld of
@@ -67,7 +68,10 @@ type admitCommand struct {
 type updateCommand struct{ Node NodeSpec }
 
 // schemaCommand changes the schema.
-type schemaCommand struct{ Change []byte }
+type schemaCommand struct {
+	Change []byte
+	At     int64 `json:",omitempty"` // seconds, by the clock of the node that proposes it
+}
 
 // beginCommand begins an operation of a member: all but Join and Replace, which an admission begins.
 type beginCommand struct {
@@ -107,6 +111,14 @@ type abortCommand struct{ Operation uint64 }
 type cleanedCommand struct {
 	Node  ring.NodeID
 	Epoch uint64
+}
+
+// settledCommand says that Node has dropped what it held by the replications that a keyspace had up to Epoch, and holds by
+// the present one no more.
+type settledCommand struct {
+	Node     ring.NodeID
+	Keyspace string
+	Epoch    uint64
 }
 
 // paxosFloorCommand raises a table's floor.

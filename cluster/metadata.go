@@ -26,6 +26,10 @@ type Metadata struct {
 	// They only rise, and go with their tables.
 	PaxosFloors map[schema.StorageID]int64
 
+	// Former are the replications that keyspaces had before, as long as some node may have the only copies of data that
+	// were placed by them. In the order of their epochs.
+	Former []Former
+
 	nextNode ring.NodeID
 	recent   []CommandID // the last commands applied, so that a repeated one is not applied twice
 }
@@ -35,6 +39,24 @@ type Unclean struct {
 	Node  ring.NodeID
 	Epoch uint64
 }
+
+// Former is a replication that a keyspace had until an ALTER KEYSPACE, which moves no data.
+type Former struct {
+	Keyspace    string
+	Replication ring.Replication
+	Epoch       uint64
+	// Since is when (seconds, by the clock of the node that proposed it) the replication was changed: a repair that began
+	// later has brought what a majority of the former replicas had to all present ones, if Overlaps.
+	Since int64
+	// Overlaps says that of each range's former replicas so many were still replicas that every write that a majority had
+	// acknowledged was on one of them.
+	Overlaps bool
+	// Nodes are those that held ranges, ceased to by the change, and have not dropped the data yet; ascending.
+	Nodes []ring.NodeID
+}
+
+// formerMax bounds Metadata.Former.
+const formerMax = 256
 
 // Removed is a former member.
 type Removed struct {
@@ -71,6 +93,8 @@ type metadataJSON struct {
 	Removed    []Removed         `json:",omitempty"`
 	// Since the state of Paxos is purged:
 	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
+	// Since data outlive a change of replication:
+	Former []Former `json:",omitempty"`
 }
 
 type nodeJSON struct {
@@ -93,7 +117,7 @@ func emptyMetadata() *Metadata {
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
-		Unclean: m.Unclean, Removed: m.Removed, PaxosFloors: m.PaxosFloors}
+		Unclean: m.Unclean, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -121,7 +145,7 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		j.Moved = j.Topology // written before the ring could change
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
-		Unclean: j.Unclean, Removed: j.Removed, PaxosFloors: j.PaxosFloors, nextNode: j.NextNode, recent: j.Recent}, nil
+		Unclean: j.Unclean, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost finds a member by its host id; nil when there is none.

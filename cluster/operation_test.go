@@ -272,7 +272,7 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 	for range 4 {
 		w.join()
 	}
-	w.apply(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
+	w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
 	for _, tok := range w.samples() {
 		for _, id := range w.m.Topology.Placement(walkReplication).Replicas(tok).Natural {
 			w.keep(id, tok)
@@ -474,7 +474,7 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 7000)}}})
 	}
 	keyspace := func(name string, r ring.Replication) {
-		if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
+		if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -494,7 +494,7 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		t.Errorf("a node of another data center has to wait: %v", err)
 	}
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
-	if err := do(&command{Schema: &schemaCommand{schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
+	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }
@@ -520,7 +520,7 @@ func TestAnOperationDoesNotWaitForANodeThatHasLeft(t *testing.T) {
 				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n + 1)}), 7000)}}})
 	}
 	local := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})
-	do(&command{Schema: &schemaCommand{schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: local})}})
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: local})}})
 	first, second := m.Topology.Nodes()[0].ID, m.Topology.Nodes()[3].ID
 	do(&command{Begin: &beginCommand{Kind: ring.Leave, Node: first}})
 	staying := m.Topology.Operations()[0].ID

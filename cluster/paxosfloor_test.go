@@ -23,7 +23,7 @@ func TestPaxosFloorsRiseAndGoWithTheirTables(t *testing.T) {
 	}
 	change := func(c schema.Change) {
 		t.Helper()
-		if err := step(&command{Schema: &schemaCommand{schema.EncodeChange(c)}}); err != nil {
+		if err := step(&command{Schema: &schemaCommand{Change: schema.EncodeChange(c)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

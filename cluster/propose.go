@@ -35,12 +35,16 @@ const retryTicks = 10
 // ProposeSchema changes the schema. It returns when every live node has applied the change, with
 // schema's typed error when it was refused. When ctx ends first the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
-	return c.proposeNew(ctx, &command{Schema: &schemaCommand{schema.EncodeChange(change)}})
+	return c.proposeNew(ctx, &command{Schema: c.schemaCommand(change)})
 }
 
 // StartSchema is ProposeSchema for callers that do not wait. done is called by the loop.
 func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
-	c.start(&command{Schema: &schemaCommand{schema.EncodeChange(change)}}, done)
+	c.start(&command{Schema: c.schemaCommand(change)}, done)
+}
+
+func (c *Cluster) schemaCommand(change schema.Change) *schemaCommand {
+	return &schemaCommand{schema.EncodeChange(change), c.opts.Clock.Now().Unix()}
 }
 
 // StartPaxosFloor raises a table's Paxos floor to a ballot's time (µs). done is called by the loop when every live

@@ -299,6 +299,12 @@ func (w *workload) gap(from, to time.Time) (longest time.Duration) {
 // readBack reads all that was acknowledged at QUORUM through one address and reports what is missing.
 func (w *workload) readBack(t *testing.T, address string) {
 	t.Helper()
+	w.readBackAt(t, address, quorum)
+}
+
+// readBackAt is readBack at another level.
+func (w *workload) readBackAt(t *testing.T, address string, level uint16) {
+	t.Helper()
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +313,7 @@ func (w *workload) readBack(t *testing.T, address string) {
 	there := map[int64]bool{}
 	var state []byte
 	for {
-		a, err := c.Query("SELECT k FROM "+w.table, cqlclient.Options{Consistency: quorum, PageSize: 1000, PagingState: state})
+		a, err := c.Query("SELECT k FROM "+w.table, cqlclient.Options{Consistency: level, PageSize: 1000, PagingState: state})
 		if err != nil || a.Err != nil {
 			t.Fatal(err, a)
 		}

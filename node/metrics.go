@@ -79,6 +79,9 @@ func (c figuresCollector) ring(m metricSink) {
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
 		hints += c.n.coordinator.PendingHints(node.ID)
 	}
+	ranges, bytes := c.n.parts.Drops.Dropped()
+	m.counter("ranges_dropped", "Ranges of tables whose data were dropped because this node does not hold them any more.", ranges)
+	m.counter("range_bytes_dropped", "Bytes on disk of those ranges, by estimate.", bytes)
 	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.n.cluster.ClockOffset()
 	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.", ahead.Seconds(), nil, nil)

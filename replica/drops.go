@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,8 @@ type DropAgreement interface {
 	// StartConfirm calls done when View shows every change that was committed before the call.
 	StartConfirm(done func())
 	StartCleaned(epoch uint64, done func(error))
+	// StartSettled says that this node has nothing left of a keyspace's replications up to epoch.
+	StartSettled(keyspace string, epoch uint64, done func(error))
 }
 
 // DropsOptions are what Drops are made of. All are required but Log and Unconfirmed.
@@ -46,13 +49,25 @@ type DropsOptions struct {
 	Epoch func() uint64
 	// Unclean is the epoch since which this node has data of ranges that it lost; zero: it has none.
 	Unclean func() uint64
-	// Former are the earlier replications of a keyspace whose data this node must keep.
-	Former func(keyspace string) []ring.Replication
+	// Former says whether this node may have the only copies of data of a keyspace whose replication was changed; nil: no.
+	Former func(keyspace string) *FormerData
+	// Repaired knows until when this node's ranges were repaired.
+	Repaired *Repaired
 	// Run does work that takes the time of a disk, as StreamOptions.Run.
 	Run func(func())
 	Log *slog.Logger // nil: nothing is logged
 	// Unconfirmed, of tests, drops by the topology that this node happens to know, and asks no other node.
 	Unconfirmed bool
+}
+
+// FormerData is what a node may have of a keyspace by an earlier replication. A change of replication moves no data, so the
+// present replicas lack it until they are repaired.
+type FormerData struct {
+	Epoch uint64 // of the last change
+	// Since is when (seconds) that was; a repair of the present replicas that began later has it all, if Reachable.
+	Since int64
+	// Reachable says that the present replicas could get it all from each other.
+	Reachable bool
 }
 
 // Drops removes the data of ranges that this node does not hold any more. Each removal is a decision of its own:
@@ -183,6 +198,12 @@ func (d *Drops) confirmed() {
 		return
 	}
 	decision.items = d.list()
+	decision.former, decision.leftover = map[string]*FormerData{}, map[string]bool{}
+	for _, name := range d.o.View.Schema().KeyspaceNames() {
+		if f := d.o.Former(name); f != nil {
+			decision.former[name] = f
+		}
+	}
 	d.o.Run(func() {
 		if err := decision.withData(); err != nil {
 			d.end(err, true)
@@ -231,7 +252,8 @@ func (d *Drops) end(err error, again bool) {
 type dropItem struct {
 	keyspace string
 	tables   []schema.StorageID
-	tokens   ring.Range // does not wrap
+	tokens   ring.Range  // does not wrap
+	former   *FormerData // not nil: the replicas must have been repaired since
 }
 
 // list are the ranges that neither an operation nor a replication gives to this node in the topology of View.
@@ -241,22 +263,24 @@ func (d *Drops) list() (items []dropItem) {
 		return nil
 	}
 	var all []ring.Range
+	changed := false // of some keyspace this node may have the only copies, and the only votes
 	for _, name := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(name)
 		if k.Replication.Class == ring.Local {
 			continue
 		}
 		held := heldBy(t.Placement(k.Replication), self)
-		for _, r := range d.o.Former(name) {
-			held = append(held, heldBy(t.Placement(r), self)...)
-		}
+		former := d.o.Former(name)
+		changed = changed || former != nil
 		all = append(all, held...)
 		for _, gap := range gaps(held) {
-			items = append(items, dropItem{name, tablesOf(k), gap})
+			items = append(items, dropItem{name, tablesOf(k), gap, former})
 		}
 	}
 	for _, gap := range gaps(all) {
-		items = append(items, dropItem{"", paxosTables(catalog), gap})
+		if !changed {
+			items = append(items, dropItem{"", paxosTables(catalog), gap, nil})
+		}
 	}
 	return items
 }
@@ -267,6 +291,10 @@ type dropDecision struct {
 	unclean uint64 // the epoch since when this node is unclean; zero: an operator asks
 	epoch   uint64 // of the confirmed metadata
 	items   []dropItem
+	former  map[string]*FormerData // by keyspace, as confirmed
+	// left is why data of former replications stay; nil: none do.
+	left     error
+	leftover map[string]bool // the keyspaces of such data
 }
 
 // withData removes from the decision what has no data.
@@ -288,7 +316,7 @@ func (x *dropDecision) withData() error {
 			}
 		}
 		if len(tables) > 0 {
-			kept = append(kept, dropItem{item.keyspace, tables, item.tokens})
+			kept = append(kept, dropItem{item.keyspace, tables, item.tokens, item.former})
 		}
 	}
 	x.items = kept
@@ -307,11 +335,36 @@ func (x *dropDecision) drop() {
 		d.end(err, true)
 	case !whole: // this node has gained some of it meanwhile
 		d.end(errors.New("replica: the ring or a keyspace changed meanwhile"), true)
-	case x.unclean == 0:
-		d.end(nil, false)
 	default:
-		d.o.Agreement.StartCleaned(x.unclean, func(err error) { d.end(err, err != nil) })
+		x.settle()
+		if x.unclean == 0 {
+			d.end(x.left, false)
+			return
+		}
+		d.o.Agreement.StartCleaned(x.unclean, func(err error) {
+			if err != nil {
+				d.end(err, true)
+				return
+			}
+			d.end(x.left, false)
+		})
 	}
+}
+
+// settle says of which keyspaces nothing is left that was placed by a former replication. What gets lost on the way is said
+// again after the next decision.
+func (x *dropDecision) settle() {
+	for _, name := range slices.Sorted(maps.Keys(x.former)) {
+		if !x.leftover[name] {
+			x.d.o.Agreement.StartSettled(name, x.former[name].Epoch, func(error) {})
+		}
+	}
+}
+
+// leave removes an item from the decision, because its replicas may lack data of a former replication.
+func (x *dropDecision) leave(item dropItem, reason string) {
+	x.leftover[item.keyspace] = true
+	x.left = fmt.Errorf("replica: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
 }
 
 // still are the items all of whose tokens lie in one of listed, of the same keyspace.

@@ -15,7 +15,8 @@ import (
 
 // What a node holds, asked by one that is about to drop its own copy:
 //
-//	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8)    reply: n bytes, 1 when the node holds the range
+//	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8; since 8)
+//	    reply:  n bytes: 1 when the node holds the range, and it was repaired since (seconds; 0: whenever)
 //
 // Numbers without a size are uvarints.
 
@@ -23,8 +24,10 @@ import (
 type holding struct {
 	keyspace string
 	tokens   ring.Range
+	since    int64 // all of it must have been repaired since; 0: that does not matter
 	replicas []ring.NodeID
 	yes      int // replicas that hold it
+	item     int // of the decision
 }
 
 // enough says whether so many replicas have answered that they hold the range that this node's copy is not needed: half
@@ -45,11 +48,23 @@ type dropQuestion struct {
 // ask asks the replicas of all ranges of the decision, and goes on with drop when enough of them hold them. What the
 // program keeps for itself, traces and the like, holds nothing up.
 func (x *dropDecision) ask() {
+	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
+		out := item.former != nil && !item.former.Reachable
+		if out {
+			x.leave(item, "none of its replicas need have what the former ones had; have those be replicas, too, repair the keyspace, and "+
+				"change the replication again")
+		}
+		return out
+	})
 	q := &dropQuestion{x: x}
 	view := x.d.o.View
 	catalog, t := view.Schema(), view.Topology()
 	var nodes []ring.NodeID
-	for _, item := range x.items {
+	for i, item := range x.items {
+		since := int64(0)
+		if item.former != nil {
+			since = max(item.former.Since, 1)
+		}
 		for _, name := range catalog.KeyspaceNames() {
 			k := catalog.Keyspace(name)
 			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" && item.keyspace != name ||
@@ -57,7 +72,7 @@ func (x *dropDecision) ask() {
 				continue
 			}
 			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
-				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, replicas: piece.Replicas.Natural})
+				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, since: since, replicas: piece.Replicas.Natural, item: i})
 				for _, n := range piece.Replicas.Natural {
 					if !slices.Contains(nodes, n) {
 						nodes = append(nodes, n)
@@ -111,13 +126,27 @@ func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
 
 // over goes on when all have answered, or have not in time.
 func (q *dropQuestion) over() {
+	left := map[int]bool{}
 	for _, h := range q.holdings {
-		if !h.enough() {
+		if h.enough() {
+			continue
+		}
+		if left[h.item] = true; h.since == 0 {
 			q.x.d.end(fmt.Errorf("replica: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
 				h.yes, len(h.replicas)), true)
 			return
 		}
 	}
+	var items []dropItem
+	for i, item := range q.x.items {
+		if left[i] {
+			q.x.leave(item, "its replicas have not been repaired since: cqld ctl repair "+item.keyspace+
+				", at least a minute after the change")
+			continue
+		}
+		items = append(items, item)
+	}
+	q.x.items = items
 	q.x.drop()
 }
 
@@ -153,6 +182,11 @@ func (d *Drops) holds(asked []*holding) []byte {
 		for _, piece := range pieces {
 			held = held && slices.Contains(piece.Replicas.Natural, self)
 		}
+		if h.since != 0 {
+			for _, id := range tablesOf(k) {
+				held = held && d.o.Repaired.Since(id, h.tokens) >= h.since
+			}
+		}
 		for _, l := range lost {
 			held = held && !(slices.Contains(tablesOf(k), l.Table) && l.Tokens.Overlaps(h.tokens))
 		}
@@ -168,6 +202,7 @@ func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
 	for _, h := range of {
 		dst = appendSized(dst, []byte(h.keyspace))
 		dst = wire.AppendInt64(wire.AppendInt64(dst, int64(h.tokens.Start)), int64(h.tokens.End))
+		dst = wire.AppendInt64(dst, h.since)
 	}
 	return dst
 }
@@ -175,10 +210,11 @@ func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
 func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
-	const sizeMin = 1 + 16
+	const sizeMin = 1 + 24
 	for range c.Count(sizeMin) {
 		h := &holding{keyspace: string(consumeSized(&c))}
 		h.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
+		h.since = c.Int64()
 		of = append(of, h)
 	}
 	return epoch, of, c.Finish()

@@ -48,6 +48,8 @@ type RepairOptions struct {
 	StepBytes int64         // hashed at a time; zero: a MiB
 	Streams   *Streams      // those to this node; nil: there are none
 	PaxosLook time.Duration // for which it is known which tables have state of Paxos; zero: an hour
+	// Confirm is DropAgreement.StartConfirm; nil: states of tables that are gone stay.
+	Confirm func(done func())
 }
 
 // Repairs is this node's share of repairs, and the way to those of the other nodes.

@@ -259,7 +259,8 @@ func (r *Repairs) look(done func(found map[schema.StorageID]bool, err error)) {
 	}
 	k.looking = true
 	k.Unlock()
-	found, err := r.o.Local.lookAtPaxos(r.o.Clock.Now().UnixMicro())
+	found, gone, err := r.o.Local.lookAtPaxos(r.o.Clock.Now().UnixMicro())
+	r.removeGone(gone)
 	k.Lock()
 	k.found, k.looked, k.at, k.generation = found, err == nil, now, generation
 	waiting := k.waiting
@@ -270,8 +271,42 @@ func (r *Repairs) look(done func(found map[schema.StorageID]bool, err error)) {
 	}
 }
 
-// lookAtPaxos reads all states: it finds the tables that have any, and removes those of tables that are gone.
-func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err error) {
+// goneState is the state of a partition of a table that this node does not know.
+type goneState struct {
+	key        row.PartitionKey
+	clustering []byte
+	newest     int64 // µs
+}
+
+// goneStatesMax bounds how many such states one look removes.
+const goneStatesMax = 4096
+
+// removeGone removes the states of tables that do not exist, when the catalog has been confirmed: a table that this node
+// does not know may be one of which it has not heard yet.
+func (r *Repairs) removeGone(gone []goneState) {
+	if len(gone) == 0 || r.o.Confirm == nil {
+		return
+	}
+	r.o.Confirm(func() {
+		catalog := r.o.Local.view.Schema()
+		known := map[string]bool{}
+		for _, id := range catalog.StorageIDs() {
+			if t := catalog.TableByStorage(id); t != nil {
+				known[string(clusteringOf(t))] = true
+			}
+		}
+		r.o.Run(func() {
+			for _, s := range gone {
+				if !known[string(s.clustering)] { // what is not removed now is found by the next look
+					_ = r.o.Local.engine.Apply([]*row.Mutation{paxosDeletion(s.key, s.clustering, s.newest)}, false, func(error) {})
+				}
+			}
+		})
+	})
+}
+
+// lookAtPaxos reads all states: it finds the tables that have any, and states of tables that this node does not know.
+func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []goneState, err error) {
 	catalog := l.view.Schema()
 	tables := map[string]schema.StorageID{}
 	for _, id := range catalog.StorageIDs() {
@@ -285,7 +320,7 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 	for cmd != nil {
 		page, err := l.readStates(cmd)
 		if err != nil {
-			return nil, fromStorage(err)
+			return nil, nil, fromStorage(err)
 		}
 		var p row.PageReader
 		var x row.Row
@@ -297,18 +332,17 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 				case newest == 0: // forgotten, and not swept yet
 				case ok:
 					found[id] = true
-				case newest < now-paxosGoneAfter:
+				case newest < now-paxosGoneAfter && len(gone) < goneStatesMax:
 					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-					gone := paxosDeletion(key, bytes.Clone(x.Clustering), newest)
-					_ = l.engine.Apply([]*row.Mutation{gone}, false, func(error) {}) // the next look tries again
+					gone = append(gone, goneState{key, bytes.Clone(x.Clustering), newest})
 				}
 			}
 		}
 		if cmd, err = repair.PageBehind(cmd, page, ring.FullRange()); err != nil {
-			return nil, fromStorage(err)
+			return nil, nil, fromStorage(err)
 		}
 	}
-	return found, nil
+	return found, gone, nil
 }
 
 // newestOf is the greatest timestamp (µs) of a state's cells.

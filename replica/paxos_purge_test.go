@@ -27,7 +27,8 @@ func newPurged(t testing.TB) (*Local, *storage.Engine, *Repairs, *schema.Table) 
 
 func purged(l *Local, engine *storage.Engine) *Repairs {
 	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	return NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }})
+	return NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() },
+		Confirm: func(done func()) { done() }})
 }
 
 func (r *Repairs) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (repair.PaxosStep, error) {

@@ -110,6 +110,24 @@ func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
 	return neverRepaired
 }
 
+// Since is until when all of a range of a table, which may wrap, is repaired; very long ago when some of it never was.
+func (r *Repaired) Since(table schema.StorageID, tokens ring.Range) int64 {
+	spans := (*r.tables.Load())[table].spans
+	until := int64(1) << 62
+	for _, want := range spansOf(tokens, 0) {
+		at := want.lower
+		for _, s := range spans {
+			if s.lower <= at && at < s.upper && at < want.upper {
+				until, at = min(until, s.until), s.upper
+			}
+		}
+		if at < want.upper {
+			return neverRepaired
+		}
+	}
+	return until
+}
+
 const neverRepaired = -1 << 62
 
 // Of is Before of one table, as it is known now; nil when nothing is.

@@ -361,3 +361,37 @@ func TestReplicatedSystemKeyspacesCanBeAltered(t *testing.T) {
 		}
 	}
 }
+
+// TestADroppedTableIsToldFromALaterOne by its storage ID, in every catalog from its creation on.
+func TestADroppedTableIsToldFromALaterOne(t *testing.T) {
+	s := Empty()
+	apply := func(c Change) {
+		t.Helper()
+		next, err := Apply(s, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	table := &CreateTable{Keyspace: "ks", Table: "t", ID: UUID{1}, Options: DefaultOptions(), Columns: []ColumnSpec{
+		{Name: "k", Kind: PartitionKey, Type: types.Native(types.Text)},
+	}}
+	apply(&CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
+	if s.Dropped(FirstStorageID) || s.Dropped(1) {
+		t.Error("a table that is not created yet was dropped")
+	}
+	apply(table)
+	first := s.Table("ks", "t").StorageID
+	if s.Dropped(first) || s.Dropped(first+1) {
+		t.Error("a table that exists, or a later one, was dropped")
+	}
+	apply(&DropTable{Keyspace: "ks", Table: "t"})
+	again := *table
+	apply(&again)
+	if second := s.Table("ks", "t").StorageID; !s.Dropped(first) || s.Dropped(second) || second == first {
+		t.Errorf("of tables %d and %d, the first was dropped", first, second)
+	}
+	if decoded, err := Decode(Encode(s)); err != nil || !decoded.Dropped(first) || decoded.Dropped(first+2) {
+		t.Errorf("decoded, the catalog does not tell: %v", err)
+	}
+}

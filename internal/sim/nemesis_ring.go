@@ -39,6 +39,11 @@ func (c *Cluster) leaveNode(r *Stream) {
 		return
 	}
 	n.leaving = true
+	c.decommission(n)
+}
+
+// decommission has a node hand over what it has and leave.
+func (c *Cluster) decommission(n *Node) {
 	l := n.life
 	l.soon(func() {
 		l.cluster.StartDecommission(false, func(err error) {

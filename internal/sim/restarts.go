@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func RestartsOptions(seed uint64) Options {
 	if r.Chance(500) {
 		o.Workloads = append(o.Workloads, "cas")
 	}
-	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm join leave removenode wiped-disk abort isolate pause") {
+	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm leave removenode wiped-disk abort isolate pause") {
 		if r.Chance(300) {
 			o.FaultKinds = append(o.FaultKinds, kind)
 		}
@@ -73,7 +74,8 @@ func (w *restarts) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, 300*time.Millisecond), "operator", func() {
 		defer w.operate()
 		m := w.c.metadata()
-		if m == nil || len(m.Topology.Operations()) > 0 {
+		joining := slices.ContainsFunc(w.c.present(), func(n *Node) bool { return !n.member })
+		if m == nil || joining || len(m.Topology.Operations()) > 0 {
 			return
 		}
 		size := len(w.c.present())
@@ -144,7 +146,7 @@ func (w *restarts) readBack() {
 	w.judge("after the last restarts")
 	for i := range 2 {
 		var report repair.Report
-		ok := w.c.must(w.c.present()[0], "repairing restarts", func(l *life, done func(error)) {
+		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *life, done func(error)) {
 			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				report = r
 				done(err)

@@ -103,7 +103,7 @@ func Assemble(o Options) *Parts {
 	})
 	p.Peers = replica.NewRepairs(replica.RepairOptions{
 		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Repaired: o.Repaired, StepBytes: o.StepBytes,
-		Streams: p.Streams, PaxosLook: o.PaxosLook,
+		Streams: p.Streams, PaxosLook: o.PaxosLook, Confirm: agreement{o.Cluster}.StartConfirm,
 	})
 	p.Moves = replica.NewMoves(replica.MovesOptions{
 		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Peers, Clock: o.Clock,
@@ -114,8 +114,7 @@ func Assemble(o Options) *Parts {
 	p.Drops = replica.NewDrops(replica.DropsOptions{
 		View: p.View, Agreement: agreement{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
-		Former: func(string) []ring.Replication { return nil },
-		Run:    o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
+		Former: p.former, Repaired: o.Repaired, Run: o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
@@ -143,6 +142,21 @@ func (p *Parts) unclean() uint64 {
 		}
 	}
 	return 0
+}
+
+// former is replica.DropsOptions.Former.
+func (p *Parts) former(keyspace string) *replica.FormerData {
+	var data *replica.FormerData
+	for _, f := range p.View.Cluster.Metadata().Former {
+		if f.Keyspace != keyspace || !slices.Contains(f.Nodes, p.View.Self()) {
+			continue
+		}
+		if data == nil {
+			data = &replica.FormerData{Reachable: true}
+		}
+		data.Epoch, data.Since, data.Reachable = f.Epoch, max(data.Since, f.Since), data.Reachable && f.Overlaps
+	}
+	return data
 }
 
 // agreement is the metadata log as replica.Drops use it.

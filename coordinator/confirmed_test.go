@@ -1,0 +1,60 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// TestWhatWaitsForConfirmedMetadata keeps a hint and logged batches, one of them for a table that is created later. None
+// goes, or is void, before the metadata are confirmed and the table is known.
+func TestWhatWaitsForConfirmedMetadata(t *testing.T) {
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
+	view.replicas[2] = &quickReplica{page: emptyPage()} // whose hints are here
+	store := &memoryStore{keys: map[string][]byte{}}
+	now := time.Now()
+	mutation := func(table schema.StorageID) *row.Mutation {
+		m := &row.Mutation{}
+		m.Reset(table, row.NewPartitionKey([]byte("k")))
+		return m
+	}
+	batch := func(table schema.StorageID) []byte {
+		return row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, now.UnixNano()), 0), mutation(table))
+	}
+	hint := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, now.Add(time.Hour).Unix()), now.UnixNano()), mutation(view.table.StorageID))
+	if err := store.SetLocal(wire.AppendUint64(wire.AppendUint64([]byte("hint/"), 2), 1), hint, true); err != nil {
+		t.Fatal(err)
+	}
+	var confirmed atomic.Bool
+	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1", Hints: store,
+		Limits: coordinator.Limits{HintRetry: time.Millisecond, BatchRetry: time.Millisecond}, Confirmed: confirmed.Load})
+	defer c.Close()
+	for i, table := range []schema.StorageID{view.table.StorageID, view.table.StorageID + 100} {
+		c.KeepBatch(coordinator.RequestID{Node: 1, Sequence: uint64(i)}, batch(table), func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	left := func() string { return fmt.Sprintf("%d hints, %d batches", c.PendingHints(2), c.HeldBatches()) }
+	c.NodeUp(2)
+	time.Sleep(50 * time.Millisecond)
+	if got := left(); got != "1 hints, 2 batches" {
+		t.Errorf("before the confirmation there are %s", got)
+	}
+	confirmed.Store(true)
+	for end := time.Now().Add(20 * time.Second); left() != "0 hints, 1 batches" && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if got := left(); got != "0 hints, 1 batches" {
+		t.Errorf("after the confirmation there are %s, want the batch for the table that is not known yet", got)
+	}
+}

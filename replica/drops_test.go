@@ -1,0 +1,281 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/cql/types"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// dropWorld is a node, 1, with data of the whole ring, and the answers of the others.
+type dropWorld struct {
+	t        *testing.T
+	view     *view
+	engine   *storage.Engine
+	local    *Local
+	drops    *Drops
+	table    *schema.Table
+	unclean  uint64
+	epoch    uint64
+	former   *FormerData
+	majority bool // a majority confirms the metadata
+	cleaned  []uint64
+	settled  []string
+	answers  map[ring.NodeID]byte // by node; none: it does not answer
+	asked    int
+	before   func() // what happens while the replicas are asked
+	timers   []func()
+}
+
+func (w *dropWorld) StartConfirm(done func()) {
+	if w.majority {
+		done()
+	}
+}
+
+func (w *dropWorld) StartCleaned(epoch uint64, done func(error)) {
+	w.cleaned, w.unclean = append(w.cleaned, epoch), 0
+	done(nil)
+}
+
+func (w *dropWorld) StartSettled(keyspace string, _ uint64, done func(error)) {
+	w.settled, w.former = append(w.settled, keyspace), nil
+	done(nil)
+}
+
+func (w *dropWorld) Handle(messaging.Service)                 {}
+func (w *dropWorld) Run(_ int, f func()) error                { f(); return nil }
+func (w *dropWorld) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (w *dropWorld) Now() time.Time                           { return time.Unix(1_700_000_000, 0) }
+func (w *dropWorld) Monotonic() time.Duration                 { return 0 }
+func (w *dropWorld) After(_ time.Duration, f func()) (_ env.Timer) {
+	w.timers = append(w.timers, f)
+	return stillTimer{}
+}
+
+type stillTimer struct{}
+
+func (stillTimer) Stop() bool { return true }
+
+func (w *dropWorld) Request(to ring.NodeID, _ messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	w.asked++
+	if w.before != nil {
+		w.before()
+	}
+	_, of, err := decodeHolds(payload)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer, ok := w.answers[to]
+	if !ok {
+		reply(nil, messaging.ErrTimeout)
+		return
+	}
+	reply(slices.Repeat([]byte{answer}, len(of)), nil)
+}
+
+// newDropWorld has four nodes with a token each, and a keyspace at factor 2: node 1 holds half of the ring.
+func newDropWorld(t *testing.T) *dropWorld {
+	w := &dropWorld{t: t, unclean: 7, epoch: 8, majority: true, answers: map[ring.NodeID]byte{2: 1, 3: 1, 4: 1}}
+	text := types.Native(types.Text)
+	catalog := schema.Initial()
+	for _, change := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: text}},
+			Options: schema.DefaultOptions()},
+	} {
+		var err error
+		if catalog, err = schema.Apply(catalog, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.table = catalog.Table("k", "t")
+	w.view = &view{self: 1, schema: catalog, topology: ring.NewTopology(8, fourNodes())}
+	var err error
+	if w.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.engine.Close() })
+	w.local = NewLocal(w.engine, w.view, nil)
+	for i := range 64 {
+		w.write(fmt.Sprint("key", i))
+	}
+	w.drops = NewDrops(DropsOptions{View: w.view, Agreement: w, Local: w.local, Engine: w.engine, Transport: w, Clock: w,
+		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return w.unclean },
+		Former: func(string) *FormerData { return w.former }, Run: func(f func()) { f() }})
+	return w
+}
+
+func fourNodes() (nodes []*ring.Node) {
+	for i, token := range []ring.Token{-6 << 60, -2 << 60, 2 << 60, 6 << 60} {
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", State: ring.Normal, Tokens: []ring.Token{token}})
+	}
+	return nodes
+}
+
+func (w *dropWorld) write(key string) (err error) {
+	m := new(row.Mutation)
+	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(key)))
+	r := row.NewRow()
+	r.Liveness.Timestamp = 1
+	m.AddRow(r)
+	w.local.Apply(w.view.topology.Epoch(), []*row.Mutation{m}, 0, func(e error) { err = e })
+	return err
+}
+
+// has counts the keys that storage has, of ranges that the node holds and of others.
+func (w *dropWorld) has() (held, others int) {
+	placement := w.view.topology.Placement(w.table.Replication)
+	for i := range 64 {
+		key := row.NewPartitionKey([]byte(fmt.Sprint("key", i)))
+		empty, err := w.engine.EmptyRange(w.table.StorageID, ring.Range{Start: key.Token - 1, End: key.Token})
+		switch {
+		case err != nil:
+			w.t.Fatal(err)
+		case empty:
+		case slices.Contains(placement.Replicas(key.Token).Natural, 1):
+			held++
+		default:
+			others++
+		}
+	}
+	return held, others
+}
+
+// TestARangeIsDroppedByADecision of the ring: confirmed, and with half of its replicas there.
+func TestARangeIsDroppedByADecision(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*dropWorld)
+		dropped bool
+	}{
+		{"all answer", func(*dropWorld) {}, true},
+		{"half of the replicas answer", func(w *dropWorld) { delete(w.answers, 3) }, true},
+		{"none of a range's replicas answers", func(w *dropWorld) { delete(w.answers, 3); delete(w.answers, 4); delete(w.answers, 2) }, false},
+		{"the replicas do not hold it", func(w *dropWorld) { w.answers = map[ring.NodeID]byte{2: 0, 3: 0, 4: 0} }, false},
+		{"no majority confirms the metadata", func(w *dropWorld) { w.majority = false }, false},
+		{"nothing was lost", func(w *dropWorld) { w.unclean = 0 }, false},
+		{"the replication was changed, and the replicas could not get it from each other", func(w *dropWorld) {
+			w.former = &FormerData{Epoch: 8, Since: 5}
+		}, false},
+		{"the replication was changed, and the replicas have not been repaired since", func(w *dropWorld) {
+			w.former, w.answers = &FormerData{Epoch: 8, Since: 5, Reachable: true}, map[ring.NodeID]byte{2: 0, 3: 0, 4: 0}
+		}, false},
+		{"the replication was changed, and the replicas were repaired since", func(w *dropWorld) {
+			w.former = &FormerData{Epoch: 8, Since: 5, Reachable: true}
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newDropWorld(t)
+			all, _ := w.has()
+			c.change(w)
+			w.drops.Look()
+			held, others := w.has()
+			if held != all || (others == 0) != c.dropped {
+				t.Errorf("%d of %d rows held are left, and %d of other ranges", held, all, others)
+			}
+			if ranges, bytes := w.drops.Dropped(); (ranges > 0) != c.dropped || bytes < 0 {
+				t.Errorf("%d ranges and %d bytes are counted", ranges, bytes)
+			}
+			if c.dropped && w.unclean != 0 {
+				t.Error("the metadata log does not hear of it")
+			}
+		})
+	}
+}
+
+// TestADropIsTriedAgain until the replicas are there; data that came back to the node meanwhile stay.
+func TestADropIsTriedAgain(t *testing.T) {
+	w := newDropWorld(t)
+	w.answers = nil
+	w.drops.Look()
+	if len(w.timers) != 1 || w.unclean == 0 {
+		t.Fatalf("%d timers", len(w.timers))
+	}
+	w.answers = map[ring.NodeID]byte{2: 1, 3: 1, 4: 1}
+	w.before = func() { // the ring changes while the replicas are asked: the node holds all of it
+		nodes := fourNodes()[:1]
+		w.view.topology, w.epoch = ring.NewTopology(9, nodes), 9
+	}
+	w.timers[0]()
+	if held, _ := w.has(); held != 64 {
+		t.Errorf("%d of 64 rows are left of a range that the node gained meanwhile", held)
+	}
+}
+
+// TestNothingIsWrittenToWhatIsDropped, so that nothing acknowledged can go with it.
+func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
+	w := newDropWorld(t)
+	items := w.local.fence(w.drops.list(), w.drops.list)
+	fenced := 0
+	for i := range 64 {
+		key := row.NewPartitionKey([]byte(fmt.Sprint("key", i)))
+		err := w.write(string(key.Bytes))
+		off := slices.ContainsFunc(items, func(x dropItem) bool {
+			return x.keyspace == "k" && x.tokens.Overlaps(ring.Range{Start: key.Token - 1, End: key.Token})
+		})
+		if off != (err != nil) || off != w.local.Fenced(w.table.StorageID, ring.Range{Start: key.Token - 1, End: key.Token}) {
+			t.Errorf("key %s, fenced off: %v: %v", key.Bytes, off, err)
+		}
+		if off {
+			fenced++
+		}
+	}
+	w.local.unfence()
+	if err := w.write("key1"); fenced < 10 || fenced > 54 || err != nil {
+		t.Errorf("%d of 64 keys are fenced off; after it: %v", fenced, err)
+	}
+}
+
+// TestAnOperatorHearsWhatStays after a cleanup.
+func TestAnOperatorHearsWhatStays(t *testing.T) {
+	w := newDropWorld(t)
+	w.unclean, w.former = 0, &FormerData{Epoch: 8, Since: 5}
+	err := errors.New("no answer")
+	w.drops.Cleanup(func(e error) { err = e })
+	if err == nil || !strings.Contains(err.Error(), "keyspace k") || !strings.Contains(err.Error(), "replication was changed") {
+		t.Errorf("an operator hears %v", err)
+	}
+	w.former = nil
+	w.drops.Cleanup(func(e error) { err = e })
+	if _, others := w.has(); err != nil || others != 0 {
+		t.Errorf("%v, %d rows are left", err, others)
+	}
+}
+
+// TestARangeIsRepairedSince the earliest of its parts was.
+func TestARangeIsRepairedSince(t *testing.T) {
+	w := newDropWorld(t)
+	r, err := OpenRepaired(w.engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(want int64, tokens ring.Range) {
+		t.Helper()
+		if got := r.Since(w.table.StorageID, tokens); got != want {
+			t.Errorf("%v is repaired since %d, want %d", tokens, got, want)
+		}
+	}
+	at(neverRepaired, ring.Range{Start: 10, End: 20})
+	for until, tokens := range map[int64]ring.Range{100: {Start: 0, End: 20}, 50: {Start: 20, End: 40}} {
+		if err := r.Add(w.table.StorageID, tokens, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at(100, ring.Range{Start: 10, End: 20})
+	at(50, ring.Range{Start: 10, End: 30})
+	at(neverRepaired, ring.Range{Start: 30, End: 41})
+	at(neverRepaired, ring.FullRange())
+}
