@@ -3,6 +3,7 @@ package coordinator
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -66,7 +67,9 @@ type hintQueue struct {
 	stored   []func(error) // who waits for the buffer
 	flushing bool          // a flush is scheduled
 	sending  bool
-	timer    env.Timer // of the next look
+	told     bool          // the operator, of a failure
+	toldAt   time.Duration // monotonic
+	timer    env.Timer     // of the next look
 }
 
 // newHints finds what an earlier process left.
@@ -250,12 +253,30 @@ func (h *hints) flush(q *hintQueue) {
 	}
 	h.mu.Unlock()
 	if err != nil {
+		h.report("not stored", q, err)
 		h.lostRecord(value)
 	}
 	for _, f := range stored {
 		f(err)
 	}
 }
+
+// report tells the operator, once in a while for each node, that hints for it wait for the disk, or were lost to it.
+func (h *hints) report(what string, q *hintQueue, err error) {
+	now := h.c.clock.Monotonic()
+	h.mu.Lock()
+	tell := !q.told || now-q.toldAt >= hintReportEvery
+	if tell {
+		q.told, q.toldAt = true, now
+	}
+	h.mu.Unlock()
+	if tell {
+		h.c.report(fmt.Errorf("coordinator: hints for node %d are %s: %w", q.node, what, err))
+	}
+}
+
+// hintReportEvery is how often the same node's hints are reported: replay tries again every HintRetry.
+const hintReportEvery = time.Minute
 
 func hintKey(node ring.NodeID, sequence uint64) []byte {
 	return wire.AppendUint64(wire.AppendUint64([]byte(hintPrefix), uint64(node)), sequence)
@@ -325,7 +346,10 @@ func (h *hints) look(q *hintQueue) {
 	switch {
 	case err == nil && len(batch.mutations) > 0 && h.former(q.node):
 		h.reroute(q, batch)
-	case err != nil || len(batch.mutations) > 0 && !alive:
+	case err != nil:
+		h.report("not read, replay is tried again", q, err)
+		h.pause(q, h.c.limits.HintRetry)
+	case len(batch.mutations) > 0 && !alive:
 		h.pause(q, h.c.limits.HintRetry)
 	case len(batch.mutations) == 0:
 		h.delivered(q, batch) // all void
@@ -438,6 +462,7 @@ func (h *hints) truncation(table schema.StorageID) int64 {
 func (h *hints) delivered(q *hintQueue, batch hintBatch) {
 	for i, k := range batch.keys {
 		if err := h.store.DeleteLocal(k, false); err != nil {
+			h.report("delivered but not removed, they are sent again", q, err)
 			h.pause(q, h.c.limits.HintRetry)
 			return
 		}

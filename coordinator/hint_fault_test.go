@@ -1,0 +1,100 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// failingStore is a store of hints whose disk fails in one way.
+type failingStore struct {
+	memoryStore
+	failing sync.Mutex
+	fails   string // "read" or "remove"; empty: it is mended
+}
+
+var errHintDisk = errors.New("the disk says no")
+
+func (s *failingStore) fail(what string) error {
+	s.failing.Lock()
+	defer s.failing.Unlock()
+	if s.fails == what {
+		return errHintDisk
+	}
+	return nil
+}
+
+func (s *failingStore) DeleteLocal(key []byte, sync bool) error {
+	if err := s.fail("remove"); err != nil {
+		return err
+	}
+	return s.memoryStore.DeleteLocal(key, sync)
+}
+
+func (s *failingStore) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
+	if bytes.HasPrefix(prefix, []byte("hint/")) && len(prefix) > len("hint/") { // not that of the start
+		if err := s.fail("read"); err != nil {
+			return err
+		}
+	}
+	return s.memoryStore.ScanLocal(prefix, f)
+}
+
+// obedientReplica takes what it is given.
+type obedientReplica struct{ wildReplica }
+
+func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) {
+	done(nil)
+}
+
+// TestReplayOfHintsSaysWhatFails checks that a replay which the disk stops is reported once, with the node and the
+// reason, that it goes on when the disk is mended, and that no hint is lost.
+func TestReplayOfHintsSaysWhatFails(t *testing.T) {
+	for _, fails := range []string{"read", "remove"} {
+		t.Run(fails, func(t *testing.T) {
+			view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return &obedientReplica{} })
+			m := new(row.Mutation)
+			m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
+			now := time.Now()
+			record := wire.AppendInt64(wire.AppendInt64(nil, now.Add(time.Hour).Unix()), now.UnixNano())
+			key := append([]byte("hint/"), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 2), 7)...)
+			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
+			var mu sync.Mutex
+			var told []string
+			c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1", Hints: store,
+				Limits: coordinator.Limits{HintRetry: time.Millisecond}, Run: func(f func()) { go f() },
+				OnError: func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, err.Error())
+				}})
+			defer c.Close()
+			time.Sleep(50 * time.Millisecond) // many attempts
+			if n := c.PendingHints(2); n != 1 {
+				t.Errorf("%d records wait", n)
+			}
+			store.failing.Lock()
+			store.fails = ""
+			store.failing.Unlock()
+			for end := time.Now().Add(5 * time.Second); c.PendingHints(2) > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the replay does not go on")
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(told) != 1 || !strings.Contains(told[0], "node 2") || !strings.Contains(told[0], errHintDisk.Error()) {
+				t.Errorf("the operator was told %q", told)
+			}
+		})
+	}
+}
