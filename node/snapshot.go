@@ -17,6 +17,7 @@ import (
 
 	"cqld/node/control"
 	"cqld/schema"
+	"cqld/storage"
 )
 
 // A snapshot is a directory DATA/snapshots/TAG: what it is made of in snapshot.json, the storage
@@ -86,7 +87,27 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 	if err := n.makeSnapshot(made, ids, len(a.Keyspaces) == 0); err != nil {
 		return out, err
 	}
-	return n.readSnapshot(a.Tag)
+	s, err := n.readSnapshot(a.Tag)
+	if s.Lacks = lacking(n.engine.Lost(), n.engine.Corruptions(), n.cluster.Metadata().Schema); len(s.Lacks) > 0 {
+		n.log.Warn("a snapshot lacks data that this node has lost", "tag", a.Tag, "lacks", s.Lacks)
+	}
+	return s, err
+}
+
+// lacking names what a snapshot of this node cannot have: ranges that were lost and not repaired yet, and corrupt files
+// that were found and not taken out of use yet. Blocks that nobody has read are not known to be corrupt.
+func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog *schema.Schema) (out []string) {
+	for _, x := range lost {
+		name := "a dropped table"
+		if t := catalog.TableByStorage(x.Table); t != nil {
+			name = t.Keyspace + "." + t.Name
+		}
+		out = append(out, fmt.Sprintf("%s, tokens %s: lost with %s, not repaired yet", name, x.Tokens, filepath.Base(x.Path)))
+	}
+	for _, c := range corrupt {
+		out = append(out, fmt.Sprintf("what is in %s: the file is corrupt", filepath.Base(c.Path)))
+	}
+	return out
 }
 
 func keyspacesOr(names []string, none string) []string {

@@ -32,6 +32,9 @@ func TestDiskFaultsMeetOperations(t *testing.T) {
 					r := run(t, o)
 					report(t, o, r)
 					total.add(r)
+					for _, planned := range r.Plan { // "3 bit-flip at 1.2s"
+						struck[strings.Fields(planned)[1]]++
+					}
 				}
 				t.Logf("%d operations of clients, %d acknowledged; %v; %d hints replayed", total.Operations, total.Acked, struck, total.Stats.HintsReplayed)
 				if operation == "hints are replayed" && total.Stats.HintsReplayed == 0 {

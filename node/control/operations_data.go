@@ -230,6 +230,8 @@ type Snapshot struct {
 	Created   time.Time `json:"created"`
 	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot needs
 	Size      int64     `json:"size"`      // bytes of all its files
+	// Lacks names what the node had lost when it made the snapshot; it is told to who asked for it only.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Snapshots are those of a node, by name.

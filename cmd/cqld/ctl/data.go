@@ -59,8 +59,12 @@ func (c *snapshotCommand) Run(s *session) error {
 		if len(c.Keyspaces) > 0 {
 			what = strings.Join(made.Keyspaces, ", ")
 		}
-		_, err := fmt.Fprintf(w, "Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s\n", what, made.Tag, made.Directory)
-		return err
+		p := &printer{w: w}
+		p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what, made.Tag, made.Directory)
+		for _, lacks := range made.Lacks {
+			p.line("The snapshot lacks %s", lacks)
+		}
+		return p.err
 	})
 }
 

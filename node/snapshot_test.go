@@ -1,0 +1,31 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// TestSnapshotNamesWhatItLacks checks that ranges which were lost, and corrupt files, are named by table and file.
+func TestSnapshotNamesWhatItLacks(t *testing.T) {
+	catalog := schema.Initial()
+	table := catalog.Table("system", "paxos")
+	got := lacking(
+		[]storage.LostRange{{Table: table.StorageID, Tokens: ring.Range{Start: 1, End: 9}, Path: "/data/000012.sst"}, {Table: 1 << 20, Path: "/data/000013.sst"}},
+		[]storage.CorruptionInfo{{Path: "/data/000014.sst", Err: errors.New("checksum")}}, catalog)
+	want := []string{
+		"system.paxos, tokens (1, 9]: lost with 000012.sst, not repaired yet",
+		"a dropped table, tokens (0, 0]: lost with 000013.sst, not repaired yet",
+		"what is in 000014.sst: the file is corrupt",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := lacking(nil, nil, catalog); got != nil {
+		t.Errorf("a sound node's snapshot lacks %q", got)
+	}
+}
