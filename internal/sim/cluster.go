@@ -179,6 +179,12 @@ func (r *Result) add(o Result) {
 	r.Time += o.Time
 	r.Operations += o.Operations
 	r.Acked += o.Acked
+	if r.Counted == nil {
+		r.Counted = map[string]int{}
+	}
+	for kind, n := range o.Counted {
+		r.Counted[kind] += n
+	}
 	r.Stats.add(o.Stats)
 }
 

@@ -57,7 +57,7 @@ func (w *overflows) readBack() {
 			if n.life == nil {
 				return "", 0 // it did not start, which was noted
 			}
-			if err := w.c.dump(n, w.table, 0, partitions); err != nil {
+			if err := dump(n.life.engine, n.id, w.table, 0, partitions); err != nil {
 				w.c.fail("node %d cannot read table overflows: %v", n.id, err)
 				return "", 0
 			}

@@ -58,6 +58,7 @@ func workloadKinds() []workloadKind {
 		{name: "paging", tables: tables(textTable("pagings")), make: func(c *Cluster) workload { return newPagings(c) }},
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
 		{name: "overflow", tables: tables(textTable("overflows")), make: func(c *Cluster) workload { return newOverflows(c) }, asked: true},
+		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) }, asked: true},
 		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")), make: func(c *Cluster) workload { return newCalm(c) }, asked: true},
 		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
