@@ -38,8 +38,8 @@ func (e *ReplicaFailure) Error() string { return e.Message }
 // UnknownTable says that the coordinator's schema has no such table (any more); nothing was sent.
 type UnknownTable struct{ Table schema.StorageID }
 
-// Error names the table by its number, the only name it has left.
-func (e *UnknownTable) Error() string { return fmt.Sprintf("unknown table %d", e.Table) }
+// Error does not name the table: nothing but its number is left of it.
+func (e *UnknownTable) Error() string { return "the table was dropped" }
 
 // Is makes it an ErrNotSent.
 func (e *UnknownTable) Is(target error) bool { return target == ErrNotSent }

@@ -27,7 +27,7 @@ func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report contr
 	}
 	for i, t := range tables {
 		report(control.Progress{What: "compacting " + t.Keyspace + "." + t.Name, Done: int64(i), Total: int64(len(tables))})
-		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil {
+		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil && !n.dropped(t.StorageID, err) {
 			return control.None{}, err
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"cqld/cluster"
@@ -80,7 +82,10 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, _ control.Repor
 }
 
 // opCleanup drops what this node does not hold any more, by the decision that is made by itself after changes of the ring.
-func (n *Node) opCleanup(ctx context.Context, _ control.TablesArgs, _ control.Report) (none control.None, err error) {
+func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, _ control.Report) (none control.None, err error) {
+	if _, err := n.tablesOf(a); err != nil {
+		return none, err
+	}
 	done := make(chan error, 1)
 	n.parts.Drops.Cleanup(func(err error) { done <- err })
 	select {
@@ -95,6 +100,14 @@ func (n *Node) opCleanup(ctx context.Context, _ control.TablesArgs, _ control.Re
 
 // opRebuild fetches this node's data from the others.
 func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None, err error) {
+	m := n.cluster.Metadata()
+	if _, err := n.tablesOf(control.TablesArgs{Keyspace: a.Keyspace}); err != nil {
+		return none, err
+	}
+	if a.Datacenter != "" && !slices.Contains(m.Topology.Datacenters(), a.Datacenter) {
+		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no data center %s; there are %s",
+			a.Datacenter, strings.Join(m.Topology.Datacenters(), ", "))}
+	}
 	done := make(chan error, 1)
 	n.moves.Rebuild(a.Keyspace, a.Datacenter, func(ended, all int) {
 		report(control.Progress{Done: int64(ended), Total: int64(all), What: "ranges"})

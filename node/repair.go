@@ -23,7 +23,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 		return out, err
 	}
 	for _, l := range lost {
-		n.log.Warn("a corrupt file was removed", "table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
+		n.log.Warn("a corrupt file was removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 	}
 	jobs, err := n.repairJobs(&a)
 	if err != nil {
@@ -33,10 +33,14 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 		return out, err
 	}
 	for i, job := range jobs {
-		report(control.Progress{What: fmt.Sprintf("repairing, table %d of %d", i+1, len(jobs)), Total: int64(len(jobs)), Done: int64(i)})
-		r, err := n.repairOne(ctx, job)
+		report(control.Progress{What: "repairing " + job.name, Total: int64(len(jobs)), Done: int64(i)})
+		r, err := n.repairOne(ctx, job.Job)
+		if n.dropped(job.Table, err) {
+			out.LeftOut = append(out.LeftOut, job.name)
+			continue
+		}
 		if err != nil {
-			return out, err
+			return out, fmt.Errorf("%s: %w", job.name, err)
 		}
 		out.Ranges += r.RangesDone
 		out.Different += r.Differing
@@ -49,7 +53,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 	for _, l := range n.engine.Lost() {
 		if n.schema().TableByStorage(l.Table) != nil {
 			return out, &control.Error{Code: control.Failed, Message: fmt.Sprintf(
-				"tokens %v of table %d, which lay in %s, are still not served: repair again when all their replicas are up", l.Tokens, l.Table, l.Path)}
+				"tokens %v of table %s, which lay in %s, are still not served: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
 		}
 	}
 	return out, nil
@@ -57,8 +61,19 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 
 func (n *Node) schema() *schema.Schema { return n.cluster.Metadata().Schema }
 
+// namedJob is a job and its table's name, as it was at the beginning.
+type namedJob struct {
+	repair.Job
+	name string
+}
+
+// dropped says whether an operation failed because its table is no more.
+func (n *Node) dropped(id schema.StorageID, err error) bool {
+	return err != nil && n.schema().TableByStorage(id) == nil
+}
+
 // repairJobs is what is to be repaired: the ring, of some tables, or only what was lost here.
-func (n *Node) repairJobs(a *control.RepairArgs) (jobs []repair.Job, err error) {
+func (n *Node) repairJobs(a *control.RepairArgs) (jobs []namedJob, err error) {
 	tables, err := n.tablesOf(a.TablesArgs)
 	if err != nil {
 		return nil, err
@@ -69,13 +84,13 @@ func (n *Node) repairJobs(a *control.RepairArgs) (jobs []repair.Job, err error) 
 		}
 		job := repair.Job{Table: t.StorageID, Range: ring.FullRange(), SkipDown: true}
 		if !a.Corrupted {
-			jobs = append(jobs, job)
+			jobs = append(jobs, namedJob{job, t.Keyspace + "." + t.Name})
 			continue
 		}
 		for _, l := range n.engine.Lost() {
 			if l.Table == t.StorageID {
 				job.Range = l.Tokens
-				jobs = append(jobs, job)
+				jobs = append(jobs, namedJob{job, t.Keyspace + "." + t.Name})
 			}
 		}
 	}
@@ -173,10 +188,7 @@ func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
 	pulls, _ := n.streams.Status()
 	for _, p := range pulls {
-		s := control.Stream{What: fmt.Sprintf("table %d, %v: %s", p.Table, p.Range, p.State), Done: p.Bytes, Total: p.Total}
-		if t := n.schema().TableByStorage(p.Table); t != nil {
-			s.What = fmt.Sprintf("%s.%s, %v: %s", t.Keyspace, t.Name, p.Range, p.State)
-		}
+		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", n.schema().NameOf(p.Table), p.Range, p.State), Done: p.Bytes, Total: p.Total}
 		if m := n.cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()
 		}

@@ -103,6 +103,9 @@ func (v *rebuild) proceed() {
 			continue
 		}
 		v.m.o.Streams.Start(p, nil, func(err error) {
+			if v.m.o.View.Schema().TableByStorage(p.Table) == nil {
+				err = nil // dropped: there is nothing left to fetch
+			}
 			v.pulled(p, err)
 			v.proceed()
 		})

@@ -94,12 +94,20 @@ var ErrStreamCancelled = errors.New("replica: the stream was cancelled")
 // StreamError is why a pull ended before its time. Another Start of the same session goes on where it
 // was.
 type StreamError struct {
-	Pull Pull
-	Err  error
+	Pull   Pull
+	Err    error
+	table  string
+	source string
+}
+
+// failure is a StreamError, with the names that the table and the source have now.
+func (s *Streams) failure(p Pull, err error) *StreamError {
+	v := s.o.Local.view
+	return &StreamError{Pull: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
 }
 
 func (e *StreamError) Error() string {
-	return fmt.Sprintf("replica: stream of table %d, range %v from node %d: %v", e.Pull.Table, e.Pull.Range, e.Pull.Source, e.Err)
+	return fmt.Sprintf("replica: stream of table %s, range %v from %s: %v", e.table, e.Pull.Range, e.source, e.Err)
 }
 
 // Unwrap is what failed.
@@ -153,7 +161,7 @@ func (s *Streams) Start(p Pull, progress func(bytes int64), done func(error)) {
 	s.mu.Lock()
 	if s.mu.closed || s.mu.pulls[p.Session] != nil {
 		s.mu.Unlock()
-		done(&StreamError{p, errors.New("such a session is under way, or the node stops")})
+		done(s.failure(p, errors.New("such a session is under way, or the node stops")))
 		return
 	}
 	s.mu.pulls[p.Session] = q
@@ -474,7 +482,7 @@ func (q *pull) end(err error) {
 		q.abort()
 	}
 	if err != nil {
-		err = &StreamError{q.Pull, err}
+		err = s.failure(q.Pull, err)
 	}
 	q.done(err)
 	s.next()

@@ -225,9 +225,10 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 	w.limits = StreamLimits{BlockBytes: integer(d, "block", 1000), FileBytes: int64(integer(d, "file", 4000)),
 		BytesPerSecond: int64(integer(d, "rate", 0)), Timeout: timeout}
 	w.nodes = map[ring.NodeID]*worldNode{}
-	_, _, _, w.table = pair(w.t, 1, 1)
+	remote, _, _, table := pair(w.t, 1, 1)
+	w.table = table
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id}}
+		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id, schema: remote.view.Schema()}}
 		w.nodes[id] = n
 		w.topology(n, "5")
 		n.boot()

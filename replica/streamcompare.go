@@ -61,7 +61,7 @@ func (v *move) compareWith(p Pull) {
 		pending = pending[1:]
 		c.done = func(differing []ring.Range, err error) {
 			if err != nil {
-				v.pulled(p, &StreamError{p, fmt.Errorf("comparing: %w", err)})
+				v.pulled(p, v.m.o.Streams.failure(p, fmt.Errorf("comparing: %w", err)))
 				return
 			}
 			parts = append(parts, differing...)

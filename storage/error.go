@@ -57,7 +57,7 @@ func (e *TooManyTombstones) Error() string {
 // UnknownTable is the error of a write to a table that was dropped.
 type UnknownTable struct{ Table schema.StorageID }
 
-func (e *UnknownTable) Error() string { return fmt.Sprintf("storage: table %d was dropped", e.Table) }
+func (e *UnknownTable) Error() string { return "storage: the table was dropped" }
 
 // failure makes what Pebble returned an error of this package.
 func (e *Engine) failure(err error) error {

@@ -94,10 +94,11 @@ type Report struct {
 type Unavailable struct {
 	Range ring.Range
 	Nodes []ring.NodeID
+	names string
 }
 
 func (e *Unavailable) Error() string {
-	return fmt.Sprintf("repair of %v needs all its replicas, and nodes %v are down", e.Range, e.Nodes)
+	return fmt.Sprintf("repair of %v needs all its replicas, and these are down: %s", e.Range, e.names)
 }
 
 // Failed is the error of a repair that a replica could not take part in.
@@ -105,10 +106,14 @@ type Failed struct {
 	Range ring.Range
 	Node  ring.NodeID // 0 when it is not one node's
 	Err   error
+	name  string // of Node
 }
 
 func (e *Failed) Error() string {
-	return fmt.Sprintf("repair of %v failed at node %d: %v", e.Range, e.Node, e.Err)
+	if e.Node == 0 {
+		return fmt.Sprintf("repair of %v failed: %v", e.Range, e.Err)
+	}
+	return fmt.Sprintf("repair of %v failed at %s: %v", e.Range, e.name, e.Err)
 }
 
 // Unwrap is what failed.

@@ -67,6 +67,11 @@ func (u *unit) end(err error) {
 	}
 }
 
+// fail ends the unit because of a node, zero when it is not one node's failure.
+func (u *unit) fail(node ring.NodeID, err error) {
+	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
+}
+
 // begin checks that all replicas can take part.
 func (u *unit) begin() {
 	if len(u.set.Pending) > 0 {
@@ -84,7 +89,7 @@ func (u *unit) begin() {
 		}
 	}
 	if len(down) > 0 {
-		u.end(&Unavailable{Range: u.tokens, Nodes: down})
+		u.end(&Unavailable{Range: u.tokens, Nodes: down, names: u.r.addresses(down)})
 		return
 	}
 	if u.j.job.Urgent {
@@ -165,7 +170,7 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 	for i, leaf := range s.Leaves {
 		if leaf < 0 || leaf >= t.leaves {
-			u.end(&Failed{u.tokens, n.node, errors.New("hashes of leaves that were not asked for")})
+			u.fail(n.node, errors.New("hashes of leaves that were not asked for"))
 			return
 		}
 		n.hashes[leaf].Add(s.Hashes[i])
@@ -194,14 +199,16 @@ func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica
 	switch {
+	case u.r.view.Schema().TableByStorage(u.table.StorageID) == nil:
+		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
 	case *attempts >= u.r.limits.Attempts:
-		u.end(&Failed{u.tokens, node, err})
+		u.fail(node, err)
 	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:
 		u.ended = true
 		u.j.refusals++
 		u.j.after(u.r.limits.RetryPause<<(u.j.refusals-1), u.j.next)
 	case errors.As(err, &refusal):
-		u.end(&Failed{u.tokens, node, err})
+		u.fail(node, err)
 	default:
 		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
 			if !u.ended {

@@ -26,6 +26,8 @@ type RepairResult struct {
 	Skipped   int   `json:"skipped"`   // ranges with a replica that is down
 	Forgotten int   `json:"forgotten"` // states of lightweight transactions, on all replicas
 	Unpurged  int   `json:"unpurged"`  // ranges where that was not possible
+	// LeftOut are tables (keyspace.table) that were dropped before they were repaired.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // ForceArgs go on where something is in the way that an operator may decide about.

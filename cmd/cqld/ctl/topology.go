@@ -26,6 +26,9 @@ func (c *repairCommand) Run(s *session) error {
 		if r.Skipped > 0 {
 			p.line("%d ranges have a replica that is down: repair again when it is up", r.Skipped)
 		}
+		for _, name := range r.LeftOut {
+			p.line("%s was dropped meanwhile and is left out", name)
+		}
 		return p.err
 	})
 }
