@@ -209,7 +209,7 @@ func (l *batchlog) look() {
 	}
 	h := l.mu.order[0]
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
-	h.generation = l.c.sent.enter()
+	h.generation = l.c.sent.Enter()
 	l.mu.Unlock()
 	batch, err := l.read(h.id)
 	switch {
@@ -289,7 +289,7 @@ func (c *Coordinator) someAlive(m *row.Mutation) bool {
 
 // replayed is the event that a batch is written, or that it must be tried again.
 func (l *batchlog) replayed(h *heldBatch, secured bool) {
-	l.c.sent.leave(h.generation)
+	l.c.sent.Leave(h.generation)
 	pause := time.Duration(h.size * int64(time.Second) / l.c.limits.BatchBytesPerSecond)
 	l.mu.Lock()
 	held := l.mu.held[h.id] == h

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/coordinator/fence"
 	"cqld/coordinator/latency"
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
@@ -103,7 +104,7 @@ type Coordinator struct {
 	writing    atomic.Int64
 	writeBytes atomic.Int64
 	reading    atomic.Int64
-	sent       fence // what was sent to replicas, and changes them
+	sent       fence.Fence // what was sent to replicas, and changes them
 
 	lastBallot atomic.Int64
 	casLines   casLines

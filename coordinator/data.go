@@ -75,9 +75,9 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 // repair sends one replica what it lacks.
 func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout time.Duration) {
 	traceNode(op.trace, op.self, "Sending read repair to", l.Node)
-	generation := op.c.sent.enter()
+	generation := op.c.sent.Enter()
 	done := func(err error) {
-		op.c.sent.leave(generation)
+		op.c.sent.Leave(generation)
 		op.repaired(l, round, err)
 	}
 	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more

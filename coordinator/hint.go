@@ -323,7 +323,7 @@ func (h *hints) look(q *hintQueue) {
 		h.mu.Unlock()
 		return
 	}
-	q.sending, q.generation = true, h.c.sent.enter()
+	q.sending, q.generation = true, h.c.sent.Enter()
 	h.mu.Unlock()
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
@@ -476,7 +476,7 @@ func (h *hints) pause(q *hintQueue, d time.Duration) {
 	generation := q.generation
 	h.lookLocked(q, d)
 	h.mu.Unlock()
-	h.c.sent.leave(generation)
+	h.c.sent.Leave(generation)
 }
 
 // truncate makes all hints of a table void that exist now.
@@ -545,7 +545,7 @@ func (c *Coordinator) DropHints(table schema.StorageID, done func(error)) {
 		done(nil)
 		return
 	}
-	c.sent.wait(func() { done(nil) })
+	c.sent.Wait(func() { done(nil) })
 }
 
 // truncatedSince says whether the table was truncated, as far as this node knows, since a (monotonic) time.

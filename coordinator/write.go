@@ -134,7 +134,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 		c.counts.overloaded.Add(1)
 		return &Overloaded{What: "too many bytes of writes in flight"}
 	}
-	op.refs, op.generation = 1, c.sent.enter()
+	op.refs, op.generation = 1, c.sent.Enter()
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
 	op.decided, op.parts = req.decided, op.parts[:0]
@@ -570,7 +570,7 @@ func (op *writeOp) release() {
 	op.trace, op.topology, op.timer, op.decided = nil, nil, nil, nil
 	op.settled = nil
 	c.writes.Put(op)
-	c.sent.leave(generation)
+	c.sent.Leave(generation)
 	if settled != nil {
 		settled(secured)
 	}

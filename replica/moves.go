@@ -282,7 +282,7 @@ func (v *move) start(p Pull, done func(error)) {
 	v.sessions = append(v.sessions, p.Session)
 	v.m.mu.Unlock()
 	if v.m.o.Local.Fenced(p.Table, p.Range) {
-		done(&StreamError{p, errDropped})
+		done(v.m.o.Streams.failure(p, errDropped))
 		return
 	}
 	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, done)

@@ -103,7 +103,7 @@ func (v *rebuild) proceed() {
 			continue
 		}
 		v.m.o.Streams.Start(p, nil, func(err error) {
-			if v.m.o.View.Schema().TableByStorage(p.Table) == nil {
+			if v.m.o.View.Schema().Dropped(p.Table) {
 				err = nil // dropped: there is nothing left to fetch
 			}
 			v.pulled(p, err)

@@ -216,8 +216,8 @@ func (t *truncations) ready(id schema.StorageID, named []coordinator.Truncation,
 		}
 	}
 	for _, x := range named {
-		if catalog.TableByStorage(x.Table) == nil {
-			continue // dropped
+		if catalog.Dropped(x.Table) {
+			continue
 		}
 		if s := t.tables[x.Table]; s == nil || !slices.Contains(s.made, x.ID) {
 			return false

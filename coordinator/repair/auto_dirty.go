@@ -177,7 +177,9 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	switch {
 	case t == nil || now < t.blocked:
 		return 0, 0, ""
-	case table == nil: // dropped
+	case table == nil && !a.r.view.Schema().Dropped(id): // this node has not heard of it yet
+		return 0, 0, ""
+	case table == nil:
 		t.bits = chunks{}
 		a.events.do(func() { a.storeDirty(id) })
 		return 0, 0, ""

@@ -65,7 +65,7 @@ type Job struct {
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
-	// SkipDown passes over ranges with a replica that is down, and counts them.
+	// SkipDown passes over ranges with a replica that is down, or that change their replicas, and counts them.
 	SkipDown bool
 	// PaxosOnly compares nothing where there is one replica.
 	PaxosOnly bool
@@ -80,6 +80,7 @@ type Report struct {
 	Ranges     int   // with one replica set each
 	RangesDone int   // of them
 	Skipped    int   // of them, those with a replica that is down
+	Moving     int   // of them, those that change their replicas
 	Leaves     int   // parts compared
 	Differing  int   // parts that differed
 	Unsettled  int   // of them, those that still differed after the last round: they are being written to
@@ -352,6 +353,8 @@ func (j *Run) unitDone(u *unit, err error) {
 		j.store(u.tokens)
 	case errors.As(err, &down) && j.job.SkipDown:
 		j.report.Skipped++
+	case errors.Is(err, ErrMoving) && j.job.SkipDown:
+		j.report.Moving++
 	default:
 		j.end(err)
 		return

@@ -199,7 +199,7 @@ func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica
 	switch {
-	case u.r.view.Schema().TableByStorage(u.table.StorageID) == nil:
+	case u.r.view.Schema().Dropped(u.table.StorageID):
 		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
 	case *attempts >= u.r.limits.Attempts:
 		u.fail(node, err)

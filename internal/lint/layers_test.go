@@ -14,7 +14,7 @@ func layers() map[string]int {
 		"cql/types": 1, "ring": 1, "schema": 1, "auth": 1,
 		"row":     2,
 		"grammar": 3, "cql": 3, "storage": 3, "messaging": 3, "internal/model": 3,
-		"coordinator/counter": 3, "coordinator/latency": 3, "coordinator/quorum": 3, "coordinator/resolve": 3, "coordinator/turn": 3,
+		"coordinator/counter": 3, "coordinator/fence": 3, "coordinator/latency": 3, "coordinator/quorum": 3, "coordinator/resolve": 3, "coordinator/turn": 3,
 		"coordinator": 4, "coordinator/repair": 4, "replica": 4, "cluster": 4,
 		"query": 5, "query/term": 5, "query/function": 5, "query/system": 5,
 		"server": 6, "server/frame": 6, "table": 6, "table/entity": 6, "table/odata": 6,

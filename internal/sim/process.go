@@ -167,7 +167,7 @@ func (l *life) opening() assembly.Opening {
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
-		Retired: func() { l.node.retire() }, AutoRepair: c.options.has("graves"), // where rows depend on it
+		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // where rows depend on it
 		ReactToReplay: c.options.ReactToReplay,
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package fence
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,7 @@ import (
 // TestFence lets requests come and go while others wait: a wait ends when all that entered before it have left, and every
 // wait ends.
 func TestFence(t *testing.T) {
-	var f fence
+	var f Fence
 	var all sync.WaitGroup
 	var entered, waits, ended atomic.Int64
 	var mu sync.Mutex
@@ -20,7 +20,7 @@ func TestFence(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(w), 0))
 			for range 3000 {
 				if rnd.IntN(20) > 0 {
-					g := f.enter()
+					g := f.Enter()
 					mu.Lock()
 					n := entered.Add(1)
 					inside[n] = true
@@ -28,7 +28,7 @@ func TestFence(t *testing.T) {
 					mu.Lock()
 					delete(inside, n)
 					mu.Unlock()
-					f.leave(g)
+					f.Leave(g)
 					continue
 				}
 				mu.Lock()
@@ -38,7 +38,7 @@ func TestFence(t *testing.T) {
 				}
 				mu.Unlock()
 				waits.Add(1)
-				f.wait(func() {
+				f.Wait(func() {
 					ended.Add(1)
 					mu.Lock()
 					defer mu.Unlock()

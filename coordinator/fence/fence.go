@@ -1,15 +1,16 @@
-package coordinator
+// Package fence lets a truncation wait for all that was sent to replicas before it: requests enter when they begin, and
+// leave when no replica's answer is waited for any more.
+package fence
 
 import (
 	"sync"
 	"sync/atomic"
 )
 
-// fence lets a truncation wait for all that was sent to replicas before it: requests enter when they begin and leave when
-// no replica's answer is waited for any more. Entering and leaving cost one atomic addition each.
+// Fence counts requests by generation. Entering and leaving cost one atomic addition each. The zero value is ready.
 //
 //	generation n: enter, enter, leave … │ wait: generation n+1 begins │ leave of the last of n ──▶ done
-type fence struct {
+type Fence struct {
 	generation atomic.Uint64
 	open       [2]atomic.Int64 // by generation, modulo 2
 	closing    atomic.Bool     // the generation before is waited for
@@ -19,26 +20,27 @@ type fence struct {
 	next   []func() // for the wait after that
 }
 
-// enter begins a request; leave takes what it gives.
-func (f *fence) enter() uint64 {
+// Enter begins a request; Leave takes what it gives.
+func (f *Fence) Enter() uint64 {
 	for {
 		g := f.generation.Load()
 		f.open[g&1].Add(1)
 		if f.generation.Load() == g {
 			return g
 		}
-		f.leave(g) // a wait began in between
+		f.Leave(g) // a wait began in between
 	}
 }
 
-func (f *fence) leave(g uint64) {
+// Leave ends a request that entered in generation g.
+func (f *Fence) Leave(g uint64) {
 	if f.open[g&1].Add(-1) == 0 && f.closing.Load() {
 		f.look()
 	}
 }
 
-// wait calls done when all requests have left that entered before.
-func (f *fence) wait(done func()) {
+// Wait calls done when all requests have left that entered before.
+func (f *Fence) Wait(done func()) {
 	f.mu.Lock()
 	f.next = append(f.next, done)
 	f.mu.Unlock()
@@ -46,7 +48,7 @@ func (f *fence) wait(done func()) {
 }
 
 // look ends a wait whose requests have left, and begins the next.
-func (f *fence) look() {
+func (f *Fence) look() {
 	for {
 		f.mu.Lock()
 		var ended []func()
