@@ -9,6 +9,7 @@ NIGHT     ?= 10000
 WEEKS     ?= 30m
 T         ?= ./row
 FUZZTIME  ?= 1m
+RACE_FOR  ?= 10m
 
 .PHONY: help
 help: ## list the targets
@@ -49,6 +50,10 @@ unit: ## units, goldens, fuzz seeds, lint, simulation
 .PHONY: race
 race: ## the replication packages under the race detector
 	$(GO) test -short -race $(RACE)
+
+.PHONY: race-ring
+race-ring: tools ## a ring of real processes built with the race detector, under mixed load: RACE_FOR=10m (make test: 12 s of load)
+	CQLD_RACE_RING=$(RACE_FOR) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestRaceRing$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,14 +40,14 @@ func Root() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Build builds cqld into dir and returns the binary's path.
-func Build(ctx context.Context, dir string) (string, error) {
+// Build builds cqld into dir, with more flags for go build, and returns the binary's path.
+func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	binary := filepath.Join(dir, "cqld")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/cqld")
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags, []string{"-o", binary, "./cmd/cqld"})...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("process: go build ./cmd/cqld: %w\n%s", err, out)
