@@ -159,6 +159,8 @@ type Timestamps interface{ Next() int64 }
 // Timeouts of the requests to the coordinator.
 type Timeouts struct {
 	Read, Range, Write, Counter, CAS, Truncate time.Duration
+	// Schema is how long a change of the schema may take: without a majority of the voters it takes for ever.
+	Schema time.Duration
 }
 
 // Limits are the bounds of a Processor; zero means the default (limits.go).

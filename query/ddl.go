@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"cqld/cql"
 	"cqld/cql/types"
@@ -38,7 +39,13 @@ func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.
 	if next == now {
 		return &Result{Kind: KindVoid, Warnings: def.Warnings}, nil
 	}
-	if err := p.o.Changer.ProposeSchema(ctx, def.Change); err != nil {
+	limited, cancel := context.WithTimeout(ctx, p.o.Timeouts.Schema)
+	defer cancel()
+	if err := p.o.Changer.ProposeSchema(limited, def.Change); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("the schema change was not agreed on by a majority of the voters, and applied by all live nodes, within %v: "+
+				"whether it will be made is unknown, look before you repeat it: %w", p.o.Timeouts.Schema, err)
+		}
 		return nil, definitionError(err)
 	}
 	e := def.Event

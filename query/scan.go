@@ -329,5 +329,8 @@ func defaultTimeouts(t Timeouts) Timeouts {
 	if t.Truncate == 0 {
 		t.Truncate = time.Minute
 	}
+	if t.Schema == 0 {
+		t.Schema = 10 * time.Second
+	}
 	return t
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 
 	"cqld/coordinator"
@@ -19,11 +20,32 @@ var errOverloaded = errors.New("Too many requests in flight on this node; reques
 // it does not know is a server error, and is logged: it is a defect or an
 // operational failure the operator must see.
 func (s *Server) wireError(err error) *frame.Error {
+	e := s.translate(err)
+	s.errors.Lock()
+	defer s.errors.Unlock()
+	if s.errors.counts == nil {
+		s.errors.counts = map[frame.ErrorCode]int64{}
+	}
+	s.errors.counts[e.Code]++
+	return e
+}
+
+// Errors are how many errors clients were answered, by code.
+func (s *Server) Errors() map[frame.ErrorCode]int64 {
+	s.errors.Lock()
+	defer s.errors.Unlock()
+	return maps.Clone(s.errors.counts)
+}
+
+func (s *Server) translate(err error) *frame.Error {
 	if e := requestError(err); e != nil {
 		return e
 	}
 	if e := s.replicaError(err); e != nil {
 		return e
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // a client waited for what did not come: a majority, say
+		return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 	}
 	if !errors.Is(err, context.Canceled) && s.failures.allow() { // the client has gone
 		s.log.Error("a request failed", "error", err)
@@ -94,6 +116,8 @@ func (s *Server) replicaError(err error) *frame.Error {
 		writeFailure *coordinator.WriteFailure
 		readFailure  *coordinator.ReadFailure
 		unknown      *coordinator.CASUnknown
+		truncation   *coordinator.TruncateFailure
+		dropped      *coordinator.UnknownTable
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
@@ -120,6 +144,10 @@ func (s *Server) replicaError(err error) *frame.Error {
 		e.Code, e.Consistency, e.DataPresent = frame.CodeReadFailure, readFailure.Consistency, readFailure.DataPresent
 		e.Received, e.Required = int32(readFailure.Received), int32(readFailure.BlockFor)
 		e.Failures = s.wireFailures(readFailure.Failures)
+	case errors.As(err, &truncation):
+		e.Code = frame.CodeTruncateError
+	case errors.As(err, &dropped): // between its preparation and its execution
+		e.Code = frame.CodeInvalid
 	default:
 		return nil
 	}

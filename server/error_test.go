@@ -38,6 +38,8 @@ func TestErrorTable(t *testing.T) {
 		{&query.BadRequest{Msg: "p"}, frame.Error{Code: frame.CodeProtocolError}},
 		{&BadCredentials{Message: "c"}, frame.Error{Code: frame.CodeBadCredentials}},
 		{&cql.SyntaxError{}, frame.Error{Code: frame.CodeSyntaxError}},
+		{&coordinator.TruncateFailure{Cause: coordinator.ErrNoReply}, frame.Error{Code: frame.CodeTruncateError}},
+		{&coordinator.UnknownTable{Table: 1046}, frame.Error{Code: frame.CodeInvalid}},
 		{&query.Invalid{Msg: "i"}, frame.Error{Code: frame.CodeInvalid}},
 		{&query.Unauthorized{Msg: "u"}, frame.Error{Code: frame.CodeUnauthorized}},
 		{&query.ConfigError{Msg: "c"}, frame.Error{Code: frame.CodeConfigError}},

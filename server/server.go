@@ -59,8 +59,12 @@ type Server struct {
 	supported  []frame.SupportedOption
 	handshakes chan struct{} // a token for each connection that is not READY
 	closing    atomic.Bool
-	refusals   oncePerSecond  // of the logs about refused connections
-	failures   oncePerSecond  // of the logs about failed requests
+	refusals   oncePerSecond // of the logs about refused connections
+	failures   oncePerSecond // of the logs about failed requests
+	errors     struct {
+		sync.Mutex
+		counts map[frame.ErrorCode]int64 // that clients were answered
+	}
 	goroutines sync.WaitGroup // Serve loops and connections
 
 	mu struct {

@@ -1,0 +1,36 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/cql"
+	"cqld/schema"
+)
+
+// noMajority is a cluster that agrees on nothing.
+type noMajority struct{}
+
+func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestDefinitionWithoutAMajority changes the schema where nobody agrees: the answer comes in time, and says what is unknown.
+func TestDefinitionWithoutAMajority(t *testing.T) {
+	n := newOneNode()
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: noMajority{}, Clock: &testClock{now: time.Unix(1700000000, 0)},
+		ClusterName: "Test Cluster", Timeouts: Timeouts{Schema: 20 * time.Millisecond}})
+	stmt, err := cql.Parse("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.executeDefinition(context.Background(), &Session{Version: 5}, stmt)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "majority") || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("the error is: %v", err)
+	}
+}
