@@ -82,6 +82,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 		founder: len(c.opts.Seeds) == 0 || c.opts.Seeds[0] == c.opts.Self.Internode,
 		waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
 	c.joining = j
+	j.later(joinTold, j.tell)
 	if c.identity.Node == 0 {
 		j.ask()
 		return
@@ -98,6 +99,18 @@ func (c *Cluster) StartJoin(done func(error)) {
 		_ = c.driver.node.Campaign() // refused only when it is elected already
 	}
 	j.confirm()
+}
+
+// How soon, and then how often, the operator is told what a node waits for that cannot join.
+const (
+	joinTold      = 1500 * time.Millisecond
+	joinToldEvery = 10 * time.Second
+)
+
+// tell says what is waited for, again and again.
+func (j *joining) tell() {
+	j.c.opts.Logger.Warn("this node has not joined the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
+	j.later(joinToldEvery, j.tell)
 }
 
 // giveUp ends the attempt to join; it says what was missing.
@@ -184,11 +197,11 @@ func (j *joining) answered(seed netip.AddrPort, b []byte, err error) {
 		j.end(&Refused{Reason: remote.Message})
 	case errors.As(err, &remote) && remote.Code == busyCode:
 		j.waiting = fmt.Errorf("cluster: waiting to be admitted: %s", remote.Message)
-		j.c.opts.Logger.Info("waiting to be admitted", "reason", remote.Message)
 		j.next = 0
 		j.later(busyPause, j.ask)
 	case err != nil:
 		j.c.opts.Logger.Debug("seed did not admit this node", "seed", seed, "err", err)
+		j.waiting = fmt.Errorf("cluster: no seed of %v admits this node; %v: %w", j.c.opts.Seeds, seed, err)
 		j.ask()
 	default:
 		var r joinReply

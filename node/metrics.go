@@ -55,6 +55,21 @@ func (m metricSink) histogram(name, help string, h *histogram, labels, values []
 	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, sum.Seconds(), buckets, values...)
 }
 
+// scaled gives the histogram of requests of which some were measured: all are counted, as if the others had taken as long.
+func (m metricSink) scaled(name, help string, t *timed, labels, values []string) {
+	buckets, measured, sum := t.latency.octaves(16, 34)
+	count := max(uint64(t.count.Load()), measured)
+	seconds := sum.Seconds()
+	if measured > 0 {
+		factor := float64(count) / float64(measured)
+		seconds *= factor
+		for le, n := range buckets {
+			buckets[le] = uint64(float64(n) * factor)
+		}
+	}
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, seconds, buckets, values...)
+}
+
 func (c figuresCollector) ring(m metricSink) {
 	s := c.n.Status()
 	m.gauge("members", "Nodes of the ring.", int64(s.Members))
@@ -65,6 +80,25 @@ func (c figuresCollector) ring(m metricSink) {
 		hints += c.n.coordinator.PendingHints(node.ID)
 	}
 	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
+	ahead, refuses := c.n.cluster.ClockOffset()
+	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.", ahead.Seconds(), nil, nil)
+	serving := int64(0)
+	if c.n.accepting() && !refuses {
+		serving = 1
+	}
+	m.gauge("serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
+	if u, err := c.n.opts.FS.GetDiskUsage(c.n.opts.DataDir); err == nil {
+		m.gauge("disk_free_bytes", "Space that is left where the data is.", int64(u.AvailBytes))
+		m.gauge("disk_total_bytes", "Space where the data is.", int64(u.TotalBytes))
+	}
+	if c.n.streams != nil {
+		pulls, sent := c.n.streams.Status()
+		m.gauge("streams_active", "Ranges that are on their way to this node.", int64(len(pulls)))
+		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", sent)
+	}
+	if c.n.autoRepair != nil {
+		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.", int64(len(c.n.autoRepair.DirtyTables())))
+	}
 }
 
 func (c figuresCollector) requests(m metricSink) {
@@ -76,6 +110,10 @@ func (c figuresCollector) requests(m metricSink) {
 		m.gauge("client_bytes", "Bytes of requests and of replies that are not sent.", l.Bytes)
 		m.counter("client_requests", "Requests executed.", l.Completed)
 		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
+		for code, count := range s.Errors() {
+			m.send(prometheus.CounterValue, "client_errors_total", "Errors that CQL clients were answered, by the protocol's code.", float64(count),
+				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
+		}
 	}
 	s, l := c.n.coordinator.Stats(), c.n.coordinator.Load()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
@@ -101,7 +139,8 @@ func (c figuresCollector) asked(m metricSink, door string, f *requestFigures) {
 		labels, values := []string{"door", "kind"}, []string{door, k.String()}
 		t := &f.kinds[k]
 		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.count.Load()), labels, values)
-		m.histogram("coordinator_request_seconds", "How long requests took; of reads and writes one in eight is measured.", &t.latency, labels, values)
+		m.scaled("coordinator_request_seconds", "How long requests took; of reads and writes one in eight is measured, and counts for eight.",
+			t, labels, values)
 	}
 	for _, r := range []struct {
 		result string

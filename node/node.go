@@ -124,8 +124,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 		})
 	}
 	n.instance, err = assembly.Open(o)
-	n.engine, n.cluster = n.instance.Engine, n.instance.Cluster
 	if err != nil {
+		n.engine, n.cluster = n.instance.Engine, n.instance.Cluster // for Close; nothing runs yet
 		return err
 	}
 	if err := n.instance.Join(ctx); err != nil {
@@ -138,10 +138,6 @@ func (n *Node) open(ctx context.Context) (err error) {
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
 	n.measured = newMeasured(i.Engine)
-	for _, l := range i.Engine.Lost() {
-		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
-			"table", l.Table, "tokens", l.Tokens.String(), "file", l.Path)
-	}
 	return nil
 }
 
@@ -266,6 +262,7 @@ func (n *Node) startBinary() error {
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
+	n.log.Info("this node serves CQL clients", "address", n.opts.Native())
 	n.running.Go(func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)

@@ -90,7 +90,10 @@ func (n *Node) handleTopology() {
 type facts struct {
 	Build  string
 	Schema string
-	Load   int64 // bytes on disk
+	Load   int64 // bytes of data
+	// ClockAhead is how far its clock is before the others', ClockRefuses that it does not serve for that.
+	ClockAhead   time.Duration
+	ClockRefuses bool
 }
 
 // factsTimeout bounds how long the others are waited for.
@@ -113,13 +116,17 @@ func (n *Node) serveControl() {
 }
 
 func (n *Node) ownFacts() facts {
-	return facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load()}
+	f := facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load()}
+	f.ClockAhead, f.ClockRefuses = n.cluster.ClockOffset()
+	return f
 }
 
-// load is what the node keeps on disk.
+// load is the size of the data that the node keeps: its live files and what is in memory, without logs and files that
+// are about to go.
 func (n *Node) load() int64 {
 	if m := n.engine.Metrics().Pebble; m != nil {
-		return int64(m.DiskSpaceUsage())
+		total := m.Total()
+		return total.TablesSize + int64(m.MemTable.Size)
 	}
 	return 0
 }
@@ -156,6 +163,7 @@ func (n *Node) members(t *ring.Topology, of map[ring.NodeID]facts) []control.Mem
 		member := n.member(m)
 		if f, ok := of[m.ID]; ok {
 			member.Load = &f.Load
+			member.ClockAhead, member.ClockRefuses = f.ClockAhead, f.ClockRefuses
 		}
 		out = append(out, member)
 	}

@@ -55,6 +55,9 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 }
 
 func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
+	if err := n.clockRefusal(); err != nil {
+		return control.Switch{Why: err.Error()}, nil
+	}
 	return control.Switch{On: n.accepting()}, nil
 }
 

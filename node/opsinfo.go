@@ -26,6 +26,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	}
 	load := n.load()
 	i.Load = &load
+	i.ClockAhead, i.ClockRefuses = n.cluster.ClockOffset()
 	i.HeapUsed, i.Goroutines = heap()
 	if s := n.server.Load(); s != nil {
 		i.Clients = s.Load().Connections

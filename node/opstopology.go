@@ -61,6 +61,12 @@ func (n *Node) findMember(name string) *ring.Node {
 
 // opMove gives this node other tokens.
 func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Report) (none control.None, err error) {
+	self := n.cluster.Metadata().Topology.Node(n.cluster.Self())
+	if self != nil && len(a.Tokens) > 0 && len(a.Tokens) < len(self.Tokens) && !a.Force {
+		return none, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
+			"the node has %d tokens, and would have %d: its share of the ring shrinks. Use --force if that is meant, or no tokens at all for an even share",
+			len(self.Tokens), len(a.Tokens))}
+	}
 	var tokens []ring.Token
 	for _, t := range a.Tokens {
 		tokens = append(tokens, ring.Token(t))

@@ -1,9 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"cqld/coordinator/repair"
@@ -47,6 +50,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 		out.Rows += r.Rows
 		out.Bytes += r.Bytes
 		out.Skipped += r.Skipped
+		out.Moving += r.Moving
 		out.Forgotten += r.Forgotten
 		out.Unpurged += r.Unpurged
 	}
@@ -69,7 +73,7 @@ type namedJob struct {
 
 // dropped says whether an operation failed because its table is no more.
 func (n *Node) dropped(id schema.StorageID, err error) bool {
-	return err != nil && n.schema().TableByStorage(id) == nil
+	return err != nil && n.schema().Dropped(id)
 }
 
 // repairJobs is what is to be repaired: the ring, of some tables, or only what was lost here.
@@ -183,7 +187,7 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 // fetchLostTimeout bounds one node's part of fetchFromAll.
 const fetchLostTimeout = 10 * time.Minute
 
-// netStreams are the streams to this node, as the control port shows them.
+// netStreams are the streams to and from this node, as the control port shows them.
 func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
 	pulls, _ := n.streams.Status()
@@ -194,5 +198,13 @@ func (n *Node) netStreams() []control.Stream {
 		}
 		out = append(out, s)
 	}
+	topology := n.cluster.Metadata().Topology
+	for x, bytes := range n.streams.Sent() {
+		out = append(out, control.Stream{Peer: topology.NameOf(x.Peer), Sending: true, Done: bytes,
+			What: fmt.Sprintf("%s, %v", n.schema().NameOf(x.Table), x.Range)})
+	}
+	slices.SortFunc(out, func(a, b control.Stream) int {
+		return cmp.Or(strings.Compare(a.Peer, b.Peer), strings.Compare(a.What, b.What))
+	})
 	return out
 }

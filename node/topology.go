@@ -48,6 +48,9 @@ const (
 	retireTimeout = 10 * time.Second
 )
 
+// Retired is closed when this node is no member any more and serves nobody.
+func (n *Node) Retired() <-chan struct{} { return n.retired }
+
 // awaitRetired returns when clients are not served any more, or ctx ends.
 func (n *Node) awaitRetired(ctx context.Context) {
 	select {
@@ -61,6 +64,10 @@ func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.clu
 
 // serveWhenJoined opens the door for clients as soon as this node has its data.
 func (n *Node) serveWhenJoined() error {
+	for _, l := range n.engine.Lost() {
+		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
+			"table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
+	}
 	if !n.fetching() {
 		n.awaitPeers()
 		return n.openServer()

@@ -75,6 +75,7 @@ type Streams struct {
 		free time.Duration
 		held int
 		sent int64
+		out  map[Sending]*sending
 	}
 }
 
@@ -82,7 +83,7 @@ type Streams struct {
 func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
-	s.mu.pulls = map[string]*pull{}
+	s.mu.pulls, s.mu.out = map[string]*pull{}, map[Sending]*sending{}
 	o.Local.truncations.load(o.Engine, o.Clock, o.Limits.TruncationWait)
 	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // it reads by o.Run
 	return s

@@ -164,7 +164,7 @@ func decodeStreamReply(payload []byte) (r streamReply, err error) {
 }
 
 // serve answers another node's request for a block.
-func (s *Streams) serve(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Respond) {
 	r, err := decodeStreamRequest(payload)
 	if err != nil {
 		respond(nil, toRemote(err))
@@ -180,11 +180,66 @@ func (s *Streams) serve(_ ring.NodeID, payload []byte, respond messaging.Respond
 	s.mu.Unlock()
 	s.o.Run(func() {
 		reply, err := s.export(&r)
+		s.note(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
 		if err != nil {
 			reply, err = nil, toRemote(fromStorage(err))
 		}
 		s.send(reply, err, respond)
 	})
+}
+
+// Sending is a range that another node pulls from this one.
+type Sending struct {
+	Peer  ring.NodeID
+	Table schema.StorageID
+	Range ring.Range
+}
+
+// sending is how much of it was sent, and when the last block was asked for (monotonic).
+type sending struct {
+	bytes int64
+	last  time.Duration
+}
+
+// sendingKept is how long a range counts as being sent after its last block was asked for: the source is not told of the end.
+const sendingKept = 10 * time.Second
+
+// sendingMax bounds how many of them are shown: 100 bytes each.
+const sendingMax = 1000
+
+// note counts a block, and forgets ranges that nobody asks for any more.
+func (s *Streams) note(x Sending, size int) {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range s.mu.out {
+		if now-v.last > sendingKept {
+			delete(s.mu.out, k)
+		}
+	}
+	v := s.mu.out[x]
+	if v == nil && len(s.mu.out) >= sendingMax {
+		return
+	}
+	if v == nil {
+		v = &sending{}
+		s.mu.out[x] = v
+	}
+	v.bytes, v.last = v.bytes+int64(size), now
+}
+
+// Sent are the ranges that other nodes pull from this one, with the bytes that they have got.
+func (s *Streams) Sent() map[Sending]int64 {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[Sending]int64{}
+	for k, v := range s.mu.out {
+		if now-v.last <= sendingKept {
+			out[k] = v.bytes
+		}
+	}
+	return out
 }
 
 // export makes the reply to a request. Before the first block, all that was admitted under an older

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -28,14 +29,26 @@ type commands struct {
 // privateFiles is the process's umask: data, metadata log, snapshots and logs are for the user who runs the node.
 const privateFiles = 0o077
 
+// usageExit is the exit status after wrong usage; other failures exit with 1.
+const usageExit = 2
+
 func main() {
 	syscall.Umask(privateFiles)
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	k := kong.Parse(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
+	parser := kong.Must(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Description("A wide-column database that Cassandra drivers and cqlsh use unchanged."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	k, err := parser.Parse(os.Args[1:])
+	if err != nil {
+		var wrong *kong.ParseError
+		if errors.As(err, &wrong) {
+			_ = wrong.Context.PrintUsage(true) // the error follows
+		}
+		fmt.Fprintln(os.Stderr, "cqld: "+err.Error())
+		os.Exit(usageExit)
+	}
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "cqld: "+err.Error())
 		os.Exit(1)

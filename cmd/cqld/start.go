@@ -42,6 +42,9 @@ type startCommand struct {
 	StatusFD            int           `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
 }
 
+// leftLinger is how long a node that has left stays: who made it leave asks what became of it.
+const leftLinger = 5 * time.Second
+
 // drainTimeout bounds how long a node waits for requests in flight when it is told to stop.
 const drainTimeout = 10 * time.Second
 
@@ -78,6 +81,12 @@ func (c *startCommand) Run(ctx context.Context) error {
 		opts.Logger.Info("draining")
 	case failed = <-n.Failed():
 		opts.Logger.Error("stopping", "err", failed)
+	case <-n.Retired():
+		opts.Logger.Info("this node has left the cluster, and the process ends")
+		select {
+		case <-ctx.Done():
+		case <-time.After(leftLinger):
+		}
 	}
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

@@ -13,6 +13,9 @@ import (
 	"strings"
 )
 
+// ErrStopped says that the node ended before it answered.
+var ErrStopped = errors.New("the node stopped before it answered")
+
 // Client asks one node for operations.
 type Client struct {
 	http  http.Client
@@ -87,10 +90,12 @@ func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) 
 			progress(*l.Progress)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
+	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.where, err)
 	}
-	return nil, fmt.Errorf("%s: the node stopped before it answered", c.where)
+	return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 }
 
 // Reachable tells whether somebody listens where the client would ask.

@@ -34,6 +34,10 @@ type Member struct {
 	Tokens     int     `json:"tokens"`
 	Load       *int64  `json:"load"` // bytes on disk; nil: it did not say
 	Owns       float64 `json:"owns"` // part of the ring, replicas counted when Status.Effective
+	// ClockAhead is how far the node's clock is before those of most others; zero: they agree, or it did not say.
+	ClockAhead time.Duration `json:"clock_ahead_ns"`
+	// ClockRefuses says that the node does not serve clients because of its clock.
+	ClockRefuses bool `json:"clock_refuses,omitempty"`
 }
 
 // Status is all members.

@@ -246,6 +246,8 @@ type ClearArgs struct {
 // Switch is something that is on or off.
 type Switch struct {
 	On bool `json:"on"`
+	// Why says why it is off, when that is not an operator's choice.
+	Why string `json:"why,omitempty"`
 }
 
 // Timeouts are how long requests wait for replicas, by nodetool's names.

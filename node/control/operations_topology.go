@@ -24,6 +24,7 @@ type RepairResult struct {
 	Rows      int64 `json:"rows"`      // sent between replicas
 	Bytes     int64 `json:"bytes"`
 	Skipped   int   `json:"skipped"`   // ranges with a replica that is down
+	Moving    int   `json:"moving"`    // ranges that change their replicas
 	Forgotten int   `json:"forgotten"` // states of lightweight transactions, on all replicas
 	Unpurged  int   `json:"unpurged"`  // ranges where that was not possible
 	// LeftOut are tables (keyspace.table) that were dropped before they were repaired.
@@ -44,6 +45,7 @@ type NodeArgs struct {
 // MoveArgs are the tokens a node is to have.
 type MoveArgs struct {
 	Tokens []int64 `json:"tokens"`
+	Force  bool    `json:"force,omitempty"` // also when these are fewer than the node has
 }
 
 // RebuildArgs say where data comes from; anywhere when empty.

@@ -124,8 +124,31 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	result, err := do(r.Context(), args, a.progress)
-	s.log.Info("control", "operation", name, "err", err)
+	s.report(name, err)
 	a.end(result, err)
+}
+
+// report logs an operation that an operator asked for; questions only when everything is logged.
+func (s *Server) report(name string, err error) {
+	level := slog.LevelDebug
+	if changing()[name] {
+		level = slog.LevelInfo
+	}
+	args := []any{"operation", name}
+	if err != nil {
+		args = append(args, "err", err)
+	}
+	s.log.Log(context.Background(), level, "operator's command", args...)
+}
+
+// changing are the operations that change something.
+func changing() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
+		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name} {
+		out[name] = true
+	}
+	return out
 }
 
 // answer writes the lines of one answer. Progress may come from any goroutine of the operation.

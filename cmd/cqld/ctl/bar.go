@@ -20,6 +20,8 @@ type bar struct {
 	drawn    bool
 	began    time.Time
 	last     time.Time
+	done     int64         // of the last progress
+	moved    time.Duration // since began, when done changed last
 }
 
 const (
@@ -42,7 +44,11 @@ func newBar(w io.Writer) *bar {
 func (b *bar) show(p control.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	line := drawing(p, time.Since(b.began))
+	passed := time.Since(b.began)
+	if p.Done != b.done {
+		b.done, b.moved = p.Done, passed
+	}
+	line := drawing(p, passed, b.moved)
 	if b.terminal {
 		fmt.Fprintf(b.w, "\r\x1b[K%s", line)
 		b.drawn = true
@@ -63,8 +69,12 @@ func (b *bar) end() {
 	}
 }
 
-// drawing is the line for p after so long.
-func drawing(p control.Progress, passed time.Duration) string {
+// stalledAfter is how long there is no progress before a line says so.
+const stalledAfter = 10 * time.Second
+
+// drawing is the line for p after so long; moved is when there was progress last. While there is none, because a node is
+// dead, say, the estimate does not grow: the line says for how long there was none.
+func drawing(p control.Progress, passed, moved time.Duration) string {
 	count := func(n int64) string {
 		if p.Bytes {
 			return size(n)
@@ -78,8 +88,11 @@ func drawing(p control.Progress, passed time.Duration) string {
 	full := int(share * barWidth)
 	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share,
 		count(p.Done), count(p.Total))
-	if share > 0.02 && share < 1 {
-		left := time.Duration(float64(passed) * (1 - share) / share)
+	switch {
+	case passed-moved >= stalledAfter:
+		line += fmt.Sprintf("  no progress for %s", (passed - moved).Round(time.Second))
+	case share > 0.02 && share < 1:
+		left := time.Duration(float64(moved) * (1 - share) / share)
 		line += fmt.Sprintf("  %s left", left.Round(time.Second))
 	}
 	return line

@@ -110,7 +110,11 @@ type statusBinaryCommand struct{}
 // Run tells whether CQL clients can connect.
 func (c *statusBinaryCommand) Run(s *session) error {
 	return ask(s, control.BinaryOf, control.None{}, func(w io.Writer, on control.Switch) error {
-		_, err := fmt.Fprintln(w, map[bool]string{true: "running", false: "not running"}[on.On])
+		state := map[bool]string{true: "running", false: "not running"}[on.On]
+		if on.Why != "" {
+			state += ": " + on.Why
+		}
+		_, err := fmt.Fprintln(w, state)
 		return err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"cqld/node/control"
 )
@@ -36,6 +37,11 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Clients", "%d", i.Clients)
 	field("Data Center", "%s", i.Datacenter)
 	field("Rack", "%s", i.Rack)
+	clock := clockText(i.Member)
+	if clock == "" {
+		clock = fmt.Sprintf("agrees with the others (%v)", i.ClockAhead.Round(time.Millisecond))
+	}
+	field("Clock", "%s", clock)
 	requests := i.CacheHits + i.CacheMisses
 	rate := "NaN"
 	if requests > 0 {

@@ -104,8 +104,15 @@ func TestABarShowsPartAndTimeLeft(t *testing.T) {
 		{control.Progress{What: "rows", Done: 7}, "rows  7  10s"},
 		{control.Progress{What: "more than all", Done: 9, Total: 3}, "more than all  [##############################] 100%  9 of 3"},
 	} {
-		if got := drawing(c.p, 10*time.Second); got != c.want {
+		if got := drawing(c.p, 10*time.Second, 10*time.Second); got != c.want {
 			t.Errorf("%+v:\n got %q\nwant %q", c.p, got, c.want)
+		}
+	}
+	// While nothing moves, the estimate stays, and then the line says for how long nothing moved.
+	p := control.Progress{What: "ranges", Done: 1, Total: 4}
+	for passed, want := range map[time.Duration]string{10 * time.Second: "30s left", 19 * time.Second: "30s left", 25 * time.Second: "no progress for 15s"} {
+		if got := drawing(p, passed, 10*time.Second); !strings.HasSuffix(got, want) {
+			t.Errorf("after %v: %q, want %q", passed, got, want)
 		}
 	}
 }

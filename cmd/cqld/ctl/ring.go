@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"cqld/node/control"
 )
@@ -39,10 +40,37 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.table(t)
 		p.line("")
 	}
+	for _, m := range st.Members {
+		if text := clockText(m); text != "" {
+			p.line("%s: %s", host(m.Address), text)
+		}
+	}
 	if st.Uneven {
 		p.line(uneven)
 	}
 	return p.err
+}
+
+// clockAlarm is the offset of a clock from which on it is shown as a problem, as the node logs it.
+const clockAlarm = 100 * time.Millisecond
+
+// clockText says what is wrong with a node's clock; empty when nothing is.
+func clockText(m control.Member) string {
+	if m.ClockAhead < clockAlarm && m.ClockAhead > -clockAlarm && !m.ClockRefuses {
+		return ""
+	}
+	text := clockOffset(m)
+	if m.ClockRefuses {
+		text += "; the node does not serve clients until the clocks agree"
+	}
+	return text
+}
+
+func clockOffset(m control.Member) string {
+	if m.ClockAhead < 0 {
+		return fmt.Sprintf("the clock is %v behind the others", (-m.ClockAhead).Round(time.Millisecond))
+	}
+	return fmt.Sprintf("the clock is %v ahead of the others", m.ClockAhead.Round(time.Millisecond))
 }
 
 func upDown(up bool) string {

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,6 +27,9 @@ func (c *repairCommand) Run(s *session) error {
 		if r.Skipped > 0 {
 			p.line("%d ranges have a replica that is down: repair again when it is up", r.Skipped)
 		}
+		if r.Moving > 0 {
+			p.line("%d ranges change their replicas: repair again when the ring does not change", r.Moving)
+		}
 		for _, name := range r.LeftOut {
 			p.line("%s was dropped meanwhile and is left out", name)
 		}
@@ -39,7 +43,24 @@ type decommissionCommand struct {
 
 // Run makes the node hand over its data and leave.
 func (c *decommissionCommand) Run(s *session) error {
-	return ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, quiet[control.None])
+	return orEnded(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
+		"the node has left, and its process has ended")
+}
+
+// showDecommissioned says what is left to do.
+func showDecommissioned(w io.Writer, _ control.None) error {
+	_, err := fmt.Fprintln(w, "The node has left. What the others own may be uneven now: 'cqld ctl status KEYSPACE' shows it, "+
+		"and 'cqld ctl move' without tokens, on one node after the other, evens it out.")
+	return err
+}
+
+// orEnded makes it a success, with its reason, that the node ends while it does what was asked for.
+func orEnded(s *session, err error, reason string) error {
+	if !errors.Is(err, control.ErrStopped) {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, reason)
+	return err
 }
 
 type removeNodeCommand struct {
@@ -54,11 +75,12 @@ func (c *removeNodeCommand) Run(s *session) error {
 
 type moveCommand struct {
 	Tokens []int64 `arg:"" optional:"" help:"The node's tokens afterwards, negative ones after --; as many as now where ownership is most even when none is given."`
+	Force  bool    `short:"f" help:"Also when these are fewer tokens than the node has: its share shrinks."`
 }
 
 // Run gives the node other tokens.
 func (c *moveCommand) Run(s *session) error {
-	return ask(s, control.Move, control.MoveArgs{Tokens: c.Tokens}, quiet[control.None])
+	return ask(s, control.Move, control.MoveArgs{Tokens: c.Tokens, Force: c.Force}, quiet[control.None])
 }
 
 type rebuildCommand struct {
@@ -77,7 +99,8 @@ type abortCommand struct {
 
 // Run takes an operation back.
 func (c *abortCommand) Run(s *session) error {
-	return ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, quiet[control.None])
+	return orEnded(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, quiet[control.None]),
+		"the node's join was taken back, and its process has ended")
 }
 
 type operationsCommand struct{}
