@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"cqld/internal/guard"
 	"cqld/query"
 	"cqld/server/frame"
 )
@@ -279,8 +281,10 @@ func isReset(err error) bool {
 	return errors.As(err, &op) && !op.Timeout()
 }
 
-func TestAPanicEndsItsConnectionOnly(t *testing.T) {
-	_, addr := start(t, Options{Processor: &fake{
+func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
+	var log bytes.Buffer
+	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
+	_, addr := start(t, Options{Guard: g, Processor: &fake{
 		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "panic" {
 				panic("a defect")
@@ -292,12 +296,22 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 		},
 	}})
 	bystander := connect(t, addr, frame.V4)
-	for _, text := range []string{"panic", "bad result"} {
-		c := connect(t, addr, frame.V4)
-		c.send(1, text)
-		if h, _, err := c.tryRead(); err == nil {
-			t.Errorf("%s: answered by %v", text, h.Opcode)
-		}
-		bystander.works()
+	c := connect(t, addr, frame.V4)
+	c.send(1, "panic")
+	if h, _, err := c.tryRead(); err != nil || h.Opcode != frame.OpError {
+		t.Errorf("panic: answered by %v, %v", h.Opcode, err)
+	}
+	bystander.works()
+	c.works() // the statement panicked, the connection's state is whole
+	c.send(2, "bad result")
+	if h, _, err := c.tryRead(); err == nil {
+		t.Errorf("bad result: answered by %v", h.Opcode)
+	}
+	bystander.works()
+	if got := g.Counts(); got["CQL request"] != 1 || got["CQL reply"] != 1 || len(got) != 2 {
+		t.Errorf("counted %v", got)
+	}
+	if n := strings.Count(log.String(), "a defect"); n != 1 || !strings.Contains(log.String(), "processGuarded") {
+		t.Errorf("%d logs of the panic:\n%s", n, &log)
 	}
 }

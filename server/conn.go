@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +116,7 @@ func (c *conn) serve() {
 
 // read reads until the connection ends, and says why it did.
 func (c *conn) read() (err error) {
-	defer c.recoverPanic("reader")
+	defer c.server.guard.Recover("CQL connection reader", c.fail)
 	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
 		return err
 	}
@@ -159,16 +157,6 @@ func (c *conn) fail(err error) {
 	c.stopping.Store(true)
 	c.budget.wake()
 	c.server.budget.wake()
-}
-
-// recoverPanic is deferred by each goroutine that works for a connection: a
-// defect ends that connection, not the node.
-func (c *conn) recoverPanic(where string) {
-	if r := recover(); r != nil {
-		c.server.log.Error("panic while serving a client", "where", where, "client", c.client.String(),
-			"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		c.fail(errors.New("panic in " + where))
-	}
 }
 
 // linger lets the client read the last error before the connection goes: to

@@ -7,6 +7,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
+	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/server/frame"
@@ -25,7 +26,8 @@ func (s *Server) wireError(err error) *frame.Error {
 	if e := s.replicaError(err); e != nil {
 		return e
 	}
-	if !errors.Is(err, context.Canceled) && s.failures.allow() { // the client has gone
+	var panicked *guard.PanicError                                                             // is logged already
+	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has gone
 		s.log.Error("a request failed", "error", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}

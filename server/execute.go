@@ -34,8 +34,8 @@ func (w *worker) run(j job) {
 			c.release(j.charge)
 		}
 	}()
-	defer c.recoverPanic("worker")
-	result, err := w.process(j)
+	defer c.server.guard.Recover("CQL reply", c.fail)
+	result, err := w.processGuarded(j)
 	w.reply = w.reply[:0]
 	if err != nil {
 		w.reply = appendErrorReply(w.reply, j.request, c.server.wireError(err))
@@ -61,6 +61,13 @@ func (c *conn) use(keyspace string) {
 	session := *c.session.Load()
 	session.Keyspace = keyspace
 	c.session.Store(&session)
+}
+
+// processGuarded is process with an error when that panics. The connection's state is not touched there, so that its
+// other requests go on.
+func (w *worker) processGuarded(j job) (result *query.Result, err error) {
+	defer j.conn.server.guard.Recover("CQL request", func(e error) { err = e })
+	return w.process(j)
 }
 
 // process decodes the request and has it executed.

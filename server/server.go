@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/guard"
 	"cqld/query"
 	"cqld/ring"
 	"cqld/server/frame"
@@ -42,6 +43,8 @@ type Options struct {
 	CQLVersion string
 	Limits     Limits
 	Logger     *slog.Logger // nil: slog.Default()
+	// Guard ends requests that panic; nil: one that logs to Logger.
+	Guard *guard.Guard
 }
 
 // ErrClosed is returned by Serve after Drain or Close.
@@ -56,6 +59,7 @@ type Server struct {
 	buffers    *buffers
 	compressor *frame.Compressor
 	workers    *workers
+	guard      *guard.Guard
 	supported  []frame.SupportedOption
 	handshakes chan struct{} // a token for each connection that is not READY
 	closing    atomic.Bool
@@ -88,12 +92,16 @@ func New(o Options) *Server {
 		buffers:    newBuffers(),
 		compressor: frame.NewCompressor(),
 		workers:    newWorkers(limits),
+		guard:      o.Guard,
 		handshakes: make(chan struct{}, limits.HandshakesMax),
 		supported: []frame.SupportedOption{
 			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
 			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
 		},
+	}
+	if s.guard == nil {
+		s.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.addresses = map[netip.Addr]int{}

@@ -188,8 +188,12 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
+	held := int64(0)
+	defer func() { c.large.Add(-held) }()
+	defer c.door.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
-	held, err := c.readBody(ctx, p)
+	var err error
+	held, err = c.readBody(ctx, p)
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
 		c.door.reject(&p.req, &p.resp, err)
@@ -197,11 +201,25 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 		c.door.handle(c.ctx, &p.req, &p.resp)
 	}
 	writeResponse(ctx, &p.resp)
-	c.large.Add(-held)
 	if p.req.kept {
 		p.body = nil
 	}
 	p.req = request{}
+}
+
+// panicked answers a request whose code panicked, and closes the connection: what was to be read of it, and the memory
+// that it shares with its answer, are in an unknown state.
+func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
+	conn.answer = nil // no other request gets that memory
+	ctx.Response.Reset()
+	resp := new(response)
+	resp.reset()
+	if c.door.guard.Do("Tables error answer", func() { c.door.reject(&p.req, resp, err) }) == nil {
+		writeResponse(ctx, resp)
+	} else {
+		ctx.Response.SetStatusCode(fasthttp.StatusInternalServerError)
+	}
+	ctx.Response.SetConnectionClose()
 }
 
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
@@ -314,6 +332,7 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 
 // refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
+	defer c.door.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	e, status := odata.Of(odata.InvalidInput), 400
