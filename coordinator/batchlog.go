@@ -171,6 +171,7 @@ func (op *batchOp) ask(node ring.NodeID) {
 
 // kept is the event of a holder's answer. One that certainly keeps nothing has another take its place.
 func (op *batchOp) kept(node ring.NodeID, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	op.open--
 	certain := errors.Is(err, ErrNotSent)
@@ -216,6 +217,7 @@ func (op *batchOp) refuseLocked(err error) {
 
 // timeout is the event of the deadline, while the batch is not kept.
 func (op *batchOp) timeout() {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil {
 		op.mu.Unlock()

@@ -124,6 +124,7 @@ func (op *readOp) failure() error {
 
 // tick is the event of the timer: first it speculates, then the time is over.
 func (op *readOp) tick() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.timer = nil
 	if op.done == nil {

@@ -386,6 +386,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 
 // answered is the event of a node's answer, which began behind from.
 func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page *PartitionsPage, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if n.node != op.c.view.Self() {
 		now := op.c.clock.Monotonic()
@@ -441,6 +442,7 @@ func (op *partitionsOp) endLocked() {
 
 // replan goes on from the watermark, with the topology of now.
 func (op *partitionsOp) replan() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.pausing = false
 	if op.done == nil {
@@ -532,6 +534,7 @@ func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 
 // tick is the event of the timer.
 func (op *partitionsOp) tick() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.timer = nil
 	if op.done == nil {

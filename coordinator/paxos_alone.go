@@ -29,14 +29,20 @@ func (op *casRound) decideAloneLocked() {
 	op.mu.Unlock()
 	sole.Decide(epoch, cmd, func(latest, prior Ballot, page []byte) (p *Proposal, m *row.Mutation) {
 		op.mu.Lock()
-		defer op.mu.Unlock()
 		op.ballot = op.c.ballot(max(op.seen, latest.Micros), op.span())
-		if m, tooMuch = op.ask(page, op.ballot); tooMuch || m == nil {
+		q := op.questionLocked(page)
+		op.mu.Unlock()
+		a := q.ask() // the acceptor lets nobody else change the partition meanwhile, and no mutex is held
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		op.takeLocked(&a)
+		if tooMuch = a.tooMuch; tooMuch || a.update == nil {
 			return nil, nil
 		}
 		proposed = true
-		return &Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: prior, Table: cmd.Table, Key: cmd.Key}, m
+		return &Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: prior, Table: cmd.Table, Key: cmd.Key}, a.update
 	}, func(err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		var refusal *NotReplica
 		var overloaded *Overloaded

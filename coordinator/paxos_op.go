@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator/turn"
@@ -108,7 +109,8 @@ type casRound struct {
 	seen        int64         // the latest ballot of others
 	own         []casProposed // proposals of this round that some may have accepted and nobody decided yet
 	contentions int
-	tries       int // since the last success
+	left        atomic.Bool // the next round may begin
+	tries       int         // since the last success
 	plans       int
 }
 
@@ -224,6 +226,7 @@ func (op *casRound) disarmLocked() {
 
 // onPromise is the event of an acceptor's answer to prepare.
 func (op *casRound) onPromise(attempt, i int, p *Promise, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.over {
 		op.mu.Unlock()
@@ -361,6 +364,7 @@ func (op *casRound) bringLocked(commit Proposal) {
 	for _, node := range missing {
 		op.traceNode("Sending missing commit to", node)
 		op.c.replicas.Replica(node).Commit(epoch, &commit, timeout, func(err error) {
+			defer op.guarded()
 			op.mu.Lock()
 			switch {
 			case attempt != op.attempt || op.phase != casPreparedWork || op.over:
@@ -403,6 +407,7 @@ func (op *casRound) readLocked() {
 	op.c.Read(&ReadRequest{
 		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
 	}, func(page []byte, err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		switch {
 		case attempt != op.attempt || op.phase != casPreparedWork || op.over:
@@ -415,11 +420,21 @@ func (op *casRound) readLocked() {
 	})
 }
 
-// decideLocked asks the conditions and proposes what follows. It frees mu.
+// decideLocked asks the conditions and proposes what follows. It frees mu, also while the conditions are asked: they are
+// the code of requests.
 func (op *casRound) decideLocked(page []byte) {
-	update, tooMuch := op.ask(page, op.ballot)
+	attempt, q := op.attempt, op.questionLocked(page)
+	op.mu.Unlock()
+	a := q.ask()
+	op.mu.Lock()
+	if attempt != op.attempt || op.phase != casPreparedWork || op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.takeLocked(&a)
+	update := a.update
 	switch {
-	case tooMuch:
+	case a.tooMuch:
 		op.splitLocked()
 	case op.allFail():
 		op.concludeLocked(op.outcomes, nil)
@@ -460,6 +475,7 @@ func (op *casRound) declineLocked() {
 
 // onUnsettled is the event that the last promises were waited for long enough.
 func (op *casRound) onUnsettled(attempt int) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.phase != casSettling || op.over {
 		op.mu.Unlock()
@@ -500,6 +516,7 @@ func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 
 // onAccept is the event of an acceptor's answer to a proposal.
 func (op *casRound) onAccept(attempt, i int, refused Ballot, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.phase != casAccepting || op.over {
 		op.mu.Unlock()
@@ -577,6 +594,7 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 	op.c.Write(&WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.timeout, Trace: op.tracer(), decided: d,
 	}, func(err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		switch {
 		case early:

@@ -120,6 +120,7 @@ func (op *casRound) againLocked(pause time.Duration) {
 
 // onTimeout is the event that replicas were silent for too long.
 func (op *casRound) onTimeout(attempt int, phase casPhase) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || phase != op.phase || op.over {
 		op.mu.Unlock()

@@ -38,6 +38,7 @@ type casTurn struct {
 
 // begin starts an attempt, when it is the round's turn if the partition is contested.
 func (op *casRound) begin() {
+	defer op.guarded()
 	op.mu.Lock()
 	now := op.c.clock.Monotonic()
 	if op.turn.Ticket != 0 && now-op.turn.since >= turn.Kept {
@@ -86,6 +87,7 @@ func (op *casRound) homeLocked() (ring.NodeID, bool) {
 
 // onTurn is the event that the turn came, or will not.
 func (op *casRound) onTurn(asked int, t turn.Turn) {
+	defer op.guarded()
 	op.mu.Lock()
 	if asked != op.turn.asked { // the round went on without
 		home := op.turn.home

@@ -130,6 +130,7 @@ func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet)
 
 // answered is the event of a piece's page.
 func (op *rangeOp) answered(i, plan int, page []byte, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil || plan != op.plans {
 		op.mu.Unlock()
@@ -231,6 +232,7 @@ func (op *rangeOp) fail(err error) {
 	op.mu.Unlock()
 	op.c.counts.replans.Add(1)
 	op.c.clock.After(pause, func() {
+		defer op.guarded()
 		op.mu.Lock()
 		op.plans--
 		op.plan(rest)

@@ -238,6 +238,7 @@ func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.
 
 // gotPage is the event of a replica's page.
 func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	op.clocked(t)
 	if op.stale(t, round) {
@@ -270,6 +271,7 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 
 // gotDigest is the event of a replica's digest.
 func (op *readOp) gotDigest(t *readTarget, round int, d row.Digest, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	op.clocked(t)
 	if op.stale(t, round) {

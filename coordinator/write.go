@@ -182,6 +182,7 @@ func (op *writeOp) proceed() {
 			op.refs++
 			op.mu.Unlock()
 			op.c.clock.After(arrivalPause, func() {
+				defer op.guarded()
 				op.proceed()
 				op.release()
 			})
@@ -273,6 +274,7 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 
 // answer is the event of a replica's answer.
 func (op *writeOp) answer(t *writeTarget, plan int, err error) {
+	defer op.guarded()
 	if op.direct {
 		if err == nil {
 			t.state = targetAcked
@@ -414,6 +416,7 @@ func (op *writeOp) act(v verdict) {
 
 // timeout is the event of the deadline: the answer, when it is still owed, and hints for the silent.
 func (op *writeOp) timeout() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.ended = true
 	op.timer = nil
@@ -477,6 +480,7 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 
 // hintKept is the event that a hint is on disk, or lost.
 func (op *writeOp) hintKept(t *writeTarget, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	t.kept = err == nil
 	op.mu.Unlock()
@@ -485,6 +489,7 @@ func (op *writeOp) hintKept(t *writeTarget, err error) {
 
 // hintStored is the event that a hint is on disk, at level ANY.
 func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	t.kept = err == nil
 	if plan != op.plans {
