@@ -37,7 +37,7 @@ func (c *Coordinator) walkPartitions(req *PartitionsRequest, limit int, done fun
 	w := &partitionsWalk{c: c, req: req, limit: limit, done: done, deadline: c.clock.Monotonic() + req.Timeout}
 	w.cmd = row.ReadCommand{
 		Table: req.Table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
-		Limits: row.Limits{Rows: walkRows, PerPartition: 1}, Now: req.Now,
+		Limits: row.Limits{Rows: walkRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
 	}
 	w.run()
 }
@@ -47,7 +47,7 @@ func (w *partitionsWalk) run() {
 	for {
 		w.turn.Store(0)
 		w.c.Read(&ReadRequest{
-			Command: &w.cmd, Consistency: w.req.Consistency, Timeout: w.c.remaining(w.deadline), Trace: w.req.Trace,
+			Command: &w.cmd, Consistency: w.req.Consistency, Timeout: w.c.remaining(w.deadline), Trace: w.req.Trace, Cancel: w.req.Cancel,
 		}, w.page)
 		if w.turn.Add(1) == 1 || w.ended {
 			return

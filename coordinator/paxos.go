@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -130,6 +131,8 @@ type CASRequest struct {
 	// until it returns. The mutation must not change after that.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  Trace
+	// Cancel ends the waiting for others, before anything is proposed, with env.ErrCanceled; nil: nothing does.
+	Cancel *env.Cancel
 }
 
 // CASUnknown says that a conditional change was accepted by some replicas, and that nobody knows

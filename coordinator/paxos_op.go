@@ -26,6 +26,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		done(false, nil, &UnknownTable{Table: req.Command.Table})
 		return
 	}
+	if req.Cancel.Err() != nil {
+		done(false, nil, env.ErrCanceled)
+		return
+	}
 	m := &casMember{req: req, table: table, done: done, deadline: c.clock.Monotonic() + req.Contention}
 	line := turn.Line(req.Command.Table, req.Command.Key)
 	first, ok := c.casLines.enter(line, m, c.limits.CASInFlight)
@@ -34,7 +38,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		c.counts.overloaded.Add(1)
 		done(false, nil, &Overloaded{What: "too many conditional changes in flight"})
 	case first:
+		c.watch(line, m)
 		c.casRound(line, []*casMember{m}).begin()
+	default:
+		c.watch(line, m)
 	}
 }
 
@@ -47,7 +54,7 @@ func (c *Coordinator) readSerial(req *ReadRequest, done func(page []byte, err er
 	}
 	c.CAS(&CASRequest{
 		Command: req.Command, Serial: req.Consistency, Consistency: plainLevel(req.Consistency),
-		Contention: contention, Timeout: req.Timeout, Trace: req.Trace,
+		Contention: contention, Timeout: req.Timeout, Trace: req.Trace, Cancel: req.Cancel,
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
@@ -153,6 +160,7 @@ func (op *casRound) enroll() {
 	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
 	found := false
 	for _, m := range op.members {
+		m.round.Store(op)
 		op.timeout = min(op.timeout, m.req.Timeout)
 		if !found && !m.reads() {
 			op.level, found = m.req.Consistency, true

@@ -3,7 +3,6 @@ package messaging
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,11 +21,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/ring"
 )
 
 // ProtocolVersion is that of frames and of all payloads; both ends must have the same.
-const ProtocolVersion = 2
+const ProtocolVersion = 3
 
 const (
 	streamService = "cqld.Messaging"
@@ -52,6 +53,8 @@ type Options struct {
 	Observe func(int64)
 	// Connected is told when the stream to a peer comes up or goes down; it must not block.
 	Connected func(peer ring.NodeID, up bool)
+	// Guard ends requests and replies whose handling panics; nil: a panic goes on.
+	Guard *guard.Guard
 }
 
 // GRPC is the Transport over gRPC bidirectional streams: one each way between two nodes.
@@ -63,7 +66,9 @@ type GRPC struct {
 	dialTimeout time.Duration
 	server      *grpc.Server
 	listener    net.Listener
-	handlers    [256]Handler
+	handlers    [256]CancelableHandler
+	cancelable  [256]bool
+	clock       monotonicClock
 	work        sync.WaitGroup // every goroutine of the transport
 	setting     sync.Mutex     // one SetPeers at a time
 
@@ -81,7 +86,7 @@ type GRPC struct {
 // NewGRPC makes a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
-		dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1)}
+		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -90,7 +95,21 @@ func NewGRPC(opts Options) *GRPC {
 }
 
 // Handle sets what is done for a verb.
-func (t *GRPC) Handle(verb Verb, h Handler) { t.handlers[verb] = h }
+func (t *GRPC) Handle(verb Verb, h Handler) {
+	t.handlers[verb] = func(from ring.NodeID, payload []byte, _ *env.Cancel, respond Respond) { h(from, payload, respond) }
+	t.cancelable[verb] = false
+}
+
+// HandleCancelable implements Canceler.
+func (t *GRPC) HandleCancelable(verb Verb, h CancelableHandler) {
+	t.handlers[verb], t.cancelable[verb] = h, true
+}
+
+// reply gives the outcome of a request to who waits for it.
+func (t *GRPC) reply(r Reply, payload []byte, err error) {
+	defer t.opts.Guard.Recover("answer of a peer", nil)
+	r(payload, err)
+}
 
 // SetSelf tells the transport which node it is, once that is known.
 func (t *GRPC) SetSelf(id ring.NodeID) {
@@ -248,6 +267,17 @@ func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.D
 	p.request(verb, payload, timeout, rep)
 }
 
+// RequestCancelable implements Canceler.
+func (t *GRPC) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) (cancel func()) {
+	p := t.peer(to)
+	if p == nil {
+		rep(nil, ErrUnreachable)
+		return func() {}
+	}
+	id := p.request(verb, payload, timeout, rep)
+	return func() { p.cancelRequest(id) }
+}
+
 // RequestAddr asks whoever listens at addr, for a node that is not a member yet. It waits.
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
 	s, conn, cancel, err := t.open(ctx, addr, 0)
@@ -393,69 +423,15 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 		return err
 	}
 	l := newLink(t)
-	in := &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers)}
+	in := newInbound(t, l, from)
 	var writer sync.WaitGroup
 	writer.Go(func() { _ = l.write(s) }) // a broken stream ends the reader too
 	err = l.read(s, in.receive)
+	in.cancelAll()
 	in.running.Wait()
 	l.close()
 	writer.Wait()
 	return err
-}
-
-// inbound is the requests of one peer on one stream.
-type inbound struct {
-	t       *GRPC
-	link    *link
-	from    ring.NodeID
-	slots   chan struct{}
-	running sync.WaitGroup
-}
-
-func (in *inbound) receive(e envelope) {
-	h := in.t.handlers[e.verb]
-	respond := func(payload []byte, err error) {
-		if e.kind != request {
-			return
-		}
-		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
-		if err != nil {
-			out.kind, out.payload = failure, appendFailure(nil, err)
-		}
-		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", e.verb, "err", err)
-		}
-	}
-	switch {
-	case h == nil:
-		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
-	case !mayTakeLong(e.verb):
-		h(in.from, e.payload, respond)
-	default:
-		select {
-		case in.slots <- struct{}{}:
-			payload := slices.Clone(e.payload) // the stream goes on meanwhile
-			in.running.Go(func() {
-				h(in.from, payload, respond)
-				<-in.slots
-			})
-		default:
-			respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
-		}
-	}
-}
-
-// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
-const CodeOverloaded = 255
-
-// mayTakeLong says whether a verb's handler reads the disk before it returns, and so must not hold
-// up the stream.
-func mayTakeLong(v Verb) bool {
-	switch v {
-	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions, VerbNewest:
-		return true
-	}
-	return false
 }
 
 func (t *GRPC) notify(id ring.NodeID, up bool) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 )
 
@@ -51,6 +52,9 @@ var ErrTimeout = errors.New("messaging: no reply in time")
 // ErrOverloaded is the reply's error when too many bytes wait for the peer; nothing was sent.
 var ErrOverloaded = errors.New("messaging: too much in flight to peer")
 
+// ErrCanceled is the reply's error when the request was canceled: the peer may have done what was asked, or not.
+var ErrCanceled = errors.New("messaging: the request was canceled")
+
 // RemoteError is a failure the peer answered with.
 type RemoteError struct {
 	Code    uint8 // the handler's own
@@ -69,6 +73,39 @@ type Respond func(payload []byte, err error)
 // Handler does what a verb asks. payload is valid until it returns; it must not block on the
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
+
+// CancelableHandler is a Handler of a verb that may take long. It looks at cancel, which ends when the sender does not
+// wait for the answer any more: it said so, its timeout has passed, or its stream broke.
+type CancelableHandler func(from ring.NodeID, payload []byte, cancel *env.Cancel, respond Respond)
+
+// Canceler is a Transport whose requests can be canceled.
+type Canceler interface {
+	// RequestCancelable is Request. cancel calls reply with ErrCanceled, if it was not called yet, and tells the peer.
+	RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply) (cancel func())
+	// HandleCancelable is Handle.
+	HandleCancelable(verb Verb, h CancelableHandler)
+}
+
+// RequestCancelable sends a request of an operation that cancel ends, which may be nil. Where t is no Canceler, the
+// request goes on until its timeout.
+func RequestCancelable(t Transport, to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, cancel *env.Cancel, reply Reply) {
+	c, ok := t.(Canceler)
+	if cancel == nil || !ok {
+		t.Request(to, verb, payload, timeout, reply)
+		return
+	}
+	// What is left of an answered request does nothing, and ends with the operation.
+	cancel.OnCancel(c.RequestCancelable(to, verb, payload, timeout, reply))
+}
+
+// HandleCancelable sets what t does for a verb that may take long.
+func HandleCancelable(t Transport, verb Verb, h CancelableHandler) {
+	if c, ok := t.(Canceler); ok {
+		c.HandleCancelable(verb, h)
+		return
+	}
+	t.Handle(verb, func(from ring.NodeID, payload []byte, respond Respond) { h(from, payload, nil, respond) })
+}
 
 // Transport sends to other nodes. Implementations copy payload before they return, and call Reply
 // on any goroutine, possibly before Request returns.

@@ -3,6 +3,7 @@ package replica
 import (
 	"sync"
 
+	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -17,10 +18,10 @@ func Serve(transport messaging.Transport, l *Local) {
 	transport.Handle(messaging.VerbMutation, s.mutate)
 	transport.Handle(messaging.VerbReadRepair, s.mutate)
 	transport.Handle(messaging.VerbHint, s.mutate)
-	transport.Handle(messaging.VerbRead, s.read)
-	transport.Handle(messaging.VerbDigest, s.digest)
+	messaging.HandleCancelable(transport, messaging.VerbRead, s.read)
+	messaging.HandleCancelable(transport, messaging.VerbDigest, s.digest)
 	transport.Handle(messaging.VerbTruncate, s.truncate)
-	transport.Handle(messaging.VerbPartitions, s.partitions)
+	messaging.HandleCancelable(transport, messaging.VerbPartitions, s.partitions)
 	transport.Handle(messaging.VerbNewest, s.newest)
 	servePaxos(transport, l)
 }
@@ -50,19 +51,19 @@ func (s *server) mutate(_ ring.NodeID, payload []byte, respond messaging.Respond
 	s.local.apply(epoch, mutations, s.admit, func(err error) { respond(nil, toRemote(err)) })
 }
 
-func (s *server) read(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	s.answer(payload, respond, func(page []byte) { respond(page, nil) })
+func (s *server) read(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
+	s.answer(payload, cancel, respond, func(page []byte) { respond(page, nil) })
 }
 
-func (s *server) digest(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	s.answer(payload, respond, func(page []byte) {
+func (s *server) digest(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
+	s.answer(payload, cancel, respond, func(page []byte) {
 		d := row.DigestOf(page)
 		respond(d[:], nil)
 	})
 }
 
 // answer reads what payload asks for and gives the page to use, or refuses.
-func (s *server) answer(payload []byte, respond messaging.Respond, use func(page []byte)) {
+func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Respond, use func(page []byte)) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)
 	epoch, err := decodeRead(payload, cmd)
@@ -73,6 +74,7 @@ func (s *server) answer(payload []byte, respond messaging.Respond, use func(page
 		respond(nil, toRemote(err))
 		return
 	}
+	cmd.Cancel = cancel
 	s.local.Read(epoch, cmd, 0, func(page []byte, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))

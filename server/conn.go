@@ -50,7 +50,7 @@ type conn struct {
 	compression frame.Compression
 	throw       bool              // THROW_ON_OVERLOAD: refuse, do not slow down
 	options     map[string]string // of STARTUP
-	ctx         context.Context   // ends when the socket has failed
+	ctx         context.Context   // ends when the client has gone or the socket has failed
 	cancel      context.CancelFunc
 
 	// Of the reader alone.
@@ -101,6 +101,9 @@ func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
 	err := c.read()
+	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
+		c.cancel() // the client has gone: nobody reads what its requests would be answered
+	}
 	c.jobs.Wait()
 	c.closeOutput()
 	if errors.Is(err, errHangUp) {

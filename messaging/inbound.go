@@ -1,0 +1,135 @@
+package messaging
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+)
+
+// inbound is the requests of one peer on one stream.
+type inbound struct {
+	t       *GRPC
+	link    *link
+	from    ring.NodeID
+	slots   chan struct{}
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// cancels are of the cancelable requests that are worked on, as many as there are slots.
+	cancels map[uint64]*env.Cancel
+}
+
+func newInbound(t *GRPC, l *link, from ring.NodeID) *inbound {
+	return &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
+}
+
+// receive works on one message of the stream.
+func (in *inbound) receive(e envelope) {
+	if e.kind == cancel {
+		in.cancel(e.id)
+		return
+	}
+	h := in.t.handlers[e.verb]
+	respond := func(payload []byte, err error) {
+		if e.kind != request {
+			return
+		}
+		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
+		if err != nil {
+			out.kind, out.payload = failure, appendFailure(nil, err)
+		}
+		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
+			in.t.log.Warn("reply dropped", "peer", in.from, "verb", e.verb, "err", err)
+		}
+	}
+	switch {
+	case h == nil:
+		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
+	case !mayTakeLong(e.verb):
+		in.call(h, e.payload, nil, respond)
+	default:
+		select {
+		case in.slots <- struct{}{}:
+			payload := slices.Clone(e.payload) // the stream goes on meanwhile
+			c, respond := in.register(&e, respond)
+			in.running.Go(func() {
+				defer func() { <-in.slots }()
+				in.call(h, payload, c, respond)
+			})
+		default:
+			respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
+		}
+	}
+}
+
+// call calls a handler. When that panics, the peer gets an error: if it was answered already, it ignores the second
+// answer.
+func (in *inbound) call(h CancelableHandler, payload []byte, c *env.Cancel, respond Respond) {
+	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
+	h(in.from, payload, c, respond)
+}
+
+// register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the
+// stream is read, so that a cancel that follows the request finds it.
+func (in *inbound) register(e *envelope, respond Respond) (*env.Cancel, Respond) {
+	if !in.t.cancelable[e.verb] || e.kind != request {
+		return nil, respond
+	}
+	id := e.id
+	c := (*env.Cancel)(nil).Child(in.t.clock, in.t.clock.Monotonic()+time.Duration(e.timeout)*time.Millisecond)
+	in.mu.Lock()
+	in.cancels[id] = c
+	in.mu.Unlock()
+	return c, func(payload []byte, err error) {
+		in.mu.Lock()
+		delete(in.cancels, id)
+		in.mu.Unlock()
+		respond(payload, err)
+	}
+}
+
+// cancel ends a request that its sender does not wait for any more.
+func (in *inbound) cancel(id uint64) {
+	in.mu.Lock()
+	c := in.cancels[id]
+	in.mu.Unlock()
+	c.Cancel()
+}
+
+// cancelAll ends all requests: the stream broke, so that none can be answered.
+func (in *inbound) cancelAll() {
+	in.mu.Lock()
+	cancels := in.cancels
+	in.cancels = map[uint64]*env.Cancel{}
+	in.mu.Unlock()
+	for _, c := range cancels {
+		c.Cancel()
+	}
+}
+
+// monotonicClock is the machine's clock, for deadlines.
+type monotonicClock struct{ start time.Time }
+
+func (c monotonicClock) Now() time.Time           { return time.Now() }
+func (c monotonicClock) Monotonic() time.Duration { return time.Since(c.start) }
+func (c monotonicClock) After(d time.Duration, f func()) env.Timer {
+	return time.AfterFunc(d, f)
+}
+
+// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
+const CodeOverloaded = 255
+
+// mayTakeLong says whether a verb's handler reads the disk before it returns, and so must not hold
+// up the stream.
+func mayTakeLong(v Verb) bool {
+	switch v {
+	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions, VerbNewest:
+		return true
+	}
+	return false
+}
