@@ -315,3 +315,50 @@ func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
 		t.Errorf("%d logs of the panic:\n%s", n, &log)
 	}
 }
+
+// untilContext is a processor whose statements end when their contexts do.
+func untilContext(entered chan<- struct{}, ended chan<- error) *fake {
+	return &fake{query: func(ctx context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		if text != "slow" {
+			return void()
+		}
+		entered <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}}
+}
+
+func TestStatementsEndWithTheirClientAndWithADrain(t *testing.T) {
+	entered, ended := make(chan struct{}, 4), make(chan error, 4)
+	s, addr := start(t, Options{Processor: untilContext(entered, ended)})
+	other := connect(t, addr, frame.V5)
+	other.send(1, "slow")
+	c := connect(t, addr, frame.V4)
+	c.send(1, "slow")
+	c.send(2, "slow")
+	for range 3 {
+		<-entered
+	}
+	c.net.Close()
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the statements go on without their client")
+		}
+	}
+	select {
+	case <-ended:
+		t.Error("a statement of another client ended as well")
+	case <-time.After(50 * time.Millisecond):
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("drain: %v", err)
+	}
+	if len(ended) != 1 {
+		t.Error("the drain did not wait for the statement that it ended")
+	}
+}

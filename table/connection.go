@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -23,6 +24,35 @@ type connection struct {
 	asked atomic.Bool // for something
 	// answer is of the request at hand: the library writes its body from where it stands, after handle.
 	answer *pair
+
+	// ctx ends with the connection, and when the client has closed it while a request is under way.
+	ctx    context.Context
+	cancel context.CancelFunc
+	busy   atomic.Bool // a request is under way
+	watch  *time.Timer // of look
+}
+
+// begin watches the client while a request is under way: the library does not read then.
+func (c *connection) begin() {
+	c.busy.Store(true)
+	c.watch.Reset(watchEvery)
+}
+
+// end stops what begin began.
+func (c *connection) end() {
+	c.busy.Store(false)
+	c.watch.Stop()
+}
+
+// look ends the request under way when its client has gone.
+func (c *connection) look() {
+	switch {
+	case !c.busy.Load():
+	case gone(c.Conn):
+		c.cancel()
+	default:
+		c.watch.Reset(watchEvery)
+	}
 }
 
 // deadlineSlack is the part of the shortest timeout by which timeouts may come too early.
@@ -32,6 +62,7 @@ const deadlineSlack = 16
 type listener struct {
 	net.Listener
 	slack time.Duration
+	ctx   context.Context // of all connections
 }
 
 // Accept implements net.Listener.
@@ -41,7 +72,11 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	_, secure := c.(*tls.Conn)
-	return &connection{Conn: c, slack: l.slack, tls: secure}, nil
+	x := &connection{Conn: c, slack: l.slack, tls: secure}
+	x.ctx, x.cancel = context.WithCancel(l.ctx)
+	x.watch = time.AfterFunc(time.Hour, x.look)
+	x.watch.Stop()
+	return x, nil
 }
 
 // deadline is one that is wanted, and the one that is set.

@@ -27,6 +27,7 @@ type carrier struct {
 	door   *Door
 	server *fasthttp.Server
 	large  atomic.Int64 // bytes of large bodies in memory
+	active atomic.Int64 // requests in handle
 	pairs  sync.Pool    // *pair
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -89,7 +90,7 @@ func (d *Door) Serve(l net.Listener) error {
 	}
 	limits := &d.limits
 	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
-	err := d.carrier.server.Serve(listener{l, slack})
+	err := d.carrier.server.Serve(listener{l, slack, d.carrier.ctx})
 	if d.carrier.closing() {
 		return ErrClosed
 	}
@@ -126,10 +127,21 @@ func (d *Door) Drain(ctx context.Context) error {
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
+	c.awaitRequests()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return ctx.Err()
+}
+
+// awaitRequests waits for the requests that were canceled: what they use is closed next.
+func (c *carrier) awaitRequests() {
+	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			c.door.log.Error("requests of Tables do not end", "requests", c.active.Load())
+			return
+		}
+	}
 }
 
 // Close closes everything without waiting for answers.
@@ -155,6 +167,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateIdle:
 		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
+		x.cancel()
 		c.conns.Delete(x)
 		c.written(x)
 	}
@@ -182,6 +195,10 @@ func (c *carrier) closeConns(all bool) {
 // handle takes a request apart, has it answered, and puts the answer together.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
+	c.active.Add(1)
+	defer c.active.Add(-1)
+	conn.begin()
+	defer conn.end()
 	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
 		conn.asked.Store(true)
 	}
@@ -198,7 +215,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
 		c.door.reject(&p.req, &p.resp, err)
 	} else {
-		c.door.handle(c.ctx, &p.req, &p.resp)
+		c.door.handle(conn.ctx, &p.req, &p.resp)
 	}
 	writeResponse(ctx, &p.resp)
 	if p.req.kept {

@@ -51,6 +51,11 @@ const (
 	requestTimeout = 30 * time.Second
 	queryTimeout   = 5 * time.Second
 
+	// watchEvery is how often a client whose request takes long is looked after: its request ends when it has gone.
+	watchEvery = 25 * time.Millisecond
+	// endTimeout is how long requests may take to end after they were canceled.
+	endTimeout = 5 * time.Second
+
 	pageEntities = 1000 // of one answer
 
 	// Service properties and access policies: 5 rules of 2 KiB, 5 identifiers of 64 characters.
