@@ -16,7 +16,9 @@ type realClock struct {
 	guard  *guard.Guard
 }
 
-func newRealClock(offset time.Duration, g *guard.Guard) realClock { return realClock{time.Now(), offset, g} }
+func newRealClock(offset time.Duration, g *guard.Guard) realClock {
+	return realClock{time.Now(), offset, g}
+}
 
 func (c realClock) Now() time.Time           { return time.Now().Add(c.offset) }
 func (c realClock) Monotonic() time.Duration { return time.Since(c.start) }

@@ -191,7 +191,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 	}
 	return assembly.Opening{
 		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
-		Requests: func(*storage.Engine) replica.Engine { return replica.GuardReads(n.measured, n.guard) },
+		Requests: func(*storage.Engine) replica.Engine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
 		Retired: n.left, AutoRepair: n.opts.AutoRepair,
@@ -250,7 +250,7 @@ func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Store: serving{n.coordinator, n.clockRefusal, &n.askedCQL}, View: n.parts.View, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
+		Store: n.store(), View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
