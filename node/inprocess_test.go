@@ -15,10 +15,12 @@ import (
 
 	"cqld/coordinator"
 	"cqld/integration/cqlclient"
+	"cqld/internal/env"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage"
 	"cqld/table"
 	"cqld/table/client"
 )
@@ -49,7 +51,7 @@ type faulty struct {
 	applied func()
 	cas     func()
 	virtual func()
-	waiting func(*row.ReadCommand)
+	scan    func(*env.Cancel) error
 }
 
 func (f *faulty) set(change func()) {
@@ -61,7 +63,7 @@ func (f *faulty) set(change func()) {
 func (f *faulty) get() faulty {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return faulty{table: f.table, read: f.read, applied: f.applied, cas: f.cas, virtual: f.virtual}
+	return faulty{table: f.table, read: f.read, applied: f.applied, cas: f.cas, virtual: f.virtual, scan: f.scan}
 }
 
 // faultyEngine is storage with faults.
@@ -71,12 +73,27 @@ type faultyEngine struct {
 }
 
 func (e faultyEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
-	if f := e.f.get(); f.read != nil && cmd.Table == f.table {
+	f := e.f.get()
+	if f.read != nil && cmd.Table == f.table {
 		if err := f.read(cmd); err != nil {
 			return dst, err
 		}
 	}
+	if f.scan != nil && cmd.Table == f.table {
+		if err := f.scan(cmd.Cancel); err != nil {
+			return dst, err
+		}
+	}
 	return e.Engine.Read(dst, cmd)
+}
+
+func (e faultyEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
+	if f := e.f.get(); f.scan != nil && q.Table == f.table {
+		if err := f.scan(q.Cancel); err != nil {
+			return storage.PartitionsPage{}, err
+		}
+	}
+	return e.Engine.Partitions(q)
 }
 
 func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
@@ -225,6 +242,14 @@ func (r *inProcess) tables(i int) *client.Client {
 // storage is the storage id of a table.
 func (r *inProcess) storage(keyspace, name string) schema.StorageID {
 	return r.nodes[0].cluster.Metadata().Schema.Table(keyspace, name).StorageID
+}
+
+// tableOf is the storage id of k.t or of the table races of Azure Tables.
+func (r *inProcess) tableOf(name string) schema.StorageID {
+	if name == "races" {
+		return r.storage(table.DevelopmentAccount, name)
+	}
+	return r.storage("k", "t")
 }
 
 // ask sends a request to a node's Tables port.
