@@ -70,7 +70,10 @@ type conn struct {
 	session  atomic.Pointer[query.Session]
 	events   atomic.Uint32 // frame.Events the client registered for
 	requests atomic.Int64
+	served   atomic.Bool   // a statement of it has been executed
 	stopping atomic.Bool   // the reader shall not read any more
+	halting  sync.Once     // of halt
+	halt     chan struct{} // closed when stopping becomes true
 	ended    chan struct{} // closed when nothing of it runs any more
 }
 
@@ -84,13 +87,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
-	c.in = input{conn: nc, buffers: s.buffers, account: func(delta int64) {
-		if delta > 0 {
-			c.charge(delta)
-		} else {
-			c.release(-delta)
-		}
-	}}
+	c.in = input{conn: nc, buffers: s.buffers}
+	c.halt = make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -112,7 +110,7 @@ func (c *conn) serve() {
 	c.cancel()
 	c.net.Close()
 	c.breakOutput() // releases what a failed flush left
-	c.release(c.large.charge)
+	c.large.held.End()
 	c.in.close()
 	c.handshakeDone()
 }
@@ -143,10 +141,15 @@ func (c *conn) read() (err error) {
 // stop makes the reader end at the next envelope; requests already read are
 // answered.
 func (c *conn) stop() {
-	c.stopping.Store(true)
+	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means it is closed
 	c.budget.wake()
 	c.server.budget.wake()
+}
+
+func (c *conn) stopReading() {
+	c.stopping.Store(true)
+	c.halting.Do(func() { close(c.halt) })
 }
 
 // fail ends the connection at once: what is not sent yet will not be.
@@ -157,7 +160,7 @@ func (c *conn) fail(err error) {
 	c.breakOutput()
 	c.cancel()
 	c.net.Close()
-	c.stopping.Store(true)
+	c.stopReading()
 	c.budget.wake()
 	c.server.budget.wake()
 }
@@ -305,51 +308,10 @@ func (c *conn) refuseVersion(err error) error {
 	return c.in.skip(h.Length)
 }
 
-// readBody reads a body of n bytes into memory of its own, reserving as it
-// grows. It fails with errOverloaded, having skipped the body.
-func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
-	step := min(n, bodyStep)
-	charge = requestOverhead + int64(step)
-	if !c.reserve(charge) {
-		return nil, 0, c.skipOverloaded(n)
-	}
-	if n > readBufferSmall && n > c.in.buffered() {
-		c.expectMore()
-		defer c.expectNothing()
-	}
-	body = make([]byte, step)
-	err = c.in.readFull(body)
-	for err == nil && len(body) < n {
-		read := len(body)
-		grow := min(read, n-read)
-		if !c.reserve(int64(grow)) {
-			c.release(charge)
-			return nil, 0, c.skipOverloaded(n - read)
-		}
-		charge += int64(grow)
-		bigger := make([]byte, read+grow)
-		copy(bigger, body)
-		body = bigger
-		err = c.in.readFull(body[read:])
-	}
-	if err != nil {
-		c.release(charge)
-		return nil, 0, err
-	}
-	return body, charge, nil
-}
-
-func (c *conn) skipOverloaded(n int) error {
-	if err := c.in.skip(n); err != nil {
-		return err
-	}
-	return errOverloaded
-}
-
 // takeBody is readBody for a body that is in memory the reader reuses.
 func (c *conn) takeBody(b []byte) (body []byte, charge int64, err error) {
 	charge = requestOverhead + int64(len(b))
-	if !c.reserve(charge) {
+	if !c.reserveRequest(charge) {
 		return nil, 0, errOverloaded
 	}
 	return bytes.Clone(b), charge, nil

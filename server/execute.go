@@ -50,6 +50,7 @@ func (w *worker) run(j job) {
 		w.reply = c.server.compressor.CompressBody(w.reply, 0, c.compression)
 	}
 	sent = true
+	c.served.Store(true)
 	if c.give(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
 		w.reply = nil
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/internal/guard"
+	"cqld/internal/intake"
 	"cqld/query"
 	"cqld/ring"
 	"cqld/server/frame"
@@ -56,6 +57,8 @@ type Server struct {
 	limits     Limits
 	log        *slog.Logger
 	budget     *budget
+	small      *intake.Intake // of requests that are being received: small ones, and the beginnings of large ones
+	large      *intake.Intake // of the others
 	buffers    *buffers
 	compressor *frame.Compressor
 	workers    *workers
@@ -89,6 +92,8 @@ func New(o Options) *Server {
 		limits:     limits,
 		log:        o.Logger,
 		budget:     newBudget(limits.InFlightBytesMax),
+		small:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax / smallShare)),
+		large:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax - limits.ReceivingBytesMax/smallShare)),
 		buffers:    newBuffers(),
 		compressor: frame.NewCompressor(),
 		workers:    newWorkers(limits),
@@ -261,8 +266,13 @@ func (s *Server) stopAccepting() {
 	clear(s.mu.listeners)
 }
 
-// InFlightBytes is what requests and unsent replies take at this moment.
-func (s *Server) InFlightBytes() int64 { return s.budget.used.Load() }
+// InFlightBytes is what requests, also those that are being received, and unsent
+// replies take at this moment.
+func (s *Server) InFlightBytes() int64 {
+	small, _ := s.small.Used()
+	large, _ := s.large.Used()
+	return s.budget.used.Load() + small + large
+}
 
 // oncePerSecond keeps clients from filling the log.
 type oncePerSecond struct{ last atomic.Int64 } // of allow's true answers, seconds
