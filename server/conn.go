@@ -57,7 +57,6 @@ type conn struct {
 	in       input
 	framed   bool     // v5 segments from here on
 	exchange Exchange // authentication going on
-	counted  bool     // holds a token of server.handshakes
 	waiting  bool     // a read deadline is set for the rest of a large request
 	large    partial  // an envelope spread over several segments
 	inflated []byte   // memory for decompressed segments
@@ -82,7 +81,7 @@ type conn struct {
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, counted: true, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
+	c := &conn{server: s, net: nc, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -112,7 +111,7 @@ func (c *conn) serve() {
 	c.breakOutput() // releases what a failed flush left
 	c.large.held.End()
 	c.in.close()
-	c.handshakeDone()
+	c.server.handshakes.end(c)
 }
 
 // read reads until the connection ends, and says why it did.
@@ -133,7 +132,7 @@ func (c *conn) read() (err error) {
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
-		c.server.log.Info("client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
+		c.server.late.log(c.server.log, "a client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
 	}
 	return err
 }
@@ -175,14 +174,6 @@ func (c *conn) linger() {
 		return
 	}
 	io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
-}
-
-// handshakeDone gives the token of an unfinished handshake back.
-func (c *conn) handshakeDone() {
-	if c.counted {
-		c.counted = false
-		<-c.server.handshakes
-	}
 }
 
 // expectMore gives the client ReceiveTimeout to send more of a large request.

@@ -19,8 +19,8 @@ type Limits struct {
 	ConnectionsMax int // connectionsMax
 	// ConnectionsPerAddressMax bounds the connections of one client address.
 	ConnectionsPerAddressMax int // no bound
-	// HandshakesMax bounds the connections that are not yet authenticated;
-	// further ones wait to be accepted.
+	// HandshakesMax bounds the connections that are not yet authenticated: the
+	// oldest is closed for a further one.
 	HandshakesMax int // handshakesMax
 	// WorkersMax bounds the requests being executed.
 	WorkersMax int // workersMax

@@ -64,10 +64,11 @@ type Server struct {
 	workers    *workers
 	guard      *guard.Guard
 	supported  []frame.SupportedOption
-	handshakes chan struct{} // a token for each connection that is not READY
+	handshakes *handshakes
 	closing    atomic.Bool
 	refusals   oncePerSecond  // of the logs about refused connections
 	failures   oncePerSecond  // of the logs about failed requests
+	late       repeated       // of the logs about clients that took too long
 	goroutines sync.WaitGroup // Serve loops and connections
 
 	mu struct {
@@ -98,7 +99,7 @@ func New(o Options) *Server {
 		compressor: frame.NewCompressor(),
 		workers:    newWorkers(limits),
 		guard:      o.Guard,
-		handshakes: make(chan struct{}, limits.HandshakesMax),
+		handshakes: newHandshakes(limits.HandshakesMax),
 		supported: []frame.SupportedOption{
 			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
@@ -151,22 +152,21 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// accept starts the connection, or closes it when a bound is reached. It
-// waits while too many handshakes are going on.
+// accept starts the connection, or closes it when a bound is reached. It never
+// waits: beyond the bound of handshakes, the oldest one is closed.
 func (s *Server) accept(nc net.Conn) {
-	s.handshakes <- struct{}{}
 	if s.options.TLS != nil {
 		nc = tls.Server(nc, s.options.TLS)
 	}
 	c := newConn(s, nc)
 	if err := s.register(c); err != nil {
-		<-s.handshakes
 		if s.refusals.allow() {
 			s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
 		}
 		nc.Close()
 		return
 	}
+	s.handshakes.begin(c)
 	go func() {
 		defer s.goroutines.Done()
 		c.serve()

@@ -164,7 +164,7 @@ func (c *conn) beginFraming() {
 // ready ends the handshake and its limits.
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
-	c.handshakeDone()
+	c.server.handshakes.end(c)
 	c.setReadDeadline(time.Time{})
 }
 

@@ -291,6 +291,9 @@ func (c *call) authorize() (err error) {
 	default:
 		err = odata.Of(odata.AuthenticationFailed)
 	}
+	if err == nil && c.req.conn != nil && !c.req.conn.trust() {
+		err = odata.Of(odata.ServerBusy)
+	}
 	return err
 }
 

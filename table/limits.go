@@ -15,6 +15,9 @@ type Limits struct {
 	ReadTimeout  time.Duration // readTimeout
 	WriteTimeout time.Duration // writeTimeout
 	IdleTimeout  time.Duration // idleTimeout
+	// GuestTimeout is how long a connection may take to send a request, and may be idle, until one of its requests was
+	// authorized.
+	GuestTimeout time.Duration // guestTimeout
 	// RequestTimeout is how long a request may take, the answer included: the service's 30 s.
 	RequestTimeout time.Duration // requestTimeout
 	// QueryTimeout is after how long a query answers with what it has, and a continuation.
@@ -47,6 +50,9 @@ const (
 
 	readTimeout    = 30 * time.Second
 	writeTimeout   = 30 * time.Second
+	guestTimeout   = 5 * time.Second
+	guestsShare    = 4 // one in so many connections may be of those
+	closingMax     = 1024
 	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
 	requestTimeout = 30 * time.Second
 	queryTimeout   = 5 * time.Second
@@ -94,6 +100,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReadTimeout, readTimeout)
 	set(&l.WriteTimeout, writeTimeout)
 	set(&l.IdleTimeout, idleTimeout)
+	set(&l.GuestTimeout, guestTimeout)
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)
 	set(&l.PageEntities, pageEntities)

@@ -59,6 +59,7 @@ type Body struct {
 	began    time.Time
 	last     time.Time // of the latest bytes
 	received int64
+	complete bool
 	aborted  bool
 }
 
@@ -180,7 +181,7 @@ func (in *Intake) abortSlow() {
 // slow says whether the body arrives too slowly.
 func (b *Body) slow(now time.Time, l *Limits) bool {
 	age := now.Sub(b.began)
-	return age > l.Grace && (now.Sub(b.last) > l.Grace || float64(b.received) < float64(l.RateMin)*age.Seconds())
+	return !b.complete && age > l.Grace && (now.Sub(b.last) > l.Grace || float64(b.received) < float64(l.RateMin)*age.Seconds())
 }
 
 // Received notes that n bytes have arrived.
@@ -191,7 +192,14 @@ func (b *Body) Received(n int) {
 	b.in.mu.Unlock()
 }
 
-// End gives the memory back: the body is complete, or was given up. A nil Body, and one that has ended, does nothing.
+// Complete says that all has arrived: the body keeps its memory until End, and is not aborted any more.
+func (b *Body) Complete() {
+	b.in.mu.Lock()
+	b.complete = true
+	b.in.mu.Unlock()
+}
+
+// End gives the memory back: the body is not needed any more, or was given up. A nil Body, and one that has ended, does nothing.
 func (b *Body) End() {
 	if b == nil {
 		return
