@@ -55,25 +55,31 @@ type conn struct {
 
 	// Of the reader alone.
 	in       input
-	framed   bool     // v5 segments from here on
-	exchange Exchange // authentication going on
-	waiting  bool     // a read deadline is set for the rest of a large request
-	large    partial  // an envelope spread over several segments
-	inflated []byte   // memory for decompressed segments
-	reply    []byte   // memory for the reader's own replies
+	framed   bool      // v5 segments from here on
+	exchange Exchange  // authentication going on
+	waiting  bool      // a read deadline is set for the rest of a large request
+	large    partial   // an envelope spread over several segments
+	inflated []byte    // memory for decompressed segments
+	lastRead time.Time // when a connection that drains is read no more; zero: it does not drain
+	resumed  bool      // a Read that drain interrupted went on
+	reply    []byte    // memory for the reader's own replies
 
-	out      output
-	budget   *budget
-	jobs     sync.WaitGroup // requests being executed; the reader adds and waits
-	stage    atomic.Uint32  // written by the reader
-	session  atomic.Pointer[query.Session]
-	events   atomic.Uint32 // frame.Events the client registered for
-	requests atomic.Int64
-	served   atomic.Bool   // a statement of it has been executed
-	stopping atomic.Bool   // the reader shall not read any more
-	halting  sync.Once     // of halt
-	halt     chan struct{} // closed when stopping becomes true
-	ended    chan struct{} // closed when nothing of it runs any more
+	out    output
+	budget *budget
+	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
+	stage  atomic.Uint32  // written by the reader
+	// executing is how many requests are.
+	executing atomic.Int32
+	draining  atomic.Bool // it shall end when it is quiet
+	boundary  atomic.Bool // the reader waits for a request
+	session   atomic.Pointer[query.Session]
+	events    atomic.Uint32 // frame.Events the client registered for
+	requests  atomic.Int64
+	served    atomic.Bool   // a statement of it has been executed
+	stopping  atomic.Bool   // the reader shall not read any more
+	halting   sync.Once     // of halt
+	halt      chan struct{} // closed when stopping becomes true
+	ended     chan struct{} // closed when nothing of it runs any more
 }
 
 // errHangUp ends a connection after an error was sent: the reader lingers so
@@ -86,7 +92,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
-	c.in = input{conn: nc, buffers: s.buffers}
+	c.in = input{conn: incoming{c}, buffers: s.buffers}
 	c.halt = make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -103,7 +109,7 @@ func (c *conn) serve() {
 	}
 	c.jobs.Wait()
 	c.closeOutput()
-	if errors.Is(err, errHangUp) {
+	if errors.Is(err, errHangUp) || err == nil && c.draining.Load() {
 		c.linger()
 	}
 	c.cancel()
@@ -124,6 +130,10 @@ func (c *conn) read() (err error) {
 		c.waitForMemory()
 		if c.stopping.Load() {
 			return nil
+		}
+		more, wrong := c.awaitRequest()
+		if err = wrong; !more {
+			break
 		}
 		if c.framed {
 			err = c.readSegment()

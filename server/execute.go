@@ -28,6 +28,7 @@ type worker struct {
 func (w *worker) run(j job) {
 	c := j.conn
 	defer c.jobs.Done()
+	defer c.executing.Add(-1)
 	sent := false
 	defer func() {
 		if !sent { // a panic is on its way up

@@ -2,7 +2,6 @@ package server
 
 import (
 	"io"
-	"net"
 	"sync"
 )
 
@@ -31,7 +30,7 @@ func (p *buffers) put(b []byte) {
 // input reads a connection through a buffer that is small while the
 // connection is quiet. Only the reader uses it.
 type input struct {
-	conn       net.Conn
+	conn       io.Reader
 	buffers    *buffers
 	buf        []byte // buf[start:end] is unread
 	start, end int

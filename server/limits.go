@@ -31,6 +31,9 @@ type Limits struct {
 	// ReceiveTimeout is how long a client may take to send more of a request
 	// that takes memory already.
 	ReceiveTimeout time.Duration // receiveTimeout
+	// DrainTimeout is how long a connection that is never quiet is read while the
+	// server drains.
+	DrainTimeout time.Duration // drainTimeout
 	// WriteTimeout is how long one write to a client may take; a client that
 	// does not read for that long is disconnected.
 	WriteTimeout time.Duration // writeTimeout
@@ -85,6 +88,8 @@ const (
 	handshakeTimeout  = 5 * time.Second
 	receiveTimeout    = 30 * time.Second
 	writeTimeout      = 30 * time.Second
+	drainTimeout      = 2 * time.Second
+	drainQuiet        = 10 * time.Millisecond
 
 	// What a request costs beside its body: job, decoded values, reply header.
 	requestOverhead = 256
@@ -130,6 +135,7 @@ func (l Limits) withDefaults() Limits {
 	setInt(&l.QueueMax, queueMax)
 	setDuration(&l.HandshakeTimeout, handshakeTimeout)
 	setDuration(&l.ReceiveTimeout, receiveTimeout)
+	setDuration(&l.DrainTimeout, drainTimeout)
 	setDuration(&l.WriteTimeout, writeTimeout)
 	return l
 }

@@ -219,13 +219,17 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// Drain stops accepting connections and reading requests, waits until every
-// request that was read is answered, and closes the connections. When ctx ends
-// first, connections are closed as they are, and Drain returns its error.
+// Drain stops accepting connections, answers what clients have asked for, and
+// closes each connection when it is quiet. When ctx ends first, connections are
+// closed as they are, what runs for them ends, and Drain returns its error.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
-		c.stop()
+		if ctx.Err() == nil {
+			c.drain()
+		} else {
+			c.stop()
+		}
 	}
 	done := make(chan struct{})
 	go func() {

@@ -92,7 +92,9 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 		return nil
 	}
 	c.jobs.Add(1)
+	c.executing.Add(1)
 	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
+		c.executing.Add(-1)
 		c.jobs.Done()
 		c.refuse(h, errOverloaded, charge)
 	}

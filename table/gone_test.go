@@ -5,7 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,5 +94,50 @@ func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
 	p.mustEnd(t)
 	if n := b.door.carrier.active.Load(); n != 0 {
 		t.Errorf("%d requests run after the drain", n)
+	}
+}
+
+// Clients that keep their connections and repeat nothing lose no request to a drain: each connection ends with an answer
+// that says so.
+func TestADrainLosesNoRequest(t *testing.T) {
+	b := newBench(t, nil)
+	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
+	var clients sync.WaitGroup
+	var answered, ended atomic.Int64
+	for range 16 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			defer c.Close()
+			for in := bufio.NewReader(c); ; time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond) {
+				fmt.Fprint(c, request)
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil || resp.StatusCode != 200 {
+					t.Errorf("a request failed: %v", err)
+					return
+				}
+				io.Copy(io.Discard, resp.Body)
+				answered.Add(1)
+				if resp.Close {
+					ended.Add(1)
+					return
+				}
+			}
+		})
+	}
+	for answered.Load() < 200 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.door.Drain(ctx); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	clients.Wait()
+	if n := ended.Load(); n != 16 {
+		t.Errorf("%d connections were told that they end", n)
 	}
 }

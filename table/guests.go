@@ -52,6 +52,13 @@ func (g *guests) promote(c *connection) bool {
 	return true
 }
 
+// count is the connections that are known.
+func (g *guests) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known
+}
+
 // leave takes out a connection that has ended.
 func (g *guests) leave(c *connection) {
 	g.mu.Lock()

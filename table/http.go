@@ -30,6 +30,7 @@ type carrier struct {
 	large  *intake.Intake // memory of large bodies
 	guests *guests
 	active atomic.Int64 // requests in handle
+	drains atomic.Bool  // connections end with their next answer
 	pairs  sync.Pool    // *pair
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -121,12 +122,14 @@ func (d *Door) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
 	c.mu.closing = true
+	c.drains.Store(true)
 	l := c.mu.listener
 	c.mu.Unlock()
 	if l != nil {
 		l.Close() // the library closes it again, if it knows it by now
 	}
 	c.closeConns(false)
+	c.awaitLastRequests(ctx)
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
@@ -135,6 +138,24 @@ func (d *Door) Drain(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// awaitLastRequests gives clients with a connection time to send one request more: its answer tells them that the
+// connection ends. To close one while a request is on its way would lose that.
+func (c *carrier) awaitLastRequests(ctx context.Context) {
+	late := time.NewTimer(c.door.limits.DrainTimeout)
+	defer late.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for c.guests.count() > 0 {
+		select {
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
 }
 
 // awaitRequests waits for the requests that were canceled: what they use is closed next.
@@ -222,6 +243,9 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 		c.door.handle(conn.ctx, &p.req, &p.resp)
 	}
 	writeResponse(ctx, &p.resp)
+	if c.drains.Load() {
+		ctx.Response.SetConnectionClose()
+	}
 	if p.req.kept {
 		p.body = nil
 	}

@@ -18,6 +18,8 @@ type Limits struct {
 	// GuestTimeout is how long a connection may take to send a request, and may be idle, until one of its requests was
 	// authorized.
 	GuestTimeout time.Duration // guestTimeout
+	// DrainTimeout is how long connections without a request are kept while the server drains.
+	DrainTimeout time.Duration // drainTimeout
 	// RequestTimeout is how long a request may take, the answer included: the service's 30 s.
 	RequestTimeout time.Duration // requestTimeout
 	// QueryTimeout is after how long a query answers with what it has, and a continuation.
@@ -51,6 +53,8 @@ const (
 	readTimeout    = 30 * time.Second
 	writeTimeout   = 30 * time.Second
 	guestTimeout   = 5 * time.Second
+	drainTimeout   = time.Second
+	lookEvery      = 10 * time.Millisecond
 	guestsShare    = 4 // one in so many connections may be of those
 	closingMax     = 1024
 	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
@@ -101,6 +105,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.WriteTimeout, writeTimeout)
 	set(&l.IdleTimeout, idleTimeout)
 	set(&l.GuestTimeout, guestTimeout)
+	set(&l.DrainTimeout, drainTimeout)
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)
 	set(&l.PageEntities, pageEntities)
