@@ -42,7 +42,8 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	}
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
 	for _, u := range m.Unclean {
-		if slices.Contains(o.Gaining, u.Node) {
+		// What is forced goes on: the node keeps what it has of a range that it gains (replica.Drops).
+		if slices.Contains(o.Gaining, u.Node) && !o.Force {
 			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost; one that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
 	}

@@ -126,10 +126,12 @@ func Open(opts Options) (*Cluster, error) {
 	c.opts.Self.Host, c.opts.Self.Disk = c.identity.Host, c.identity.Disk
 	c.detector = newDetector(opts.Clock, c.aliveChanged)
 	net := opts.Network
-	net.Handle(messaging.VerbRaft, c.handleRaft)
-	net.Handle(messaging.VerbHeartbeat, c.handleHeartbeat)
-	net.Handle(messaging.VerbApplied, c.handleApplied)
-	net.Handle(messaging.VerbJoin, c.handleJoin)
+	messaging.Register(net, // all are posted to the goroutine of Run
+		messaging.Service{Verb: messaging.VerbRaft, Name: "raft", Handler: c.handleRaft},
+		messaging.Service{Verb: messaging.VerbHeartbeat, Name: "heartbeat", Handler: c.handleHeartbeat},
+		messaging.Service{Verb: messaging.VerbApplied, Name: "applied", Handler: c.handleApplied},
+		messaging.Service{Verb: messaging.VerbJoin, Name: "join", Handler: c.handleJoin},
+	)
 	if c.identity.Node != 0 {
 		net.SetSelf(c.identity.Node)
 		c.detector.self.Store(uint64(c.identity.Node))

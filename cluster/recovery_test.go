@@ -273,16 +273,16 @@ type deafNetwork struct {
 	deaf *atomic.Bool
 }
 
-func (n deafNetwork) Handle(v messaging.Verb, h messaging.Handler) {
-	if v != messaging.VerbRaft {
-		n.Network.Handle(v, h)
-		return
-	}
-	n.Network.Handle(v, func(from ring.NodeID, p []byte, respond messaging.Respond) {
-		if !n.deaf.Load() {
-			h(from, p, respond)
+func (n deafNetwork) Handle(s messaging.Service) {
+	h := s.Handler
+	if s.Verb == messaging.VerbRaft {
+		s.Handler = func(from ring.NodeID, p []byte, respond messaging.Respond) {
+			if !n.deaf.Load() {
+				h(from, p, respond)
+			}
 		}
-	})
+	}
+	n.Network.Handle(s)
 }
 
 // deafen makes a node that is not open yet deaf whenever deaf says so.

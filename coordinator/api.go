@@ -40,6 +40,13 @@ type Replica interface {
 	Acceptor
 }
 
+// Blocking is a Replica on this node that can also read in the caller's goroutine, which waits for the disk then: a
+// request's own goroutine may, the goroutine of a stream, a timer or a commit may not.
+type Blocking interface {
+	ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
+	DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
+}
+
 // Purpose is why mutations are sent; receivers may treat them differently.
 type Purpose uint8
 
@@ -135,4 +142,7 @@ type ReadRequest struct {
 	Trace       Trace
 	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil: nothing does. Command has the same.
 	Cancel *env.Cancel
+	// Blocks says that the caller's goroutine may wait for the disk. What this node is asked first is read there then,
+	// without a worker.
+	Blocks bool
 }

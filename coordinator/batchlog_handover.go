@@ -99,7 +99,7 @@ func (h *handOver) nextLocked() (next []*heldBatch, err error) {
 		h.ended = true
 	case !h.paused:
 		h.paused = true
-		l.c.clock.After(l.c.limits.BatchRetry, h.resume)
+		l.c.clock.After(l.c.limits.BatchRetry, func() { l.c.run(h.resume) })
 	}
 	return next, nil
 }
@@ -127,7 +127,8 @@ func (h *handOver) give(b *heldBatch) {
 		h.given(b, nil)
 		return
 	}
-	op := &batchOp{c: c, id: b.id, encoded: encoded, handed: true, done: func(err error) { h.given(b, err) }}
+	op := &batchOp{c: c, id: b.id, encoded: encoded, handed: true,
+		done: func(err error) { c.run(func() { h.given(b, err) }) }}
 	op.req.Timeout = batchHandOverTimeout
 	op.deadline = c.clock.Monotonic() + op.req.Timeout
 	if err := op.choose(); err != nil {

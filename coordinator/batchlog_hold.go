@@ -85,7 +85,7 @@ func (l *batchlog) load() {
 	case l.mu.closed:
 		return
 	case err != nil:
-		l.c.clock.After(l.c.limits.HintRetry, l.load)
+		l.c.clock.After(l.c.limits.HintRetry, func() { l.c.run(l.load) })
 		return
 	}
 	for _, h := range found {
@@ -109,7 +109,7 @@ func (l *batchlog) lookLocked() {
 	if l.mu.timer != nil || l.mu.busy || l.mu.closed || len(l.mu.order) == 0 {
 		return
 	}
-	l.mu.timer = l.c.clock.After(max(l.mu.order[0].due-l.c.clock.Monotonic(), 0), l.look)
+	l.mu.timer = l.c.clock.After(max(l.mu.order[0].due-l.c.clock.Monotonic(), 0), func() { l.c.run(l.look) })
 }
 
 // KeepBatch puts a batch, encoded by its coordinator, on this node's disk. done is told when it is
@@ -269,7 +269,7 @@ func (l *batchlog) replay(h *heldBatch, batch *LoggedBatch) {
 	}
 	c.counts.batchesReplayed.Add(1)
 	req := &WriteRequest{Mutations: batch.Mutations, Consistency: ring.Any, Type: WriteBatch, Timeout: max(batch.Delay/2, time.Second),
-		settled: func(secured bool) { l.replayed(h, secured) }}
+		settled: func(secured bool) { c.run(func() { l.replayed(h, secured) }) }}
 	c.Write(req, func(error) {})
 }
 
@@ -320,7 +320,7 @@ func (l *batchlog) release(id RequestID, holders []ring.NodeID) {
 	}
 	if !l.mu.flushing && !l.mu.closed {
 		l.mu.flushing = true
-		l.c.clock.After(l.c.limits.BatchRelease, l.flush)
+		l.c.clock.After(l.c.limits.BatchRelease, func() { l.c.run(l.flush) })
 	}
 	l.mu.Unlock()
 }

@@ -28,7 +28,7 @@ type benchNode struct {
 	schema   *schema.Schema
 	topology *ring.Topology
 	engine   *storage.Engine
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 }
 
@@ -38,11 +38,15 @@ func (n *benchNode) Topology() *ring.Topology          { return n.topology }
 func (n *benchNode) Alive(ring.NodeID) bool            { return true }
 func (n *benchNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
-func (n *benchNode) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
-func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte)     {}
+func (n *benchNode) Handle(s messaging.Service) { n.services[s.Verb] = s }
+func (n *benchNode) Run(_ int, f func()) error {
+	go f()
+	return nil
+}
+func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	payload = slices.Clone(payload)
-	go n.nodes[to-1].handlers[v](n.id, payload, func(answer []byte, err error) {
+	go n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
 		answer = slices.Clone(answer)
 		go reply(answer, err)
 	})
@@ -63,7 +67,7 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 				b.Error(err)
 			}
 		})
-		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, handlers: map[messaging.Verb]messaging.Handler{}}
+		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}}
 		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	for _, n := range nodes {

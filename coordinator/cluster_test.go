@@ -50,7 +50,7 @@ type node struct {
 	c        *cluster
 	id       ring.NodeID
 	engine   *storage.Engine
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 	peers    *replica.Repairs
 	topology *ring.Topology
@@ -169,7 +169,7 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 	c.schema, c.table = testSchema(t, o)
 	c.counts = c.schema.Table("ks", "n")
 	for i := range o.datacenters {
-		n := &node{c: c, id: ring.NodeID(i + 1), handlers: map[messaging.Verb]messaging.Handler{}, down: map[ring.NodeID]bool{}}
+		n := &node{c: c, id: ring.NodeID(i + 1), services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 		c.nodes = append(c.nodes, n)
 		engine, err := storage.Open(storage.Options{
 			Dir: "data", FS: vfs.NewMem(), Clock: c.clock, Inline: true, Sync: storage.SyncNone, PageBytes: o.pageBytes,
@@ -286,12 +286,18 @@ var verbNames = map[messaging.Verb]string{
 	messaging.VerbTurn: "turn", messaging.VerbPass: "pass", messaging.VerbNewest: "newest",
 }
 
-func (p *postbox) Handle(v messaging.Verb, h messaging.Handler) { p.n.handlers[v] = h }
+func (p *postbox) Handle(s messaging.Service) { p.n.services[s.Verb] = s }
+
+// Run implements messaging.Transport: these clusters have no goroutines.
+func (p *postbox) Run(_ int, f func()) error {
+	f()
+	return nil
+}
 
 func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	payload = slices.Clone(payload)
 	p.n.c.post(link{p.n.id, to}, verbNames[verb], func() {
-		p.n.c.node(to).handlers[verb](p.n.id, payload, func([]byte, error) {})
+		p.n.c.node(to).services[verb].Handler(p.n.id, payload, func([]byte, error) {})
 	})
 }
 
@@ -325,7 +331,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 			back(nil, err)
 			return
 		}
-		c.node(to).handlers[verb](from, payload, back)
+		c.node(to).services[verb].Handler(from, payload, back)
 	})
 }
 

@@ -17,9 +17,13 @@ import (
 
 // Options are what a coordinator is made of. View, Replicas and Clock are required.
 type Options struct {
-	View            View
-	Replicas        Replicas
-	Clock           env.Clock
+	View     View
+	Replicas Replicas
+	Clock    env.Clock
+	// Run does background work that takes the time of a disk, in a goroutine of its own: what a timer or another node's
+	// answer begins must not block there. At most one such piece of work runs for each node that has hints, for the
+	// batch log and for a handing over. Nil: the caller does it.
+	Run             func(func())
 	Rand            env.Rand // jitter of hint replay; nil for none
 	LocalDatacenter string
 	Limits          Limits
@@ -47,10 +51,14 @@ type Unsafe struct {
 	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
 	NoPaxosPersist bool // acceptors forget what they promised and accepted when they stop
 	PaxosQuorumOne bool // one vote decides
+	PaxosUnsynced  bool // acceptors answer before what they promised and accepted is synced
+	ForgetHints    bool // every third hint is dropped, and counts as stored
 	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
 	NoPaxosPrevious bool
 	// NoPaxosFloor makes acceptors take proposals from before what they have purged.
 	NoPaxosFloor bool
+	// NoPaxosLookup answers a change in doubt as unknown when something later was decided, or a vote failed.
+	NoPaxosLookup bool
 	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
 	NoTurns bool
 
@@ -82,6 +90,7 @@ type Coordinator struct {
 	batchlog *batchlog
 	onError  func(error)
 	guard    *guard.Guard // may be nil
+	run      func(func())
 	arriving func() bool // nil: never
 	// confirmed says whether the metadata may be acted on without a request; nil: always.
 	confirmed func() bool
@@ -103,6 +112,8 @@ type Coordinator struct {
 	lastBallots *lastBallots
 	contested   turn.Contested
 	turns       *turn.Home
+	arbiters    turn.Arbiters
+	trips       latency.Average // of conditional changes to a quorum and back
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -117,8 +128,11 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, arriving: o.Arriving,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, run: o.Run, arriving: o.Arriving,
 		confirmed: o.Confirmed,
+	}
+	if c.run == nil {
+		c.run = func(f func()) { f() }
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -128,7 +142,7 @@ func New(o Options) *Coordinator {
 	}
 	c.leader = newCounterLeader(c)
 	c.lastBallots = newLastBallots(c.limits.CASLast)
-	c.turns = turn.NewHome(c.clock)
+	c.turns = turn.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
 	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
@@ -152,6 +166,8 @@ type Stats struct {
 	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
 	// proposals that needed no promises, CASAlone rounds of the only voter.
 	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
+	// CASLookedUp are proposals in doubt of which the outcome was learned, CASUnknown changes answered as unknown.
+	CASLookedUp, CASUnknown uint64
 }
 
 type counters struct {
@@ -162,6 +178,7 @@ type counters struct {
 	batchesStored, batchesReplayed                          atomic.Uint64
 	casContentions, casFinished                             atomic.Uint64
 	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
+	casLookedUp, casUnknown                                 atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -177,7 +194,7 @@ func (c *Coordinator) Stats() Stats {
 		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
-		CASTurns: n.casTurns.Load(),
+		CASTurns: n.casTurns.Load(), CASLookedUp: n.casLookedUp.Load(), CASUnknown: n.casUnknown.Load(),
 	}
 }
 

@@ -62,7 +62,7 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 			asks = append(asks, op.mark(spare, !wasPage || i > 0))
 		}
 		op.mu.Unlock()
-		op.ask(asks)
+		op.ask(asks, false)
 		op.release()
 		return
 	}
@@ -153,6 +153,6 @@ func (op *readOp) tick() {
 	op.mu.Unlock()
 	op.c.counts.speculated.Add(1)
 	trace(op.trace, op.self, "Speculating: asking one more replica")
-	op.ask([]ask{a})
+	op.ask([]ask{a}, false)
 	op.release()
 }

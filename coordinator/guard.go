@@ -120,7 +120,7 @@ func (op *casRound) guarded() {
 				return
 			}
 			if (op.phase == casAccepting || op.phase == casCommitting) && len(op.outcomes) == len(op.members) {
-				op.own = append(op.own, casProposed{op.ballot, op.outcomes, false}) // it may be decided
+				op.own = append(op.own, casProposed{op.proposal, op.outcomes, false, 0}) // it may be decided
 			}
 			op.attempt++
 			op.concludeLocked(nil, err)

@@ -50,6 +50,7 @@ type hints struct {
 		refusing  bool // no new ones are kept
 		rand      env.Rand
 		bytes     int64 // of all nodes
+		added     int   // calls of add, for Unsafe.ForgetHints
 		nodes     map[ring.NodeID]*hintQueue
 		truncated map[schema.StorageID]int64 // hints made up to then (ns) are void
 	}
@@ -91,7 +92,7 @@ func (h *hints) load() {
 	case h.mu.closed:
 		return
 	case err != nil:
-		h.c.clock.After(h.c.limits.HintRetry, h.load)
+		h.c.clock.After(h.c.limits.HintRetry, func() { h.c.run(h.load) })
 		return
 	}
 	h.mu.nodes, h.mu.loaded = nodes, true
@@ -146,6 +147,13 @@ func (h *hints) queueLocked(node ring.NodeID) *hintQueue {
 func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(error)) {
 	catalog, now := h.c.view.Schema(), h.c.clock.Now()
 	h.mu.Lock()
+	if h.mu.added++; h.c.unsafe.ForgetHints && h.mu.added%3 == 0 {
+		h.mu.Unlock()
+		if stored != nil {
+			stored(nil)
+		}
+		return
+	}
 	q := h.queueLocked(node)
 	before := len(q.buffer)
 	lost := h.mu.closed || h.mu.refusing || !h.mu.loaded
@@ -181,12 +189,12 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, stored func(err
 	h.c.counts.hintsStored.Add(1)
 	if !q.flushing {
 		q.flushing = true
-		h.c.clock.After(h.c.limits.HintFlush, func() { h.flush(q) })
+		h.c.clock.After(h.c.limits.HintFlush, func() { h.c.run(func() { h.flush(q) }) })
 	}
 	full := len(q.buffer) >= h.c.limits.HintBufferBytes
 	h.mu.Unlock()
 	if full {
-		h.flush(q)
+		h.c.run(func() { h.flush(q) })
 	}
 }
 
@@ -266,7 +274,7 @@ func (h *hints) lookLocked(q *hintQueue, after time.Duration) {
 	if h.mu.rand != nil && after >= h.c.limits.HintRetry {
 		after += time.Duration(h.mu.rand.Uint64() % uint64(h.c.limits.HintRetry/4+1))
 	}
-	q.timer = h.c.clock.After(after, func() { h.look(q) })
+	q.timer = h.c.clock.After(after, func() { h.c.run(func() { h.look(q) }) })
 }
 
 // nodeUp hands over at once what a node missed.
@@ -283,7 +291,7 @@ func (h *hints) nodeUp(node ring.NodeID) {
 	}
 	q.timer = nil
 	h.mu.Unlock()
-	h.look(q)
+	h.c.run(func() { h.look(q) })
 }
 
 // hintBatch is records on their way.
@@ -339,7 +347,7 @@ func (h *hints) send(q *hintQueue, batch hintBatch) {
 			return
 		}
 		h.c.counts.hintsReplayed.Add(uint64(len(batch.mutations)))
-		h.delivered(q, batch)
+		h.c.run(func() { h.delivered(q, batch) })
 	}
 	replica := h.c.replicas.Replica(q.node)
 	remote, ok := replica.(Remote)
@@ -368,7 +376,7 @@ func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 			h.pause(q, h.c.limits.HintRetry)
 			return
 		}
-		h.delivered(q, batch)
+		h.c.run(func() { h.delivered(q, batch) })
 	})
 }
 

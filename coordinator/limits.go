@@ -2,6 +2,10 @@ package coordinator
 
 import "time"
 
+// HistoryMax bounds the coordinators in a History: with 10 bytes each it adds 320 bytes to what an acceptor stores, at
+// most. A proposal in doubt can be told void or decided until so many other coordinators had changes decided.
+const HistoryMax = 32
+
 // Limits are the coordinator's bounds. Zero means the default.
 type Limits struct {
 	// WritesInFlight is how many writes may wait for replicas: at 2 s write timeout and 1 KiB a

@@ -45,11 +45,12 @@ func (s *scenario) have(d *datadriven.TestData) {
 				r.Clustering, r.Liveness.Timestamp = []byte("row"), ts
 				m.AddRow(r)
 			}
-			s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, func(err error) {
+			check := func(err error) {
 				if err != nil {
 					s.t.Fatal(err)
 				}
-			})
+			}
+			check(s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, check))
 		}
 	}
 }

@@ -55,6 +55,8 @@ type Proposal struct {
 	// Prior is the latest ballot known to be decided when it was proposed, or the floor when that is later:
 	// nothing was decided between.
 	Prior Ballot
+	// History is which changes were decided up to Prior.
+	History History
 	// Previous, when present, is what it rests on instead of promises: acceptors take it only when they
 	// know of no ballot after Previous. See paxos_last.go.
 	Previous Ballot
@@ -110,7 +112,14 @@ type SoleAcceptor interface {
 	// Decide reads, asks decide for a proposal after the latest ballot and for its mutation, and applies
 	// that, all in one step as others see it. decide must not block; a nil proposal changes nothing. done
 	// gets ErrUnsettled when a proposal is in progress.
-	Decide(epoch uint64, cmd *row.ReadCommand, decide func(latest, prior Ballot, page []byte) (*Proposal, *row.Mutation), done func(error))
+	Decide(epoch uint64, cmd *row.ReadCommand, decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error))
+}
+
+// Known is what an acceptor knows of a partition: its latest ballot, the latest decided one or the floor, and the history
+// up to there.
+type Known struct {
+	Latest, Prior Ballot
+	History       History
 }
 
 // ErrUnsettled says that a proposal is in progress that must be finished first.
@@ -135,8 +144,8 @@ type CASRequest struct {
 	Cancel *env.Cancel
 }
 
-// CASUnknown says that a conditional change was accepted by some replicas, and that nobody knows
-// whether it will be decided.
+// CASUnknown says that a conditional change was accepted by Received replicas, fewer than BlockFor, and that no majority
+// could be asked in time whether it was decided.
 type CASUnknown struct {
 	Consistency        ring.Consistency
 	Received, BlockFor int

@@ -27,9 +27,9 @@ func (op *casRound) decideAloneLocked() {
 	sole := op.c.replicas.Replica(op.voters.natural[0]).(SoleAcceptor)
 	epoch, cmd, tooMuch, proposed := op.topology.Epoch(), op.cmd, false, false
 	op.mu.Unlock()
-	sole.Decide(epoch, cmd, func(latest, prior Ballot, page []byte) (p *Proposal, m *row.Mutation) {
+	sole.Decide(epoch, cmd, func(known Known, page []byte) (p *Proposal, m *row.Mutation) {
 		op.mu.Lock()
-		op.ballot = op.c.ballot(max(op.seen, latest.Micros), op.span())
+		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
 		q := op.questionLocked(page)
 		op.mu.Unlock()
 		a := q.ask() // the acceptor lets nobody else change the partition meanwhile, and no mutex is held
@@ -40,14 +40,17 @@ func (op *casRound) decideAloneLocked() {
 			return nil, nil
 		}
 		proposed = true
-		return &Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: prior, Table: cmd.Table, Key: cmd.Key}, a.update
+		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History, Table: cmd.Table, Key: cmd.Key}
+		p = new(Proposal)
+		*p = op.proposal
+		return p, a.update
 	}, func(err error) {
 		defer op.guarded()
 		op.mu.Lock()
 		var refusal *NotReplica
 		var overloaded *Overloaded
 		if err != nil && proposed && !errors.As(err, &overloaded) {
-			op.own = append(op.own, casProposed{op.ballot, op.outcomes, false}) // it may be on the disk
+			op.own = append(op.own, casProposed{proposal: op.proposal, outcomes: op.outcomes}) // it may be on the disk
 		}
 		switch {
 		case err == nil && tooMuch:
@@ -64,11 +67,11 @@ func (op *casRound) decideAloneLocked() {
 			op.againLocked(replanPause << (op.plans - 1))
 		case errors.As(err, &overloaded):
 			op.c.counts.overloaded.Add(1)
-			op.concludeLocked(nil, overloaded)
+			op.failLocked(overloaded)
 		case silent(err):
-			op.concludeLocked(nil, op.timedOut())
+			op.failLocked(op.timedOut())
 		default:
-			op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, BlockFor: 1, Type: WriteCAS,
+			op.failLocked(&WriteFailure{Consistency: op.serial, BlockFor: 1, Type: WriteCAS,
 				Failures: []NodeFailure{{Node: op.voters.natural[0], Reason: reasonOf(err)}}})
 		}
 	})

@@ -1,9 +1,6 @@
 package coordinator
 
 import (
-	"errors"
-	"time"
-
 	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/row"
@@ -166,56 +163,11 @@ func (op *casRound) putBackAfter(i int) bool {
 // at once. It frees mu.
 func (op *casRound) splitLocked() {
 	if !op.putBackAfter((len(op.members)+1)/2 - 1) {
-		op.concludeLocked(nil, op.timedOut())
+		op.supersedeLocked()
 		return
 	}
 	op.enroll()
 	op.againLocked(0)
-}
-
-// expireLocked answers the members that would have tried for too long at a time.
-func (op *casRound) expireLocked(at time.Duration) {
-	left := false
-	var expired []func()
-	for i, m := range op.members {
-		switch {
-		case m.answered:
-		case at >= m.deadline:
-			err := op.errorOf(i, op.timedOut())
-			m.answered = true
-			op.c.counts.writeTimeouts.Add(1)
-			expired = append(expired, func() { m.done(false, nil, err) })
-		default:
-			left = true
-		}
-	}
-	if len(expired) == 0 {
-		return
-	}
-	op.over = !left
-	op.mu.Unlock()
-	op.c.casLines.answered(len(expired))
-	for _, f := range expired {
-		f()
-	}
-	if !left {
-		op.leave()
-	}
-	op.mu.Lock()
-}
-
-// errorOf is what member i is told when the round fails: unknown, when an earlier proposal with a change of
-// its may still be decided.
-func (op *casRound) errorOf(i int, err error) error {
-	for _, p := range op.own {
-		if p.outcomes[i].changes && !p.refused {
-			return op.unknown()
-		}
-	}
-	if op.members[i].reads() {
-		return err
-	}
-	return asWrite(err)
 }
 
 // concludeLocked answers all members, with outcomes or with what a failure means to them, and lets the
@@ -268,11 +220,7 @@ func (op *casRound) answerLocked(outcomes []casOutcome, err error) {
 	op.c.casLines.answered(len(answers))
 	for _, a := range answers {
 		if a.o.err != nil {
-			var timeout *WriteTimeout
-			var unknown *CASUnknown
-			if errors.As(a.o.err, &timeout) && timeout.Type == WriteCAS || errors.As(a.o.err, &unknown) {
-				op.c.counts.writeTimeouts.Add(1)
-			}
+			op.countFailure(a.o.err)
 			a.m.done(false, a.o.page, a.o.err)
 			continue
 		}

@@ -28,7 +28,7 @@ func (op *casRound) cancel(m *casMember) {
 	defer op.guarded()
 	op.mu.Lock()
 	i := slices.Index(op.members, m)
-	if op.over || i < 0 || m.answered || op.phase != casIdle && op.phase != casPreparing || op.inDoubt(i) {
+	if op.over || i < 0 || m.answered || op.phase != casIdle && op.phase != casPreparing || op.inDoubt(i) != nil {
 		op.mu.Unlock()
 		return
 	}
@@ -44,9 +44,4 @@ func (op *casRound) cancel(m *casMember) {
 	if over {
 		op.leave()
 	}
-}
-
-// inDoubt says whether an earlier proposal of the round with a change of member i may still be decided.
-func (op *casRound) inDoubt(i int) bool {
-	return slices.ContainsFunc(op.own, func(p casProposed) bool { return p.outcomes[i].changes && !p.refused })
 }

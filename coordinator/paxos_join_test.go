@@ -39,11 +39,12 @@ func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		apply := func(m *row.Mutation) {
-			engine.Apply([]*row.Mutation{m}, false, func(err error) {
+			check := func(err error) {
 				if err != nil {
 					t.Fatal(err)
 				}
-			})
+			}
+			check(engine.Apply([]*row.Mutation{m}, false, check))
 		}
 		read := func(c *row.ReadCommand) []byte {
 			page, err := engine.Read(nil, c)

@@ -49,8 +49,10 @@ type lastBallot struct {
 	line   string
 	ballot Ballot
 	prior  Ballot // the latest decided change; with a quorum
-	epoch  uint64
-	serial ring.Consistency
+	// history is which changes were decided up to prior.
+	history History
+	epoch   uint64
+	serial  ring.Consistency
 }
 
 // lastBallots are those of the partitions that were changed last, each in the place of its name's hash.
@@ -93,8 +95,8 @@ func (l *lastBallots) put(last lastBallot) {
 }
 
 // settledLocked remembers that ballot b of this round is settled, so that the next round may go on from it.
-func (op *casRound) settledLocked(b, prior Ballot) {
-	op.c.lastBallots.put(lastBallot{line: op.line, ballot: b, prior: prior, epoch: op.topology.Epoch(), serial: op.serial})
+func (op *casRound) settledLocked(b, prior Ballot, history History) {
+	op.c.lastBallots.put(lastBallot{line: op.line, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
 }
 
 // quorate says whether a commit at the level is with a quorum of those who vote.

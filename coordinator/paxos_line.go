@@ -23,6 +23,7 @@ type casLines struct {
 type casMember struct {
 	req      *CASRequest
 	table    *schema.Table
+	entered  time.Duration // when it came
 	deadline time.Duration // of contention
 	done     func(applied bool, page []byte, err error)
 	answered bool                     // of the round it is in

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
-	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -30,7 +28,8 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		done(false, nil, env.ErrCanceled)
 		return
 	}
-	m := &casMember{req: req, table: table, done: done, deadline: c.clock.Monotonic() + req.Contention}
+	now := c.clock.Monotonic()
+	m := &casMember{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
 	line := turn.Line(req.Command.Table, req.Command.Key)
 	first, ok := c.casLines.enter(line, m, c.limits.CASInFlight)
 	switch {
@@ -107,10 +106,15 @@ type casRound struct {
 	previous Ballot // what the attempt rests on instead of promises
 	proposal Proposal
 	prior    Ballot // the latest decided one that the promises told of, or the floor
-	crowded  bool   // another proposer was met
+	history  History
+	crowded  bool // another proposer was met
 	outcomes []casOutcome
-	reread   bool // the page is not what the acceptors sent
-	timer    env.Timer
+	// superseding says that nothing is proposed only to make what is in doubt void.
+	superseding bool
+	reread      bool // the page is not what the acceptors sent
+	timer       env.Timer
+	sent        time.Duration // when the votes of the phase were asked for
+	hurried     bool          // the timer does not wait for the silent any more
 
 	turn        casTurn       // of a contested partition
 	seen        int64         // the latest ballot of others
@@ -127,13 +131,6 @@ type casOutcome struct {
 	changes bool // it has a part in the proposal
 	page    []byte
 	err     error
-}
-
-// casProposed is an attempt that has proposed something.
-type casProposed struct {
-	ballot   Ballot
-	outcomes []casOutcome
-	refused  bool // by all who were asked
 }
 
 type casPhase uint8
@@ -176,7 +173,7 @@ func (op *casRound) attemptLocked() {
 			op.againLocked(arrivalPause)
 			return
 		}
-		op.concludeLocked(nil, err)
+		op.failLocked(err)
 		return
 	}
 	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the line
@@ -184,14 +181,14 @@ func (op *casRound) attemptLocked() {
 		return
 	}
 	op.attempt++
-	op.outcomes, op.reread, op.proposal, op.previous = nil, false, Proposal{}, Ballot{}
+	op.outcomes, op.reread, op.superseding, op.proposal, op.previous = nil, false, false, Proposal{}, Ballot{}
 	if op.alone() {
 		op.decideAloneLocked()
 		return
 	}
 	op.phase = casPreparing
 	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
-		op.previous, op.prior = last.ballot, last.prior
+		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
 		op.seen = max(op.seen, last.ballot.Micros)
 	}
 	op.ballot = op.c.ballot(op.seen, op.span())
@@ -221,6 +218,7 @@ func (op *casRound) span() (n int64) {
 // armLocked sets the timer for the replicas' answers.
 func (op *casRound) armLocked() {
 	op.disarmLocked()
+	op.sent, op.hurried = op.c.clock.Monotonic(), false
 	attempt, phase := op.attempt, op.phase
 	op.timer = op.c.clock.After(op.timeout, func() { op.onTimeout(attempt, phase) })
 }
@@ -251,12 +249,14 @@ func (op *casRound) onPromise(attempt, i int, p *Promise, err error) {
 	case p.Refused:
 		v.state, v.failed = voteNo, true
 		op.seen = max(op.seen, p.Promised.Micros)
+		op.hurryLocked()
 	default:
 		v.state = voteYes
 		v.take(p)
 	}
 	switch {
 	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
 		op.preparedLocked()
 	case op.hopeless():
 		op.outvotedLocked()
@@ -307,12 +307,14 @@ func (op *casRound) preparedLocked() {
 	accepted, commit := op.inProgress()
 	floor := op.floor()
 	prior := commit.Ballot.Latest(floor)
-	switch at := op.proposedAt(commit.Origin); {
-	case at >= 0:
-		op.proposal = commit
+	decided, lost := op.resolve(&commit, floor)
+	op.history = HistoryAfter(&commit, floor)
+	switch {
+	case decided >= 0:
+		op.proposal = op.own[decided].proposal
 		op.commitLocked(op.level)
-	case op.lost(commit, floor):
-		op.concludeLocked(nil, op.timedOut())
+	case lost:
+		op.lostLocked(&commit, floor)
 	case len(accepted.Update) > 0 && !op.c.unsafe.NoPaxosRepair:
 		op.trace("Finishing incomplete Paxos round")
 		op.c.counts.casFinished.Add(1)
@@ -325,30 +327,6 @@ func (op *casRound) preparedLocked() {
 		op.prior = prior
 		op.bringLocked(commit)
 	}
-}
-
-// proposedAt is which of the round's proposals that are in doubt has the origin; -1 when none.
-func (op *casRound) proposedAt(origin Ballot) int {
-	return slices.IndexFunc(op.own, func(p casProposed) bool { return p.ballot == origin })
-}
-
-// lost says that nobody can tell any more whether an earlier proposal of this round was decided: another
-// was decided later, and something between the two, or it may have been forgotten. Those that were certainly not
-// decided go from the list.
-func (op *casRound) lost(commit Proposal, floor Ballot) bool {
-	kept := op.own[:0]
-	for _, p := range op.own {
-		switch {
-		case !p.ballot.After(floor):
-			return true
-		case p.ballot.After(commit.Ballot):
-			kept = append(kept, p)
-		case !p.ballot.After(commit.Prior):
-			return true
-		}
-	}
-	op.own = kept
-	return false
 }
 
 // bringLocked sends the latest decided change to those of the quorum that lack it, and waits: what is
@@ -421,7 +399,7 @@ func (op *casRound) readLocked() {
 		case attempt != op.attempt || op.phase != casPreparedWork || op.over:
 			op.mu.Unlock()
 		case err != nil:
-			op.concludeLocked(nil, err)
+			op.failLocked(err)
 		default:
 			op.decideLocked(append([]byte{}, page...))
 		}
@@ -463,9 +441,9 @@ func (op *casRound) declineLocked() {
 	switch {
 	case certain, op.c.unsafe.NoPaxosRepair:
 		if certain && op.previous.Present() {
-			op.settledLocked(op.previous, op.prior)
+			op.settledLocked(op.previous, op.prior, op.history)
 		} else if certain {
-			op.settledLocked(op.ballot, op.prior)
+			op.settledLocked(op.ballot, op.prior, op.history)
 		}
 		op.concludeLocked(op.outcomes, nil)
 	case !possible:
@@ -496,7 +474,7 @@ func (op *casRound) onUnsettled(attempt int) {
 func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 	op.phase = casAccepting
 	op.proposal = Proposal{
-		Ballot: op.ballot, Origin: origin, Prior: op.prior, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
+		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
@@ -537,11 +515,13 @@ func (op *casRound) onAccept(attempt, i int, refused Ballot, err error) {
 	case refused.Present():
 		v.state = voteNo
 		op.seen = max(op.seen, refused.Micros)
+		op.hurryLocked()
 	default:
 		v.state = voteYes
 	}
 	switch {
 	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
 		op.decidedLocked()
 	case op.hopeless():
 		op.outvotedLocked()
@@ -567,60 +547,12 @@ func (op *casRound) decidedLocked() {
 	case len(op.proposal.Update) > 0:
 		op.commitLocked(plainLevel(op.serial))
 	default:
-		op.settledLocked(op.ballot, op.prior)
+		op.settledLocked(op.ballot, op.prior, op.history)
+		if op.superseding {
+			op.superseding = false
+			op.againLocked(0)
+			return
+		}
 		op.concludeLocked(op.outcomes, nil)
 	}
-}
-
-// commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
-func (op *casRound) commitLocked(level ring.Consistency) {
-	op.phase = casCommitting
-	op.disarmLocked()
-	p := op.proposal
-	p.Table, p.Key = op.cmd.Table, op.cmd.Key
-	mine := op.mine()
-	if at := op.proposedAt(p.Origin); at >= 0 {
-		op.outcomes = op.own[at].outcomes
-	}
-	d := &decision{proposal: &p}
-	if op.proposal.Ballot == op.ballot { // it was accepted just now, or is being, by who has not answered yet
-		for i := range op.votes {
-			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
-				d.accepted = append(d.accepted, v.node)
-			}
-		}
-	}
-	early := mine && level == ring.Any
-	if early {
-		op.answerLocked(op.outcomes, nil)
-	} else {
-		op.mu.Unlock()
-	}
-	m := new(row.Mutation)
-	c := wire.NewCursor(p.Update)
-	row.ConsumeMutation(&c, m)
-	op.c.Write(&WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.timeout, Trace: op.tracer(), decided: d,
-	}, func(err error) {
-		defer op.guarded()
-		op.mu.Lock()
-		switch {
-		case early:
-			op.mu.Unlock()
-			op.leave()
-		case mine:
-			op.own = nil // it is decided, whatever becomes of this write
-			if err == nil && quorate(level, op.serial) {
-				op.settledLocked(p.Ballot, p.Ballot)
-			}
-			op.concludeDecidedLocked(op.decidedButFailed(level, err))
-		default:
-			// Whether all went well or not, the next promises tell what there is.
-			pause := time.Duration(0)
-			if err != nil {
-				pause = op.pause()
-			}
-			op.againLocked(pause)
-		}
-	})
 }

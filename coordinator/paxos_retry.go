@@ -11,11 +11,18 @@ import (
 // cas_contention_timeout).
 const casContentionDefault = time.Second
 
-// Pauses between attempts: the first is about as long as a round takes on a local network, the
-// longest lets half a dozen tries fit into the default contention timeout.
+// Pauses between attempts: the first is as long as a trip to a quorum takes, as measured, and at least casPauseFirst;
+// the longest lets half a dozen tries fit into the default contention timeout.
 const (
 	casPauseFirst = 2 * time.Millisecond
 	casPauseMost  = 160 * time.Millisecond
+)
+
+// casPatience is how many trips a phase waits for the last votes after one was refused, casPatienceLeast how long at
+// least.
+const (
+	casPatience      = 4
+	casPatienceLeast = 10 * time.Millisecond
 )
 
 // casSettle is how long the last promises are waited for: about as long as the round takes that they
@@ -25,17 +32,9 @@ const casSettle = 2 * time.Millisecond
 // pause is how long to wait before the next attempt: random, so that two who disturb each other do
 // not meet again, and longer each time.
 func (op *casRound) pause() time.Duration {
-	most := min(casPauseFirst<<min(op.tries, 10), casPauseMost)
+	most := min(max(casPauseFirst, op.c.trips.Of())<<min(op.tries, 10), casPauseMost)
 	op.tries++
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
-}
-
-// doubtLocked notes that the present proposal may have been accepted by some. All may have refused it: but a
-// message that came twice may have been accepted before it was refused, so the next promises are asked.
-func (op *casRound) doubtLocked() {
-	if op.phase == casAccepting && op.proposal.Origin == op.ballot && len(op.proposal.Update) > 0 {
-		op.own = append(op.own, casProposed{op.ballot, op.outcomes, !op.maybeAccepted()})
-	}
 }
 
 // outvotedLocked follows when a quorum is out of reach. It frees mu.
@@ -66,14 +65,38 @@ func (op *casRound) outvotedLocked() {
 		op.c.counts.replans.Add(1)
 		op.againLocked(replanPause << (op.plans - 1))
 	case len(failures) > 0:
-		op.concludeLocked(nil, &WriteFailure{Consistency: op.serial, Received: op.received(),
+		op.failLocked(&WriteFailure{Consistency: op.serial, Received: op.received(),
 			BlockFor: op.voters.required(), Failures: failures, Type: WriteCAS})
-	case overloaded != nil: // as where this node alone votes: what may have been accepted is told as unknown
+	case overloaded != nil:
 		op.c.counts.overloaded.Add(1)
-		op.concludeLocked(nil, overloaded)
+		op.failLocked(overloaded)
 	default:
-		op.concludeLocked(nil, op.timedOut())
+		op.failLocked(op.timedOut())
 	}
+}
+
+// hurryLocked shortens the wait for the last votes once one was refused: another proposer is ahead, and an attempt with
+// a later ballot needs only those that answer. Otherwise a dead node that the failure detector has not noticed yet holds
+// the round up for the whole timeout.
+func (op *casRound) hurryLocked() {
+	if op.hurried || op.timer == nil {
+		return
+	}
+	op.disarmLocked()
+	op.hurried = true
+	attempt, phase := op.attempt, op.phase
+	op.timer = op.c.clock.After(min(max(casPatience*op.c.trips.Of(), casPatienceLeast), op.timeout), func() { op.onSlow(attempt, phase) })
+}
+
+// onSlow is the event that the last votes of a phase in which one was refused did not come.
+func (op *casRound) onSlow(attempt int, phase casPhase) {
+	defer op.guarded()
+	op.mu.Lock()
+	if attempt != op.attempt || phase != op.phase || op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.outvotedLocked()
 }
 
 // contendedLocked notes that others change the partition at the same time.
@@ -127,17 +150,13 @@ func (op *casRound) onTimeout(attempt int, phase casPhase) {
 		return
 	}
 	op.doubtLocked()
-	op.concludeLocked(nil, op.timedOut())
+	op.failLocked(op.timedOut())
 }
 
 // timedOut is the error of a change that did not come through, and certainly was not made.
 func (op *casRound) timedOut() error {
 	return &WriteTimeout{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
 		Type: WriteCAS, Contentions: op.contentions}
-}
-
-func (op *casRound) unknown() error {
-	return &CASUnknown{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required()}
 }
 
 // decidedButFailed is the error of the write of what is decided: that nothing was sent may be true of this

@@ -118,7 +118,11 @@ func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
 		cursor := wire.NewCursor(c.Value)
 		origin := time.UnixMicro(cursor.Varint()).Sub(time.Unix(1_000_000, 0)).Microseconds()
 		cursor.Uvarint()
-		for range 2 { // the prior, and the previous one
+		for range 3 { // the prior, the previous one, and where the history begins
+			cursor.Varint()
+			cursor.Uvarint()
+		}
+		for range cursor.Uvarint() {
 			cursor.Varint()
 			cursor.Uvarint()
 		}

@@ -41,5 +41,5 @@ func (op *casRound) propose(nodes []ring.NodeID, epoch uint64, p *Proposal, time
 // changes), in a buffer that grew by doubling.
 const proposalKept = 2 << 20
 
-// proposalRest is what the ballots of a proposal, its table and its token take at most.
+// proposalRest is what the ballots of a proposal, its table and its token take, with a history of a few coordinators.
 const proposalRest = 128

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"time"
 
 	"cqld/coordinator/turn"
@@ -31,8 +32,10 @@ func (c *Coordinator) Pass(line string, ticket uint64) { c.turns.Pass(line, tick
 type casTurn struct {
 	turn.Turn
 	home  ring.NodeID
-	since time.Duration
-	asked int // which question an answer is to
+	since time.Duration // when it came
+	asked int           // which question an answer is to
+	until time.Duration // when the round goes on without
+	tried []ring.NodeID // arbiters that were asked since the round began to wait
 	timer env.Timer
 }
 
@@ -41,56 +44,92 @@ func (op *casRound) begin() {
 	defer op.guarded()
 	op.mu.Lock()
 	now := op.c.clock.Monotonic()
-	if op.turn.Ticket != 0 && now-op.turn.since >= turn.Kept {
+	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
 		op.turn.Ticket = 0 // it ended by itself
 	}
-	home, ok := ring.NodeID(0), false
-	if op.turn.Ticket == 0 && !op.c.unsafe.NoTurns && op.c.contested.Has(op.line, now) {
-		home, ok = op.homeLocked()
+	if op.turn.Ticket != 0 || op.c.unsafe.NoTurns || !op.c.contested.Has(op.line, now) {
+		op.attemptLocked()
+		return
 	}
-	if !ok {
+	op.turn.tried = nil
+	op.turn.until = now + min(turn.WaitMax, op.timeout, max(op.latestDeadline()-now, 0))
+	op.askTurnLocked(now)
+}
+
+// askTurnLocked asks the partition's arbiter for the turn. When none is left to ask, or the time to wait is over, the
+// round goes on without. It frees mu.
+func (op *casRound) askTurnLocked(now time.Duration) {
+	home, ok := op.arbiterLocked(now)
+	if !ok || now >= op.turn.until {
 		op.attemptLocked()
 		return
 	}
 	op.turn.asked++
 	op.turn.home = home
-	asked, timeout := op.turn.asked, min(turn.WaitMax, op.timeout)
-	op.turn.timer = op.c.clock.After(timeout, func() { op.onTurn(asked, turn.Turn{}) })
+	op.turn.tried = append(op.turn.tried, home)
+	asked, timeout := op.turn.asked, op.turn.until-now
+	self, patience := home == op.c.view.Self(), timeout
+	if !self {
+		patience = min(timeout, op.c.arbiters.Patience(home, now))
+	}
+	op.turn.timer = op.c.clock.After(patience, func() { op.onNoTurn(asked) })
 	op.mu.Unlock()
 	op.trace("Waiting for the partition's turn")
-	if home == op.c.view.Self() {
-		op.c.Turn(op.line, home, timeout, func(t turn.Turn) { op.onTurn(asked, t) })
+	if self {
+		op.c.Turn(op.line, home, timeout, func(t turn.Turn) { op.onTurn(asked, home, t) })
 		return
 	}
 	usher, ok := op.c.replicas.Replica(home).(Usher)
 	if !ok {
-		op.onTurn(asked, turn.Turn{})
+		op.onNoTurn(asked)
 		return
 	}
 	usher.Turn(op.line, timeout, func(t turn.Turn, err error) {
 		if err != nil {
-			t = turn.Turn{}
+			op.onNoTurn(asked)
+			return
 		}
-		op.onTurn(asked, t)
+		at := op.c.clock.Monotonic()
+		op.c.arbiters.Answered(home, at-now, at)
+		op.onTurn(asked, home, t)
 	})
 }
 
-// homeLocked is the first of the partition's replicas that is alive, in this node's opinion.
-func (op *casRound) homeLocked() (ring.NodeID, bool) {
+// arbiterLocked is the first of the partition's replicas that is alive and answers, in this node's opinion, and was not
+// asked before.
+func (op *casRound) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	for _, node := range op.c.replicasOf(op.c.view.Topology(), op.table, op.cmd.Key.Token).Natural {
-		if node == op.c.view.Self() || op.c.view.Alive(node) {
+		switch self := node == op.c.view.Self(); {
+		case slices.Contains(op.turn.tried, node):
+		case self, op.c.view.Alive(node) && op.c.arbiters.Usable(node, now):
 			return node, true
 		}
 	}
 	return 0, false
 }
 
-// onTurn is the event that the turn came, or will not.
-func (op *casRound) onTurn(asked int, t turn.Turn) {
+// onNoTurn is the event that an arbiter failed, or did not answer in time. The next one is asked.
+func (op *casRound) onNoTurn(asked int) {
+	defer op.guarded()
+	op.mu.Lock()
+	if asked != op.turn.asked {
+		op.mu.Unlock()
+		return
+	}
+	op.turn.asked++
+	op.turn.timer.Stop()
+	now := op.c.clock.Monotonic()
+	if op.turn.home != op.c.view.Self() {
+		op.c.arbiters.Silent(op.turn.home, now)
+	}
+	op.askTurnLocked(now)
+}
+
+// onTurn is the event that the turn came.
+func (op *casRound) onTurn(asked int, home ring.NodeID, t turn.Turn) {
 	defer op.guarded()
 	op.mu.Lock()
 	if asked != op.turn.asked { // the round went on without
-		home := op.turn.home
 		op.mu.Unlock()
 		op.c.passTurn(home, op.line, t)
 		return

@@ -233,7 +233,7 @@ func (op *readOp) replan() {
 	}
 	asks := op.choose(nil)
 	op.mu.Unlock()
-	op.ask(asks)
+	op.ask(asks, false)
 	op.release()
 }
 

@@ -57,7 +57,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	if req.Cancel != nil {
 		op.unhook = req.Cancel.OnCancel(op.canceled)
 	}
-	op.advance()
+	op.advance(req.Blocks)
 }
 
 // canceled is the event that nobody waits for the answer any more.
@@ -111,8 +111,8 @@ func sameNodes(a, b []ring.NodeID) bool {
 	return true
 }
 
-// advance starts as many pieces as may be under way.
-func (op *rangeOp) advance() {
+// advance starts as many pieces as may be under way. blocks says that the caller's goroutine may wait for the disk.
+func (op *rangeOp) advance(blocks bool) {
 	for {
 		op.mu.Lock()
 		if op.done == nil || op.failed != nil || op.started == len(op.pieces) || op.started-op.taken >= op.width {
@@ -132,18 +132,18 @@ func (op *rangeOp) advance() {
 		}
 		set := op.pieces[i].Replicas
 		op.mu.Unlock()
-		op.start(i, plan, &cmd, set)
+		op.start(i, plan, &cmd, set, blocks)
 	}
 }
 
 // start reads one piece.
-func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet) {
+func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
 	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
 	r.prepare(&part, op.table, op.topology)
 	r.set, r.deadline, r.cancel = set, op.deadline, op.cancel
 	r.done = func(page []byte, err error) { op.answered(i, plan, page, err) }
-	r.begin()
+	r.begin(blocks)
 	r.release()
 }
 
@@ -184,7 +184,7 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	default:
 		op.widen()
 		op.mu.Unlock()
-		op.advance()
+		op.advance(false)
 	}
 }
 
@@ -256,7 +256,7 @@ func (op *rangeOp) fail(err error) {
 		op.plans--
 		op.plan(rest)
 		op.mu.Unlock()
-		op.advance()
+		op.advance(false)
 	})
 }
 

@@ -55,7 +55,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		op.refs++
 		op.unhook = req.Cancel.OnCancel(op.canceled)
 	}
-	op.begin()
+	op.begin(req.Blocks)
 	op.release()
 }
 
@@ -162,8 +162,8 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.resolver = resolve.New(req.Command, op.c.limits.ResultBytes)
 }
 
-// begin chooses whom to ask and asks.
-func (op *readOp) begin() {
+// begin chooses whom to ask and asks. blocks says that the caller's goroutine may wait for the disk.
+func (op *readOp) begin(blocks bool) {
 	if err := op.plan(); err != nil {
 		op.mu.Lock()
 		op.refs++
@@ -174,7 +174,7 @@ func (op *readOp) begin() {
 	if op.deadline > 0 {
 		op.started = op.c.clock.Monotonic()
 	}
-	op.ask(op.first)
+	op.ask(op.first, blocks)
 	op.arm()
 }
 
@@ -184,8 +184,8 @@ type ask struct {
 	digest bool
 }
 
-// ask sends requests, this node's own last: it is answered on the spot.
-func (op *readOp) ask(asks []ask) {
+// ask sends requests, this node's own last: when the goroutine blocks, it is answered there.
+func (op *readOp) ask(asks []ask, blocks bool) {
 	c := op.c
 	var now, timeout time.Duration
 	op.mu.Lock()
@@ -222,7 +222,12 @@ func (op *readOp) ask(asks []ask) {
 		c.release(request)
 	}
 	if own >= 0 {
-		asks[own].send(c.replicas.Replica(op.self), round, cmd, timeout)
+		replica := c.replicas.Replica(op.self)
+		if local, ok := replica.(Blocking); ok && blocks {
+			asks[own].here(local, round, cmd, timeout)
+			return
+		}
+		asks[own].send(replica, round, cmd, timeout)
 	}
 }
 
@@ -244,6 +249,17 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 		return
 	}
 	replica.Read(a.target.op.topology.Epoch(), cmd, timeout, onPage)
+}
+
+// here is send to this node's replica in the caller's goroutine.
+func (a ask) here(replica Blocking, round int, cmd *row.ReadCommand, timeout time.Duration) {
+	trace(a.target.op.trace, a.target.node, "Executing read")
+	onPage, onDigest := a.callbacks(round)
+	if a.digest {
+		replica.DigestHere(a.target.op.topology.Epoch(), cmd, timeout, onDigest)
+		return
+	}
+	replica.ReadHere(a.target.op.topology.Epoch(), cmd, timeout, onPage)
 }
 
 func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {
@@ -353,7 +369,7 @@ func (op *readOp) compareLocked() {
 		// The page is still on its way, or its sender failed and all others sent digests.
 		if a, ok := op.needPage(); ok {
 			op.mu.Unlock()
-			op.ask([]ask{a})
+			op.ask([]ask{a}, false)
 			op.release()
 			return
 		}
@@ -442,7 +458,7 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 		return
 	}
 	op.mu.Unlock()
-	op.ask(asks)
+	op.ask(asks, false)
 	op.release()
 }
 

@@ -83,11 +83,12 @@ func (c *cluster) randomChange(r *rand.Rand, ts int64) {
 	}
 	for _, id := range c.holders(key) {
 		if r.IntN(3) > 0 {
-			c.node(id).engine.Apply([]*row.Mutation{m}, true, func(err error) {
+			check := func(err error) {
 				if err != nil {
 					c.t.Fatal(err)
 				}
-			})
+			}
+			check(c.node(id).engine.Apply([]*row.Mutation{m}, true, check))
 		}
 	}
 }

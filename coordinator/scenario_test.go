@@ -173,6 +173,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoWriteOrder = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
+	case "NoPaxosLookup":
+		o.unsafe.NoPaxosLookup = true
 	case "NoPaxosRepair":
 		o.unsafe.NoPaxosRepair = true
 	default:
@@ -312,11 +314,12 @@ func (s *scenario) apply(d *datadriven.TestData) {
 			}
 		}
 		m := s.mutation(d, kind)
-		s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, func(err error) {
+		check := func(err error) {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-		})
+		}
+		check(s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, check))
 		if kind != "write" {
 			d.CmdArgs = append(d.CmdArgs, datadriven.CmdArg{Key: kind})
 		}

@@ -13,13 +13,13 @@ const (
 	// protocol (native_transport_max_frame_size, 16 MiB).
 	textBytesMax = 16 << 20
 
-	// tokensMax bounds the words of a statement. A statement with as many
-	// markers as the protocol can bind (65,535, each with its comma) has
-	// half of it. A token with its part of the tree takes about 600 bytes:
-	// the largest statement takes 150 MB while it is parsed.
-	tokensMax = 1 << 18
+	// tokensMax bounds the words of a statement. A map literal of 65,535
+	// entries has four words for each. A token with its part of the tree
+	// takes about 600 bytes: the largest statement takes 150 MB while it is
+	// parsed.
+	tokensMax = 4*65535 + 1024
 
-	// depthMax bounds how deeply brackets, types, signs and type hints nest. A
+	// depthMax bounds how deeply brackets, types (without frozen), signs and type hints nest. A
 	// level takes about ten Go frames of the parser, and prediction looks
 	// through all of them.
 	depthMax = 200
@@ -77,7 +77,7 @@ func (p *parser) bounded() error {
 // opensType reports whether a '<' after the token opens the arguments of a type.
 func opensType(kind int) bool {
 	switch kind {
-	case grammar.CqlLexerK_FROZEN, grammar.CqlLexerK_LIST, grammar.CqlLexerK_SET, grammar.CqlLexerK_MAP,
+	case grammar.CqlLexerK_LIST, grammar.CqlLexerK_SET, grammar.CqlLexerK_MAP,
 		grammar.CqlLexerK_TUPLE, grammar.CqlLexerK_VECTOR:
 		return true
 	}

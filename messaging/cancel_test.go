@@ -27,7 +27,9 @@ func untilCanceled(began chan<- struct{}, ended chan<- error) CancelableHandler 
 
 func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) { b.HandleCancelable(VerbRead, untilCanceled(began, ended)) })
+	a, _ := pair(t, func(b *GRPC) {
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+	})
 	outcome := make(chan error, 2)
 	cancel := a.RequestCancelable(2, VerbRead, nil, time.Minute, func(_ []byte, err error) { outcome <- err })
 	<-began
@@ -56,7 +58,9 @@ func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 
 func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) { b.HandleCancelable(VerbRead, untilCanceled(began, ended)) })
+	a, _ := pair(t, func(b *GRPC) {
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+	})
 	a.Request(2, VerbRead, nil, 50*time.Millisecond, func([]byte, error) {})
 	select {
 	case err := <-ended:
@@ -70,7 +74,9 @@ func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 
 func TestABrokenStreamEndsItsRequests(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) { b.HandleCancelable(VerbRead, untilCanceled(began, ended)) })
+	a, _ := pair(t, func(b *GRPC) {
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+	})
 	a.Request(2, VerbRead, nil, time.Minute, func([]byte, error) {})
 	<-began
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{})
@@ -83,9 +89,9 @@ func TestABrokenStreamEndsItsRequests(t *testing.T) {
 
 func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
 	n := NewGRPC(Options{Limits: DefaultLimits()})
-	n.HandleCancelable(VerbRead, func(ring.NodeID, []byte, *env.Cancel, Respond) {})
+	service := &Service{Verb: VerbRead, Cancelable: func(ring.NodeID, []byte, *env.Cancel, Respond) {}}
 	in := newInbound(n, newLink(n), 1)
-	c, respond := in.register(&envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
+	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
 	if len(in.cancels) != 1 || c.Err() != nil {
 		t.Fatalf("%d registered, %v", len(in.cancels), c.Err())
 	}
@@ -103,7 +109,7 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	b := openNode(t, 2, "c", func(b *GRPC) {
 		guarded(b)
 		for _, v := range []Verb{VerbRead, VerbMutation} {
-			b.Handle(v, func(ring.NodeID, []byte, Respond) { panic("a defect") })
+			b.Handle(Service{Verb: v, Name: "broken", Blocking: v == VerbRead, Handler: func(ring.NodeID, []byte, Respond) { panic("a defect") }})
 		}
 	})
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
@@ -118,5 +124,8 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	if err := ask(a, VerbHeartbeat, ""); err != nil {
 		t.Errorf("the next request: %v", err)
 	}
-	waitFor(t, func() bool { c := g.Counts(); return c["request of a peer"] == 2 && c["answer of a peer"] == 1 && len(c) == 2 })
+	waitFor(t, func() bool {
+		c := g.Counts()
+		return c["request of a peer"] == 2 && c["answer of a peer"] == 1 && len(c) == 2
+	})
 }

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/ring"
 )
@@ -66,8 +65,8 @@ type GRPC struct {
 	dialTimeout time.Duration
 	server      *grpc.Server
 	listener    net.Listener
-	handlers    [256]CancelableHandler
-	cancelable  [256]bool
+	services    [256]Service
+	pool        *pool
 	clock       monotonicClock
 	work        sync.WaitGroup // every goroutine of the transport
 	setting     sync.Mutex     // one SetPeers at a time
@@ -86,7 +85,8 @@ type GRPC struct {
 // NewGRPC makes a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
-		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1)}
+		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		pool: newPool(opts.Limits)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -94,16 +94,11 @@ func NewGRPC(opts Options) *GRPC {
 	return t
 }
 
-// Handle sets what is done for a verb.
-func (t *GRPC) Handle(verb Verb, h Handler) {
-	t.handlers[verb] = func(from ring.NodeID, payload []byte, _ *env.Cancel, respond Respond) { h(from, payload, respond) }
-	t.cancelable[verb] = false
-}
+// Handle implements Transport.
+func (t *GRPC) Handle(s Service) { t.services[s.Verb] = s }
 
-// HandleCancelable implements Canceler.
-func (t *GRPC) HandleCancelable(verb Verb, h CancelableHandler) {
-	t.handlers[verb], t.cancelable[verb] = h, true
-}
+// Run implements Transport.
+func (t *GRPC) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
 
 // reply gives the outcome of a request to who waits for it.
 func (t *GRPC) reply(r Reply, payload []byte, err error) {
@@ -357,6 +352,7 @@ func (t *GRPC) Close() {
 		t.server.Stop()
 	}
 	t.work.Wait()
+	t.pool.close()
 }
 
 func (t *GRPC) dialOptions() []grpc.DialOption {

@@ -29,7 +29,7 @@ func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*GRPC)) 
 	t.Helper()
 	n := NewGRPC(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits()})
 	n.SetSelf(id)
-	n.Handle(VerbHeartbeat, func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) })
+	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
 	if handle != nil {
 		handle(n)
 	}
@@ -62,8 +62,8 @@ func TestRepliesReachTheirRequests(t *testing.T) {
 		echo := func(from ring.NodeID, p []byte, respond Respond) {
 			respond(fmt.Appendf(nil, "%d:%s", from, p), nil)
 		}
-		b.Handle(VerbMutation, echo)
-		b.Handle(VerbRead, echo)
+		b.Handle(Service{Verb: VerbMutation, Handler: echo})
+		b.Handle(Service{Verb: VerbRead, Blocking: true, Handler: echo})
 	})
 	var wg sync.WaitGroup
 	for i := range 500 {
@@ -84,9 +84,9 @@ func TestRepliesReachTheirRequests(t *testing.T) {
 
 func TestFailuresKeepTheirCode(t *testing.T) {
 	a, _ := pair(t, func(b *GRPC) {
-		b.Handle(VerbMutation, func(_ ring.NodeID, _ []byte, respond Respond) {
+		b.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
 			respond(nil, &RemoteError{Code: 7, Message: "no"})
-		})
+		}})
 	})
 	var remote *RemoteError
 	if err := ask(a, VerbMutation, ""); !errors.As(err, &remote) || remote.Code != 7 || remote.Message != "no" {
@@ -98,7 +98,7 @@ func TestFailuresKeepTheirCode(t *testing.T) {
 }
 
 func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
-	a, b := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	a, b := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
 	for range 3 {
 		if err := ask(a, VerbMutation, ""); !errors.Is(err, ErrTimeout) {
 			t.Fatalf("got %v, want a timeout", err)
@@ -114,15 +114,15 @@ func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 	for _, slow := range []Verb{VerbRead, VerbDigest, VerbPartitions, VerbNewest} {
 		behind := make(chan struct{})
 		a, _ := pair(t, func(b *GRPC) {
-			b.Handle(slow, func(_ ring.NodeID, _ []byte, respond Respond) {
+			b.Handle(Service{Verb: slow, Blocking: true, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
 				select {
 				case <-behind:
 					respond(nil, nil)
 				case <-time.After(5 * time.Second):
 					respond(nil, errors.New("nothing came behind it"))
 				}
-			})
-			b.Handle(VerbPass, func(ring.NodeID, []byte, Respond) { close(behind) })
+			}})
+			b.Handle(Service{Verb: VerbPass, Handler: func(ring.NodeID, []byte, Respond) { close(behind) }})
 		})
 		answer := make(chan error, 1)
 		a.Request(2, slow, nil, 10*time.Second, func(_ []byte, err error) { answer <- err })
@@ -134,7 +134,7 @@ func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 }
 
 func TestConnectionLossAnswersWhatIsPending(t *testing.T) {
-	a, b := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	a, b := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
 	done := make(chan error, 1)
 	a.Request(2, VerbMutation, nil, time.Hour, func(_ []byte, err error) { done <- err })
 	b.Close()
@@ -159,7 +159,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 
 func TestRequestAddrNeedsNoMembership(t *testing.T) {
 	a := openNode(t, 1, "c", func(n *GRPC) {
-		n.Handle(VerbJoin, func(_ ring.NodeID, p []byte, respond Respond) { respond(append(p, '!'), nil) })
+		n.Handle(Service{Verb: VerbJoin, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(append(p, '!'), nil) }})
 	})
 	b := openNode(t, 0, "c", nil)
 	got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("hello"))
@@ -170,7 +170,7 @@ func TestRequestAddrNeedsNoMembership(t *testing.T) {
 
 func BenchmarkRequest64InFlight(b *testing.B) {
 	x, _ := pair(b, func(n *GRPC) {
-		n.Handle(VerbMutation, func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) })
+		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
 	})
 	payload := make([]byte, 300)
 	slots := make(chan struct{}, 64)
@@ -190,5 +190,111 @@ func BenchmarkRequest64InFlight(b *testing.B) {
 	}
 	if failed.Load() > 0 {
 		b.Fatal(failed.Load(), "requests failed")
+	}
+}
+
+// TestWorkersAreBounded checks that blocking work beyond the bounds is refused at once, by count and by bytes, that
+// verbs which do not block are served meanwhile, and that Close waits for what was taken.
+func TestWorkersAreBounded(t *testing.T) {
+	limits := DefaultLimits()
+	limits.Workers, limits.WorkWaiting, limits.WorkBytes = 2, 3, 1000
+	release := make(chan struct{})
+	var running, most atomic.Int64
+	a := openNode(t, 1, "c", nil)
+	b := NewGRPC(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: limits})
+	b.SetSelf(2)
+	Register(b,
+		Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
+		Service{Verb: VerbRead, Blocking: true, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
+			most.Store(max(most.Load(), running.Add(1)))
+			<-release
+			running.Add(-1)
+			respond(nil, nil)
+		}},
+	)
+	if err := b.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
+	waitFor(t, func() bool { return ask(a, VerbHeartbeat, "") == nil })
+
+	answers := make(chan error, 20)
+	for range 20 {
+		a.Request(2, VerbRead, nil, time.Minute, func(_ []byte, err error) { answers <- err })
+	}
+	refused := 0
+	for range 15 { // two run and three wait
+		var remote *RemoteError
+		if err := <-answers; !errors.As(err, &remote) || remote.Code != CodeOverloaded {
+			t.Fatalf("got %v", err)
+		}
+		refused++
+	}
+	if err := ask(a, VerbHeartbeat, ""); err != nil {
+		t.Errorf("a heartbeat while all workers are busy: %v", err)
+	}
+	if err := b.Run(0, func() {}); !errors.Is(err, ErrOverloaded) {
+		t.Errorf("work of this node while too much waits: %v", err)
+	}
+	close(release)
+	for range 20 - refused {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := most.Load(); got != 2 {
+		t.Errorf("%d workers ran at once", got)
+	}
+
+	hold, done := make(chan struct{}), make(chan struct{})
+	if err := b.Run(900, func() { <-hold; close(done) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Run(200, func() {}); !errors.Is(err, ErrOverloaded) {
+		t.Errorf("more bytes than the bound: %v", err)
+	}
+	if err := b.Run(100, func() {}); err != nil {
+		t.Errorf("as many bytes as the bound: %v", err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { close(hold) })
+	b.Close()
+	select {
+	case <-done:
+	default:
+		t.Error("Close has returned before the work was done")
+	}
+	if err := b.Run(0, func() {}); !errors.Is(err, ErrClosed) {
+		t.Errorf("work after Close: %v", err)
+	}
+}
+
+// TestWorkersDoEverythingOnce runs work from many goroutines, whose workers come and go.
+func TestWorkersDoEverythingOnce(t *testing.T) {
+	p := newPool(Limits{Workers: 40, WorkWaiting: 1 << 20, WorkBytes: 1 << 30})
+	const callers, each = 8, 3000
+	var did [callers * each]atomic.Int32
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for i := range each {
+				if err := p.run(i%7, func() { did[caller*each+i].Add(1) }); err != nil {
+					t.Error(err)
+				}
+				if i%500 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	p.close()
+	for i := range did {
+		if n := did[i].Load(); n != 1 {
+			t.Fatalf("work %d was done %d times", i, n)
+		}
+	}
+	if p.mu.bytes != 0 || p.mu.running != 0 {
+		t.Errorf("%d bytes and %d goroutines are left", p.mu.bytes, p.mu.running)
 	}
 }

@@ -34,7 +34,7 @@ func (in *inbound) receive(e envelope) {
 		in.cancel(e.id)
 		return
 	}
-	h := in.t.handlers[e.verb]
+	service := &in.t.services[e.verb]
 	respond := func(payload []byte, err error) {
 		if e.kind != request {
 			return
@@ -44,40 +44,57 @@ func (in *inbound) receive(e envelope) {
 			out.kind, out.payload = failure, appendFailure(nil, err)
 		}
 		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", e.verb, "err", err)
+			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
 		}
 	}
 	switch {
-	case h == nil:
+	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
-	case !mayTakeLong(e.verb):
-		in.call(h, e.payload, nil, respond)
+	case !service.Blocking:
+		in.call(service, e.payload, nil, respond)
 	default:
-		select {
-		case in.slots <- struct{}{}:
-			payload := slices.Clone(e.payload) // the stream goes on meanwhile
-			c, respond := in.register(&e, respond)
-			in.running.Go(func() {
-				defer func() { <-in.slots }()
-				in.call(h, payload, c, respond)
-			})
-		default:
-			respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
-		}
+		in.hand(service, &e, respond)
+	}
+}
+
+// hand gives a request that may block to a worker.
+func (in *inbound) hand(service *Service, e *envelope, respond Respond) {
+	select {
+	case in.slots <- struct{}{}:
+	default:
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
+		return
+	}
+	payload := slices.Clone(e.payload) // the stream goes on meanwhile
+	c, respond := in.register(service, e, respond)
+	in.running.Add(1)
+	err := in.t.pool.run(len(payload), func() {
+		defer in.running.Done()
+		defer func() { <-in.slots }()
+		in.call(service, payload, c, respond)
+	})
+	if err != nil {
+		in.running.Done()
+		<-in.slots
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests wait for the disk"})
 	}
 }
 
 // call calls a handler. When that panics, the peer gets an error: if it was answered already, it ignores the second
 // answer.
-func (in *inbound) call(h CancelableHandler, payload []byte, c *env.Cancel, respond Respond) {
+func (in *inbound) call(service *Service, payload []byte, c *env.Cancel, respond Respond) {
 	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
-	h(in.from, payload, c, respond)
+	if service.Cancelable != nil {
+		service.Cancelable(in.from, payload, c, respond)
+		return
+	}
+	service.Handler(in.from, payload, respond)
 }
 
 // register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the
 // stream is read, so that a cancel that follows the request finds it.
-func (in *inbound) register(e *envelope, respond Respond) (*env.Cancel, Respond) {
-	if !in.t.cancelable[e.verb] || e.kind != request {
+func (in *inbound) register(service *Service, e *envelope, respond Respond) (*env.Cancel, Respond) {
+	if service.Cancelable == nil || e.kind != request {
 		return nil, respond
 	}
 	id := e.id
@@ -123,13 +140,3 @@ func (c monotonicClock) After(d time.Duration, f func()) env.Timer {
 
 // CodeOverloaded is the code of a RemoteError for a request that was not looked at.
 const CodeOverloaded = 255
-
-// mayTakeLong says whether a verb's handler reads the disk before it returns, and so must not hold
-// up the stream.
-func mayTakeLong(v Verb) bool {
-	switch v {
-	case VerbRead, VerbDigest, VerbTruncate, VerbJoin, VerbPropose, VerbPartitions, VerbNewest:
-		return true
-	}
-	return false
-}

@@ -29,7 +29,7 @@ func within(t *testing.T, f func()) {
 
 // A reply may ask again while the peers change: the transport holds no lock around replies.
 func TestALateReplyMayAskAgainWhilePeersChange(t *testing.T) {
-	a, b := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	a, b := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
 	peers := map[ring.NodeID]netip.AddrPort{1: a.Addr(), 2: b.Addr()}
 	within(t, func() {
 		done := make(chan error, 1)
@@ -106,7 +106,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 }
 
 func TestTooManyPendingRequestsAreRefused(t *testing.T) {
-	a, _ := pair(t, func(b *GRPC) { b.Handle(VerbMutation, func(ring.NodeID, []byte, Respond) {}) })
+	a, _ := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
 	a.limits.Pending = 8
 	var errs []error
 	var mu sync.Mutex
@@ -128,12 +128,12 @@ func TestTooManyPendingRequestsAreRefused(t *testing.T) {
 func TestCloseWaitsForHandlers(t *testing.T) {
 	entered, ended := make(chan struct{}), make(chan struct{})
 	a, b := pair(t, func(b *GRPC) {
-		b.Handle(VerbRead, func(_ ring.NodeID, _ []byte, respond Respond) {
+		b.Handle(Service{Verb: VerbRead, Blocking: true, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
 			close(entered)
 			time.Sleep(100 * time.Millisecond)
 			close(ended)
 			respond(nil, nil)
-		})
+		}})
 	})
 	a.Request(2, VerbRead, nil, time.Second, func([]byte, error) {})
 	<-entered
@@ -155,7 +155,7 @@ func FuzzEnvelopes(f *testing.F) {
 // Headers are printable ASCII; a cluster's name is what its owner likes.
 func TestClusterNamesMayBeInAnyLanguage(t *testing.T) {
 	echo := func(n *GRPC) {
-		n.Handle(VerbJoin, func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) })
+		n.Handle(Service{Verb: VerbJoin, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) }})
 	}
 	a, b := openNode(t, 1, "Prüfung\n山", echo), openNode(t, 0, "Prüfung\n山", nil)
 	if got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("x")); err != nil || string(got) != "x" {

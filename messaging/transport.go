@@ -20,7 +20,7 @@ const (
 	VerbHint                         // apply hinted mutations
 	VerbTruncate                     // drop a table's data
 	VerbRaft                         // a Raft message; one-way
-	VerbPropose                      // a metadata change for the Raft leader
+	_                                // of an earlier protocol
 	VerbJoin                         // a new node asks to be admitted
 	VerbHeartbeat                    // I am alive
 	VerbApplied                      // how far a node has applied the metadata log
@@ -55,6 +55,9 @@ var ErrOverloaded = errors.New("messaging: too much in flight to peer")
 // ErrCanceled is the reply's error when the request was canceled: the peer may have done what was asked, or not.
 var ErrCanceled = errors.New("messaging: the request was canceled")
 
+// ErrClosed is why a transport that closes runs nothing more.
+var ErrClosed = errors.New("messaging: the transport is closed")
+
 // RemoteError is a failure the peer answered with.
 type RemoteError struct {
 	Code    uint8 // the handler's own
@@ -70,20 +73,18 @@ type Reply func(payload []byte, err error)
 // Respond sends a handler's answer, once; err may be a *RemoteError to keep its code.
 type Respond func(payload []byte, err error)
 
-// Handler does what a verb asks. payload is valid until it returns; it must not block on the
+// Handler does what a verb asks. payload is valid until it returns; it must not wait for the
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
 
 // CancelableHandler is a Handler of a verb that may take long. It looks at cancel, which ends when the sender does not
-// wait for the answer any more: it said so, its timeout has passed, or its stream broke.
+// wait for the answer any more: it said so, its timeout has passed, or its stream broke. cancel may be nil.
 type CancelableHandler func(from ring.NodeID, payload []byte, cancel *env.Cancel, respond Respond)
 
 // Canceler is a Transport whose requests can be canceled.
 type Canceler interface {
 	// RequestCancelable is Request. cancel calls reply with ErrCanceled, if it was not called yet, and tells the peer.
 	RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply) (cancel func())
-	// HandleCancelable is Handle.
-	HandleCancelable(verb Verb, h CancelableHandler)
 }
 
 // RequestCancelable sends a request of an operation that cancel ends, which may be nil. Where t is no Canceler, the
@@ -98,22 +99,40 @@ func RequestCancelable(t Transport, to ring.NodeID, verb Verb, payload []byte, t
 	cancel.OnCancel(c.RequestCancelable(to, verb, payload, timeout, reply))
 }
 
-// HandleCancelable sets what t does for a verb that may take long.
-func HandleCancelable(t Transport, verb Verb, h CancelableHandler) {
-	if c, ok := t.(Canceler); ok {
-		c.HandleCancelable(verb, h)
-		return
+// Service is what a node does for a verb.
+type Service struct {
+	Verb Verb
+	Name string // in logs
+	// Blocking says that Handler may read the disk, wait, or hold a lock meanwhile. It runs in a worker then. One that
+	// does not block runs on the goroutine of the peer's stream, before all that comes behind it: it must hand what
+	// may block to Transport.Run.
+	Blocking bool
+	Handler  Handler
+	// Cancelable, when it is not nil, is called instead of Handler by transports that know of canceled requests.
+	Cancelable CancelableHandler
+}
+
+// Register makes t offer services.
+func Register(t Transport, services ...Service) {
+	for _, s := range services {
+		if h := s.Cancelable; s.Handler == nil && h != nil {
+			s.Handler = func(from ring.NodeID, payload []byte, respond Respond) { h(from, payload, nil, respond) }
+		}
+		t.Handle(s)
 	}
-	t.Handle(verb, func(from ring.NodeID, payload []byte, respond Respond) { h(from, payload, nil, respond) })
 }
 
 // Transport sends to other nodes. Implementations copy payload before they return, and call Reply
-// on any goroutine, possibly before Request returns.
+// on any goroutine, possibly before Request returns. A Reply must not block: it may run on the
+// goroutine of a stream or of a timer.
 type Transport interface {
 	// Send is one-way and may be lost.
 	Send(to ring.NodeID, verb Verb, payload []byte)
 	// Request calls reply with the answer, or with an error when timeout has passed.
 	Request(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply)
 	// Handle sets what is done for a verb; before the transport starts.
-	Handle(verb Verb, h Handler)
+	Handle(Service)
+	// Run lets a worker do f, which may block and holds so many bytes until it returns. Workers and what waits for
+	// them are bounded: ErrOverloaded and ErrClosed mean that f is not called.
+	Run(bytes int, f func()) error
 }

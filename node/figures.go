@@ -64,15 +64,15 @@ func (m *measured) forget(id schema.StorageID) {
 }
 
 // Apply implements replica.Engine.
-func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	m.countWrites(mutations)
-	m.Engine.Apply(mutations, durable, done)
+	return m.Engine.Apply(mutations, durable, done)
 }
 
 // Queue implements what replica.Local.Decide uses.
-func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
+func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	m.countWrites(mutations)
-	m.Engine.Queue(mutations, durable, done)
+	return m.Engine.Queue(mutations, durable, done)
 }
 
 func (m *measured) countWrites(mutations []*row.Mutation) {

@@ -96,13 +96,12 @@ func (e faultyEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsP
 	return e.Engine.Partitions(q)
 }
 
-func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	f := e.f.get()
 	if f.applied == nil || ms[0].Table != f.table {
-		e.Engine.Apply(ms, durable, done)
-		return
+		return e.Engine.Apply(ms, durable, done)
 	}
-	e.Engine.Apply(ms, durable, func(err error) {
+	return e.Engine.Apply(ms, durable, func(err error) {
 		done(err)
 		f.applied()
 	})

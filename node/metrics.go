@@ -89,7 +89,8 @@ func (c figuresCollector) requests(m metricSink) {
 		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
 		{"hint_lost", s.HintsLost}, {"batch_stored", s.BatchesStored}, {"batch_replayed", s.BatchesReplayed}, {"cas_contention", s.CASContentions},
 		{"cas_finished_of_another", s.CASFinished}, {"cas_round", s.CASRounds}, {"cas_shared_round", s.CASShared},
-		{"cas_without_prepare", s.CASUnprepared}, {"cas_alone", s.CASAlone}, {"cas_turn", s.CASTurns}} {
+		{"cas_without_prepare", s.CASUnprepared}, {"cas_alone", s.CASAlone}, {"cas_turn", s.CASTurns},
+		{"cas_looked_up", s.CASLookedUp}, {"cas_unknown", s.CASUnknown}} {
 		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
 	}

@@ -102,14 +102,15 @@ const factsRequest = 1
 
 // serveControl answers what the control ports of other nodes want to know of this one.
 func (n *Node) serveControl() {
-	n.transport.Handle(messaging.VerbControl, func(_ ring.NodeID, p []byte, respond messaging.Respond) {
+	serve := func(_ ring.NodeID, p []byte, respond messaging.Respond) {
 		if len(p) != 1 || p[0] != factsRequest {
 			respond(nil, &messaging.RemoteError{Message: "this node does not know that question"})
 			return
 		}
 		b, err := json.Marshal(n.ownFacts())
 		respond(b, err)
-	})
+	}
+	n.transport.Handle(messaging.Service{Verb: messaging.VerbControl, Name: "control", Blocking: true, Handler: serve})
 }
 
 func (n *Node) ownFacts() facts {

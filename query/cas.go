@@ -34,6 +34,7 @@ type cas struct {
 	// Whether static, and regular, columns count that have no condition. So it is in Cassandra: one that
 	// nothing is asked of is shown as null unless a statement changes such columns.
 	allStatic, allRegular bool
+	askedStatic           bool // a statement with a condition changes static columns, or its condition is on some
 
 	found  map[string]*rowView // by clustering, of the page at hand
 	header *rowView            // a view of the static row alone
@@ -103,6 +104,7 @@ func (x *cas) prepare() error {
 			return invalidf("Batch with conditions cannot span multiple partitions")
 		}
 		x.allStatic = x.allStatic || len(st.m.static) > 0
+		x.askedStatic = x.askedStatic || st.m.conditional() && st.m.touchesStatic()
 		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || len(st.m.where.clustering) > 0
 		if !st.m.conditional() && !st.m.reads {
 			continue
@@ -122,6 +124,11 @@ func (x *cas) prepare() error {
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
 	return nil
+}
+
+// touchesStatic says whether m changes static columns or has conditions on some.
+func (m *modification) touchesStatic() bool {
+	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition) bool { return c.col.Kind == schema.Static })
 }
 
 func (x *cas) checkLists(m *modification) error {
@@ -358,6 +365,8 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 		return r, nil
 	}
 	r.Rows = wire.AppendBytes(nil, []byte{0})
+	// Static columns that only statements without a condition change are not part of the answer.
+	x.allStatic = x.allStatic && x.askedStatic
 	if err := x.read(page); err != nil {
 		return nil, err
 	}

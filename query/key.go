@@ -43,23 +43,33 @@ func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
 		return invalidf("Invalid null value in condition for column %s", col.Name)
 	}
-	if len(v) > math.MaxUint16 {
-		return keyTooLong(len(v))
-	}
 	return nil
 }
 
-func keyTooLong(n int) error {
-	return invalidf("Key length of %d is longer than maximum of %d", n, math.MaxUint16)
-}
-
-// checkPartitionKey refuses keys that are empty or too long.
-func checkPartitionKey(key []byte) error {
+// checkPartitionKey refuses a key of those values that is empty or too long.
+func checkPartitionKey(key []byte, values [][]byte) error {
 	if len(key) == 0 {
 		return invalidf("Key may not be empty")
 	}
-	if len(key) > math.MaxUint16 {
-		return keyTooLong(len(key))
+	if err := checkKeyLength(keyLength(values)); err != nil {
+		return err
+	}
+	return checkKeyLength(len(key))
+}
+
+// keyLength is the number of bytes in the values of a key.
+func keyLength(values [][]byte) (n int) {
+	for _, v := range values {
+		n += len(v)
+	}
+	return n
+}
+
+// checkKeyLength refuses partition keys, and clusterings that are written, of more than 64 KiB. A
+// longer clustering may be searched for: there is no such row.
+func checkKeyLength(n int) error {
+	if n > math.MaxUint16 {
+		return invalidf("Key length of %d is longer than maximum of %d", n, math.MaxUint16)
 	}
 	return nil
 }
@@ -88,7 +98,7 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	build = func(i int) error {
 		if i == len(choices) {
 			b := appendPartitionKey(nil, values)
-			if err := checkPartitionKey(b); err != nil {
+			if err := checkPartitionKey(b, values); err != nil {
 				return err
 			}
 			keys = append(keys, row.NewPartitionKey(b))
@@ -201,7 +211,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 // slices are the clusterings that WHERE leaves: ascending and disjoint.
 func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes := [][]byte{nil}
-	position := 0
+	position, longest := 0, 0 // longest is the length of the longest clustering's values
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
 			break
@@ -217,6 +227,11 @@ func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 			return nil, tooManyKeys()
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
+		longestValue := 0
+		for _, v := range values {
+			longestValue = max(longestValue, keyLength(v))
+		}
+		longest += longestValue
 		for _, p := range prefixes {
 			for _, v := range values {
 				b := slices.Clip(p)
@@ -230,6 +245,11 @@ func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 		position = r.last().Position + 1
 	}
 	complete := position == len(rs.table.Clustering)
+	if complete && rs.writes {
+		if err := checkKeyLength(longest); err != nil {
+			return nil, err
+		}
+	}
 	if position == 0 && !complete {
 		return []row.Slice{row.AllRows()}, nil
 	}
@@ -318,9 +338,6 @@ func checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
 		if v == nil && r.multi {
 			return invalidf("Invalid null value in condition for column %s", r.columns[i].Name)
-		}
-		if len(v) > math.MaxUint16 {
-			return keyTooLong(len(v))
 		}
 	}
 	return nil

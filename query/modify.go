@@ -213,7 +213,8 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
 		return nil, err
 	}
-	onlyStatic := len(m.static) > 0 && len(m.regular) == 0
+	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
+	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
 	rs, err := c.restrictions(stmt.Where, restrictionOptions{kind: kindDelete, onlyStatic: onlyStatic})
 	if err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	const equalities = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
 	switch {
 	case full:
-	case m.conditional() && !onlyStatic:
+	case m.conditional() && !deletesStatic:
 		return nil, invalidf(equalities + "delete non static columns")
 	case m.conditional() && m.conditions.regular():
 		return nil, invalidf(equalities + "use IF condition on non static columns")

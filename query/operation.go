@@ -55,7 +55,7 @@ func (o *setValue) apply(w *write, r *row.Row) error {
 	}
 	switch v.Kind {
 	case wire.ValueSet:
-		r.Cells = append(r.Cells, w.cell(o.col, nil, o.col.Type.Normalize(v.Bytes)))
+		r.Cells = append(r.Cells, w.cell(o.col, nil, v.Bytes))
 	case wire.ValueNull:
 		r.Cells = append(r.Cells, w.tombstone(o.col, nil))
 	}

@@ -38,6 +38,7 @@ type restrictions struct {
 	keyNamed bool // WHERE says something of the partition key
 	keyLists bool // by IN, somewhere
 	filters  []*restriction
+	writes   bool // of a statement that changes rows
 }
 
 // restrictionOptions are what the rules depend on besides WHERE itself.
@@ -50,7 +51,7 @@ type restrictionOptions struct {
 
 // restrictions compiles WHERE.
 func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*restrictions, error) {
-	rs := &restrictions{table: c.Table, partition: make([]*restriction, len(c.Table.PartitionKey))}
+	rs := &restrictions{table: c.Table, writes: o.kind != kindSelect, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
 			return nil, err

@@ -261,7 +261,8 @@ func (v *rowView) live(r *row.Row) bool {
 	return false
 }
 
-// clone is a copy of v that stays valid.
+// clone is a copy of v that stays valid. The row that stands for a partition without rows has no
+// cells of its own: v.row then still holds the row that was read before.
 func (v *rowView) clone() *rowView {
 	c := &rowView{clustering: bytes.Clone(v.clustering)}
 	c.key = row.PartitionKey{Token: v.key.Token, Bytes: bytes.Clone(v.key.Bytes)}
@@ -269,8 +270,10 @@ func (v *rowView) clone() *rowView {
 	c.reset(v.table, v.now)
 	c.clustering = clustering
 	c.header = v.header.Clone()
-	c.row = v.row.Clone()
 	c.partition(c.key)
-	c.mark(&c.row)
+	if c.clustering != nil {
+		c.row = v.row.Clone()
+		c.mark(&c.row)
+	}
 	return c
 }

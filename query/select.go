@@ -151,10 +151,17 @@ func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*sch
 
 // walkColumns calls f for every column that a selector names.
 func walkColumns(x cql.Selector, f func(name string)) {
-	var all []cql.Selector
+	if c, ok := x.(*cql.ColumnSelector); ok {
+		f(c.Column)
+	}
+	for _, s := range operands(x) {
+		walkColumns(s, f)
+	}
+}
+
+// operands are the selectors that a selector is made of.
+func operands(x cql.Selector) (all []cql.Selector) {
 	switch x := x.(type) {
-	case *cql.ColumnSelector:
-		f(x.Column)
 	case *cql.FunctionSelector:
 		all = x.Args
 	case *cql.CastSelector:
@@ -188,9 +195,7 @@ func walkColumns(x cql.Selector, f func(name string)) {
 	case *cql.NegateSelector:
 		all = []cql.Selector{x.Value}
 	}
-	for _, s := range all {
-		walkColumns(s, f)
-	}
+	return all
 }
 
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
@@ -204,7 +209,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 	p.grouped = true
 	key := slices.Concat(c.Table.PartitionKey, c.Table.Clustering)
 	at, ended := 0, false
-	b := &selectorCompiler{c: c, s: &selection{}}
+	b := newSelectorCompiler(c, &selection{})
 	for _, g := range groups {
 		if ended {
 			return invalidf("Functions are only supported on the last element of the GROUP BY clause")

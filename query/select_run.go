@@ -33,8 +33,7 @@ type selectRun struct {
 	groupValues [][]byte
 	given       bool // whether group's result is due
 
-	// ORDER BY over several partitions
-	ordered []*rowView
+	ordered orderedRows // for ORDER BY over several partitions
 
 	values   [][]byte
 	oneKey   [1]row.PartitionKey
@@ -198,7 +197,7 @@ func (run *selectRun) singleRow() error {
 		size += len(v) + 3
 	}
 	key := appendPartitionKey(make([]byte, 0, size), run.values)
-	if err := checkPartitionKey(key); err != nil {
+	if err := checkPartitionKey(key, run.values); err != nil {
 		return err
 	}
 	run.oneKey[0] = row.NewPartitionKey(key)
@@ -263,8 +262,7 @@ func (run *selectRun) consume(v *rowView) (verdict, error) {
 		return run.consumeGroup(v)
 	}
 	if run.plan.order != nil {
-		run.ordered = append(run.ordered, v.clone())
-		return run.afterRow(), nil
+		return run.afterRow(), run.orderRow(v)
 	}
 	run.count++
 	if err := run.appendRow(v); err != nil {
@@ -329,7 +327,7 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 		if samePartition {
 			run.scan.at.given++
 		}
-		if uint32(run.count) >= run.pageLimit {
+		if run.enough() {
 			return stopBefore, nil
 		}
 		if samePartition && run.perPartition > 0 && run.scan.at.given >= run.perPartition {
@@ -356,10 +354,22 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 	return skipRow, nil
 }
 
-// endGroup appends the row of the group under way and begins anew.
+// enough says whether the result has as many rows as it may have. A result that is sorted is cut
+// after the sort.
+func (run *selectRun) enough() bool {
+	return run.plan.order == nil && uint32(run.count) >= run.pageLimit
+}
+
+// endGroup appends the row of the current group and resets the aggregates.
 func (run *selectRun) endGroup() error {
-	run.count++
-	if err := run.appendRow(run.group); err != nil {
+	var err error
+	if run.plan.order != nil {
+		err = run.orderRow(run.group)
+	} else {
+		run.count++
+		err = run.appendRow(run.group)
+	}
+	if err != nil {
 		return err
 	}
 	run.given = false
@@ -369,47 +379,22 @@ func (run *selectRun) endGroup() error {
 	return nil
 }
 
-// end gives what is still due after the last row.
+// end appends what is due after the last row: the last group, and rows that had to be sorted.
 func (run *selectRun) end() error {
+	if run.plan.aggregates() {
+		if !run.given && !run.plan.grouped {
+			run.group = &rowView{}
+			run.group.reset(run.plan.table, run.scan.now)
+			run.given = true
+		}
+		if run.given && !run.enough() {
+			if err := run.endGroup(); err != nil {
+				return err
+			}
+		}
+	}
 	if run.plan.order != nil {
-		return run.endOrdered()
-	}
-	if !run.plan.aggregates() {
-		return nil
-	}
-	if !run.given && !run.plan.grouped {
-		run.group = &rowView{}
-		run.group.reset(run.plan.table, run.scan.now)
-		run.given = true
-	}
-	if run.given && uint32(run.count) < run.pageLimit {
-		return run.endGroup()
-	}
-	return nil
-}
-
-// endOrdered sorts the rows of all partitions and appends them.
-func (run *selectRun) endOrdered() error {
-	slices.SortStableFunc(run.ordered, func(a, b *rowView) int {
-		for _, o := range run.plan.order {
-			n := o.col.Type.Compare(a.value(o.col), b.value(o.col))
-			if o.descending {
-				n = -n
-			}
-			if n != 0 {
-				return n
-			}
-		}
-		return 0
-	})
-	for _, v := range run.ordered {
-		if uint32(run.count) >= run.pageLimit {
-			break
-		}
-		run.count++
-		if err := run.appendRow(v); err != nil {
-			return err
-		}
+		run.endOrdered()
 	}
 	return nil
 }

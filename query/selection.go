@@ -35,11 +35,16 @@ type selected struct {
 // selection compiles the selectors of a SELECT.
 func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 	s := &selection{}
-	b := &selectorCompiler{c: c, s: s}
+	b := newSelectorCompiler(c, s)
 	var list []selected
 	if len(stmt.Columns) == 0 {
 		for _, col := range c.Table.Columns() {
 			list = append(list, selected{&columnSelector{col}, col.Type, col.Name})
+		}
+	}
+	for _, sc := range stmt.Columns {
+		if err := b.prepare(sc.Selector); err != nil {
+			return nil, err
 		}
 	}
 	for _, sc := range stmt.Columns {
@@ -82,6 +87,11 @@ type selectorCompiler struct {
 	c           *compiler
 	s           *selection
 	inAggregate bool
+	calls       map[cql.Selector]resolution // of the statement, by the selector that calls
+}
+
+func newSelectorCompiler(c *compiler, s *selection) *selectorCompiler {
+	return &selectorCompiler{c: c, s: s, calls: map[cql.Selector]resolution{}}
 }
 
 // compile compiles a selector; want is the type that is expected, nil when any will do.
@@ -102,11 +112,11 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 		}
 		return b.aggregate(fn, nil, "count")
 	case *cql.FunctionSelector:
-		return b.call(x.Name, x.Args, want)
+		return b.call(x)
 	case *cql.ArithmeticSelector:
-		return b.operator(x.Operator.Function(), []cql.Selector{x.Left, x.Right}, want, term.SelectorText(x))
+		return b.operator(x, func(names []string) string { return names[0] + " " + string(rune(x.Operator)) + " " + names[1] })
 	case *cql.NegateSelector:
-		return b.operator("_negate", []cql.Selector{x.Value}, want, term.SelectorText(x))
+		return b.operator(x, func(names []string) string { return "-" + names[0] })
 	case *cql.CastSelector:
 		return b.cast(x)
 	case *cql.TypeHintSelector:
@@ -118,7 +128,7 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 			return selected{}, invalidf("Cannot assign value %s to %s of type %s", term.SelectorText(x), term.SelectorText(x), t)
 		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, "(" + hintText(t) + ")" + term.SelectorText(x.Value)}, err
+		return selected{v.sel, t, "(" + hintText(&x.Type, t) + ")" + term.SelectorText(x.Value)}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -131,12 +141,40 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 	return b.literal(x, want)
 }
 
-// hintText is a type as the name of a result column with a type hint shows it.
-func hintText(t *types.Type) string {
+// hintText is a type as the name of a result column with the type hint e shows it: tuples are not
+// called frozen, as they always are.
+func hintText(e *cql.TypeExpr, t *types.Type) string {
 	if t.Kind() == types.UDT {
-		return t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
+		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
+		if e.Frozen {
+			text = "frozen<" + text + ">"
+		}
+		return text
 	}
-	return t.String()
+	text := t.String()
+	for {
+		before, after, found := strings.Cut(text, "frozen<tuple<")
+		if !found {
+			return text
+		}
+		text = before + "tuple<" + withoutClosing(after)
+	}
+}
+
+// withoutClosing removes the bracket that closes the frozen<…> around a tuple from what follows "frozen<tuple<".
+func withoutClosing(text string) string {
+	depth := 2
+	for i, c := range text {
+		switch c {
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth == 0 {
+				return text[:i] + text[i+1:]
+			}
+		}
+	}
+	return text
 }
 
 func cannotInfer(x cql.Selector) error {
@@ -155,7 +193,7 @@ func (b *selectorCompiler) term(x *cql.TermSelector, want *types.Type) (selected
 func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	t := want
 	if t == nil {
-		if t = (&selectorArg{b, x}).Type(); t == nil {
+		if t = (&selectorArg{b, x}).exact(); t == nil {
 			return selected{}, cannotInfer(x)
 		}
 	}
@@ -201,7 +239,9 @@ func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, 
 	case *cql.TupleSelector:
 		if t.Kind() != types.Tuple {
 			if len(x.Elements) == 1 {
-				return b.compile(x.Elements[0], want)
+				v, err := b.compile(x.Elements[0], want)
+				v.name = "(" + v.name + ")"
+				return v, err
 			}
 			return selected{}, mismatch
 		}
@@ -247,7 +287,15 @@ func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, err
 }
 
 func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
-	of, err := b.compile(x.Of, nil)
+	inner := x.Of
+	for {
+		t, ok := inner.(*cql.TupleSelector)
+		if !ok || len(t.Elements) != 1 {
+			break
+		}
+		inner = t.Elements[0] // a tuple has no fields, so these are parentheses
+	}
+	of, err := b.compile(inner, nil)
 	if err != nil {
 		return selected{}, err
 	}

@@ -9,26 +9,100 @@ import (
 	"cqld/query/term"
 )
 
-// call compiles f(a, b) in a selection.
-func (b *selectorCompiler) call(name cql.QualifiedName, in []cql.Selector, want *types.Type) (selected, error) {
-	for _, x := range in {
-		if err := b.checkColumns(x); err != nil {
-			return selected{}, err
+// resolution is the function that a selector calls, or why there is none.
+type resolution struct {
+	fn  *function.Function
+	err error
+}
+
+// callOf is the function that a selector names or stands for, and its arguments.
+func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok bool) {
+	switch x := x.(type) {
+	case *cql.FunctionSelector:
+		return x.Name, x.Args, true
+	case *cql.ArithmeticSelector:
+		return cql.QualifiedName{Name: x.Operator.Function()}, []cql.Selector{x.Left, x.Right}, true
+	case *cql.NegateSelector:
+		return cql.QualifiedName{Name: "_negate"}, []cql.Selector{x.Value}, true
+	case *cql.CastSelector:
+		return cql.QualifiedName{Name: "cast_as_" + term.CastName(x.Type)}, []cql.Selector{x.Value}, true
+	}
+	return name, nil, false
+}
+
+// prepare resolves the columns and calls in a selector, innermost first, before types are asked for.
+func (b *selectorCompiler) prepare(x cql.Selector) error {
+	if c, ok := x.(*cql.ColumnSelector); ok {
+		_, err := b.c.column(c.Column)
+		return err
+	}
+	if _, _, ok := callOf(x); ok {
+		_, err := b.resolve(x)
+		return err
+	}
+	for _, e := range operands(x) {
+		if err := b.prepare(e); err != nil {
+			return err
 		}
 	}
-	fn, err := b.resolve(name, in, want)
+	return nil
+}
+
+// resolve finds the function that a selector calls. Its arguments decide, not the type that the
+// result is needed in, as in Cassandra. So every call is resolved once, however deep it is nested.
+// The function is nil for a cast to the type that the value has.
+func (b *selectorCompiler) resolve(x cql.Selector) (*function.Function, error) {
+	if r, ok := b.calls[x]; ok {
+		return r.fn, r.err
+	}
+	fn, err := b.resolveCall(x)
+	b.calls[x] = resolution{fn, err}
+	return fn, err
+}
+
+func (b *selectorCompiler) resolveCall(x cql.Selector) (*function.Function, error) {
+	name, in, _ := callOf(x)
+	args := make([]function.Arg, len(in))
+	for i, a := range in {
+		if err := b.prepare(a); err != nil {
+			return nil, err
+		}
+		args[i] = &selectorArg{b, a}
+	}
+	if cast, ok := x.(*cql.CastSelector); ok {
+		t, err := b.c.TypeOf(cast.Type)
+		if err != nil {
+			return nil, err
+		}
+		from := (&selectorArg{b, cast.Value}).exact()
+		switch {
+		case from == nil:
+			return nil, cannotInfer(cast.Value)
+		case from.Equal(t):
+			return nil, nil
+		case !b.c.p.functions.Exists(name.Name):
+			return nil, invalidf("%s cannot be cast to %s", term.SelectorText(cast.Value), t)
+		}
+	}
+	fn, err := b.c.Resolve(name, args, nil)
+	if err == nil && (fn == nil || name.Name == "countrows") {
+		err = invalidf("Unknown function '%s'", term.FunctionText(name))
+	}
+	return fn, err
+}
+
+// call compiles f(a, b) in a selection.
+func (b *selectorCompiler) call(x *cql.FunctionSelector) (selected, error) {
+	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
-	}
-	if fn == nil || name.Name == "countrows" {
-		return selected{}, invalidf("Unknown function '%s'", term.FunctionText(name))
 	}
 	if fn.IsAggregate() && b.inAggregate {
 		return selected{}, invalidf("aggregate functions cannot be used as arguments of aggregate functions")
 	}
 	outer := b.inAggregate
 	b.inAggregate = outer || fn.IsAggregate()
-	args, names, err := b.arguments(fn, in)
+	args, names, err := b.arguments(fn, x.Args)
 	b.inAggregate = outer
 	if err != nil {
 		return selected{}, err
@@ -38,16 +112,6 @@ func (b *selectorCompiler) call(name cql.QualifiedName, in []cql.Selector, want 
 		return b.aggregate(fn, args, text)
 	}
 	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
-}
-
-// checkColumns refuses a selector that names a column there is not, before its type is asked.
-func (b *selectorCompiler) checkColumns(x cql.Selector) (err error) {
-	walkColumns(x, func(name string) {
-		if _, e := b.c.column(name); e != nil && err == nil {
-			err = e
-		}
-	})
-	return err
 }
 
 func (b *selectorCompiler) arguments(fn *function.Function, in []cql.Selector) ([]selector, []string, error) {
@@ -69,60 +133,35 @@ func (b *selectorCompiler) aggregate(fn *function.Function, args []selector, nam
 	return selected{&aggregateSelector{len(b.s.aggregates) - 1}, fn.Returns, name}, nil
 }
 
-func (b *selectorCompiler) operator(name string, in []cql.Selector, want *types.Type, text string) (selected, error) {
-	fn, err := b.resolve(cql.QualifiedName{Name: name}, in, want)
+// operator compiles an arithmetic operation; text gives its name from those of the operands.
+func (b *selectorCompiler) operator(x cql.Selector, text func(names []string) string) (selected, error) {
+	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
 	}
+	_, in, _ := callOf(x)
 	args, names, err := b.arguments(fn, in)
 	if err != nil {
 		return selected{}, err
 	}
-	switch {
-	case len(names) == 1:
-		text = "-" + names[0]
-	case len(names) == 2:
-		op := text // the operator stands between the two as written
-		for _, o := range []cql.Arithmetic{cql.Plus, cql.Minus, cql.Multiply, cql.Divide, cql.Modulo} {
-			if o.Function() == name {
-				op = string(rune(o))
-			}
-		}
-		text = names[0] + " " + op + " " + names[1]
-	}
-	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
+	return selected{&callSelector{fn, args}, fn.Returns, text(names)}, nil
 }
 
 func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
+	fn, err := b.resolve(x)
+	if err != nil {
+		return selected{}, err
+	}
 	t, err := b.c.TypeOf(x.Type)
-	if err != nil {
-		return selected{}, err
-	}
-	arg := &selectorArg{b, x.Value}
-	if from := arg.Type(); from != nil && from.Equal(t) {
-		return b.compile(x.Value, t)
-	}
-	name := "cast_as_" + term.CastName(x.Type)
-	if !b.c.p.functions.Exists(name) {
-		return selected{}, invalidf("%s cannot be cast to %s", term.SelectorText(x.Value), t)
-	}
-	fn, err := b.resolve(cql.QualifiedName{Name: name}, []cql.Selector{x.Value}, nil)
-	if err != nil {
-		return selected{}, err
+	if err != nil || fn == nil {
+		v, err := b.compile(x.Value, t)
+		return v, err
 	}
 	v, err := b.compile(x.Value, fn.Args[0])
 	if err != nil {
 		return selected{}, err
 	}
 	return selected{&callSelector{fn, []selector{v.sel}}, fn.Returns, "cast(" + v.name + " as " + t.String() + ")"}, nil
-}
-
-func (b *selectorCompiler) resolve(name cql.QualifiedName, in []cql.Selector, want *types.Type) (*function.Function, error) {
-	args := make([]function.Arg, len(in))
-	for i, s := range in {
-		args[i] = &selectorArg{b, s}
-	}
-	return b.c.Resolve(name, args, want)
 }
 
 // selectorArg is a selector whose fit to types is asked.
@@ -140,53 +179,89 @@ func (a *selectorArg) IsMarker() bool {
 	return ok && term.HasMarker(t.Term)
 }
 
-// Type is the selector's type when it can only be one.
+// Elements is the number of elements of a list literal, -1 for other selectors.
+func (a *selectorArg) Elements() int {
+	if l, ok := a.x.(*cql.ListSelector); ok {
+		return len(l.Elements)
+	}
+	return -1
+}
+
+// Type is the type that the selector has when nothing else says which; nil when that is unknown.
 func (a *selectorArg) Type() *types.Type {
-	switch x := a.x.(type) {
-	case *cql.TermSelector:
+	if t, ok := a.x.(*cql.TermSelector); ok {
+		return a.b.c.Arg(t.Term).Type()
+	}
+	return a.typeOf((*selectorArg).Type)
+}
+
+// exact is the selector's type when it can only be one, nil for others, such as literals.
+func (a *selectorArg) exact() *types.Type {
+	if _, ok := a.x.(*cql.TermSelector); ok {
 		return nil
-	case *cql.ListSelector:
-		return a.partsType(x.Elements, types.NewList)
-	case *cql.SetSelector:
-		return a.partsType(x.Elements, types.NewSet)
-	case *cql.MapSelector:
-		for _, e := range x.Entries {
-			k, v := (&selectorArg{a.b, e.Key}).Type(), (&selectorArg{a.b, e.Value}).Type()
-			if k != nil && v != nil {
-				return types.NewMap(k, v, false)
+	}
+	return a.typeOf((*selectorArg).exact)
+}
+
+// typeOf is the type of a selector whose elements have the types that of gives.
+func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
+	elementType := func(in []cql.Selector) (first *types.Type) {
+		for _, e := range in {
+			if t := of(&selectorArg{a.b, e}); t != nil {
+				return t
 			}
 		}
 		return nil
-	case *cql.UDTSelector:
+	}
+	switch x := a.x.(type) {
+	case *cql.ListSelector:
+		if t := elementType(x.Elements); t != nil {
+			return types.NewList(t, false)
+		}
+		return nil
+	case *cql.SetSelector:
+		if t := elementType(x.Elements); t != nil {
+			return types.NewSet(t, false)
+		}
+		return nil
+	case *cql.MapSelector, *cql.UDTSelector:
 		return nil
 	case *cql.TupleSelector:
-		if len(x.Elements) == 1 {
-			return (&selectorArg{a.b, x.Elements[0]}).Type()
+		return a.tupleType(x, of)
+	}
+	if _, _, ok := callOf(a.x); ok {
+		if fn, err := a.b.resolve(a.x); err != nil || fn != nil {
+			return returns(fn)
 		}
-		elems := make([]*types.Type, len(x.Elements))
-		for i, e := range x.Elements {
-			if elems[i] = (&selectorArg{a.b, e}).Type(); elems[i] == nil {
-				return nil
-			}
-		}
-		return types.NewTuple(elems...)
 	}
 	// Compiling tells the type; aggregates and markers noted on the way are forgotten.
-	trial := &selectorCompiler{c: a.b.c.trial(), s: &selection{}}
-	s, err := trial.compile(a.x, nil)
+	s, err := a.b.trial().compile(a.x, nil)
 	if err != nil {
 		return nil
 	}
 	return s.typ
 }
 
-func (a *selectorArg) partsType(in []cql.Selector, of func(*types.Type, bool) *types.Type) *types.Type {
-	for _, e := range in {
-		if t := (&selectorArg{a.b, e}).Type(); t != nil {
-			return of(t, false)
+func returns(fn *function.Function) *types.Type {
+	if fn == nil {
+		return nil
+	}
+	return fn.Returns
+}
+
+// tupleType is the type of a tuple. One element may be a tuple or a selector in parentheses, so its
+// type is unknown.
+func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *types.Type) *types.Type {
+	if len(x.Elements) == 1 {
+		return nil
+	}
+	elems := make([]*types.Type, len(x.Elements))
+	for i, e := range x.Elements {
+		if elems[i] = of(&selectorArg{a.b, e}); elems[i] == nil {
+			return nil
 		}
 	}
-	return nil
+	return types.NewTuple(elems...)
 }
 
 // Match says how well the selector fits a type.
@@ -207,23 +282,25 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 			return function.NoMatch
 		}
 		return a.matchAll(x.Elements, to.Elems()[0])
-	case *cql.MapSelector, *cql.UDTSelector, *cql.TupleSelector:
-		trial := &selectorCompiler{c: a.b.c.trial(), s: &selection{}}
-		if _, err := trial.compile(a.x, to); err != nil {
-			return function.NoMatch
+	case *cql.TupleSelector:
+		if len(x.Elements) == 1 && to.Kind() != types.Tuple {
+			return (&selectorArg{a.b, x.Elements[0]}).Match(to)
 		}
-		return function.WeakMatch
+		return a.matchTrial(to)
+	case *cql.MapSelector, *cql.UDTSelector:
+		return a.matchTrial(to)
 	}
-	if t := a.Type(); t != nil {
+	if t := a.exact(); t != nil {
 		return function.Assignable(t, to)
 	}
-	// A call may depend on the type that is expected.
-	trial := &selectorCompiler{c: a.b.c.trial(), s: &selection{}}
-	s, err := trial.compile(a.x, to)
-	if err != nil {
+	return function.NoMatch
+}
+
+func (a *selectorArg) matchTrial(to *types.Type) function.Match {
+	if _, err := a.b.trial().compile(a.x, to); err != nil {
 		return function.NoMatch
 	}
-	return function.Assignable(s.typ, to)
+	return function.WeakMatch
 }
 
 func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match {
@@ -238,9 +315,9 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 	return best
 }
 
-// trial is a compiler whose bind markers are forgotten.
-func (c *compiler) trial() *compiler {
-	t := *c
-	t.Markers = nil
-	return &t
+// trial is a compiler whose aggregates and bind markers are forgotten.
+func (b *selectorCompiler) trial() *selectorCompiler {
+	c := *b.c
+	c.Markers = nil
+	return &selectorCompiler{c: &c, s: &selection{}, calls: b.calls}
 }

@@ -75,6 +75,7 @@ func (p *Processor) write(req *coordinator.WriteRequest) error {
 // one, and with it the read.
 func (p *Processor) read(ctx context.Context, req *coordinator.ReadRequest) (*call, error) {
 	c := p.calls.get()
+	req.Blocks = true // this is the request's own goroutine
 	p.o.Store.Read(req, c.onPage)
 	env.WaitOrCancel(ctx, c.waiter, req.Cancel)
 	if err := c.err; err != nil {

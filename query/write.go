@@ -3,6 +3,7 @@ package query
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 
 	"cqld/coordinator"
@@ -64,8 +65,12 @@ func (w *write) attributes(m *modification, fallback int64) error {
 		return nil
 	}
 	v, err := m.ttl.Eval(&w.scope)
-	if err != nil || v.Kind != wire.ValueSet || len(v.Bytes) == 0 {
-		return err // null and unset: the table's default
+	switch {
+	case err != nil || v.Kind == wire.ValueUnset:
+		return err // the table's default
+	case v.Kind == wire.ValueNull || len(v.Bytes) == 0:
+		w.ttl = 0
+		return nil
 	}
 	c := wire.NewCursor(v.Bytes)
 	ttl := c.Int32()
@@ -209,7 +214,7 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 		w.values = append(w.values, v)
 	}
 	w.key = appendPartitionKey(w.key[:0], w.values)
-	if err := checkPartitionKey(w.key); err != nil {
+	if err := checkPartitionKey(w.key, w.values); err != nil {
 		return err
 	}
 	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
@@ -226,13 +231,20 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 		return w.finish(add)
 	}
 	w.clustering = w.clustering[:0]
+	length := 0
 	for _, r := range m.where.clustering {
 		v, err := w.keyValue(r)
 		if err != nil {
 			return err
 		}
+		if length += len(v); length > math.MaxUint16 {
+			continue // the message tells the length of all
+		}
 		col := r.columns[0]
 		w.clustering = col.Type.AppendOrdered(w.clustering, v, col.Desc)
+	}
+	if err := checkKeyLength(length); err != nil {
+		return err
 	}
 	switch {
 	case m.kind == kindDelete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:

@@ -22,7 +22,7 @@ type BatchKeeper interface {
 //	VerbBatchStore    id, the batch as it is kept   reply: empty, when it is on disk
 //	VerbBatchRemove   n, n × id                     reply: empty
 func ServeBatches(transport messaging.Transport, keeper BatchKeeper) {
-	transport.Handle(messaging.VerbBatchStore, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbBatchStore, Name: "batch store", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(payload)
 		id := consumeID(&c)
 		encoded := slices.Clone(c.Rest())
@@ -31,15 +31,15 @@ func ServeBatches(transport messaging.Transport, keeper BatchKeeper) {
 			return
 		}
 		keeper.KeepBatch(id, encoded, func(err error) { respond(nil, toRemote(err)) })
-	})
-	transport.Handle(messaging.VerbBatchRemove, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbBatchRemove, Name: "batch remove", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		ids, err := decodeIDs(payload)
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
 		}
 		keeper.ForgetBatches(ids, func(err error) { respond(nil, toRemote(err)) })
-	})
+	}})
 }
 
 var _ coordinator.BatchHolder = (*Remote)(nil)

@@ -22,7 +22,7 @@ type CounterLeader interface {
 //	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), row.AppendMutation
 //	              reply: outcome (1), with what it tells
 func ServeCounters(transport messaging.Transport, leader CounterLeader) {
-	transport.Handle(messaging.VerbCounter, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is kept
 		if err != nil {
 			respond(nil, toRemote(err))
@@ -32,7 +32,7 @@ func ServeCounters(transport messaging.Transport, leader CounterLeader) {
 			reply, err := appendOutcome(nil, err)
 			respond(reply, toRemote(err))
 		})
-	})
+	}})
 }
 
 // Lead implements coordinator.CounterReplica.

@@ -61,7 +61,7 @@ func (k *keeper) ForgetBatches(ids []coordinator.RequestID, done func(error)) {
 // TestOutcomesArrive: a coordinator is told what its leader was, by value.
 func TestOutcomesArrive(t *testing.T) {
 	k := &keeper{}
-	l := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
+	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	ServeCounters(l, k)
 	ServeBatches(l, k)
 	r := NewRemote(2, l, &view{})
@@ -95,7 +95,7 @@ func TestOutcomesArrive(t *testing.T) {
 
 func TestBatchesArrive(t *testing.T) {
 	k := &keeper{}
-	l := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
+	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	ServeBatches(l, k)
 	r := NewRemote(2, l, &view{})
 	id := coordinator.RequestID{Node: 3, Incarnation: 4, Sequence: 5}

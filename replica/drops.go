@@ -298,7 +298,7 @@ func (x *dropDecision) withData() error {
 // drop removes the data, and says so in the metadata log.
 func (x *dropDecision) drop() {
 	d := x.d
-	items := d.o.Local.fence(func() []dropItem { return still(x.items, d.list()) })
+	items := d.o.Local.fence(x.items, func() []dropItem { return still(x.items, d.list()) })
 	whole := len(items) == len(x.items)
 	err := d.dropItems(items)
 	d.o.Local.unfence()

@@ -10,6 +10,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // What a node holds, asked by one that is about to drop its own copy:
@@ -41,7 +42,8 @@ type dropQuestion struct {
 	open     int // nodes that have not answered
 }
 
-// ask asks the replicas of all ranges of the decision, and goes on with drop when enough of them hold them.
+// ask asks the replicas of all ranges of the decision, and goes on with drop when enough of them hold them. What the
+// program keeps for itself, traces and the like, holds nothing up.
 func (x *dropDecision) ask() {
 	q := &dropQuestion{x: x}
 	view := x.d.o.View
@@ -50,7 +52,8 @@ func (x *dropDecision) ask() {
 	for _, item := range x.items {
 		for _, name := range catalog.KeyspaceNames() {
 			k := catalog.Keyspace(name)
-			if k.Replication.Class == ring.Local || item.keyspace != "" && item.keyspace != name || len(tablesOf(k)) == 0 {
+			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" && item.keyspace != name ||
+				len(tablesOf(k)) == 0 {
 				continue
 			}
 			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
@@ -122,7 +125,7 @@ func (q *dropQuestion) over() {
 var errMetadataBehind = errors.New("replica: this node has not heard of that metadata yet")
 
 func (d *Drops) serve() {
-	d.o.Transport.Handle(messaging.VerbHolds, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		epoch, asked, err := decodeHolds(payload)
 		switch {
 		case err != nil:
@@ -132,7 +135,7 @@ func (d *Drops) serve() {
 		default:
 			respond(d.holds(asked), nil)
 		}
-	})
+	}})
 }
 
 // holds says of each range whether this node holds it for reads and can read it.

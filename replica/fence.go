@@ -14,42 +14,35 @@ import (
 // this node as a replica sends a hint, and repairs.
 var errDropped = errors.New("replica: this node drops what it had of the range")
 
-// fence closes ranges to writes, votes and pulls until unfence. choose gives the ranges: it is called when everything
-// that was admitted before is with the engine, and nothing is admitted meanwhile.
-func (l *Local) fence(choose func() []dropItem) []dropItem {
-	l.gate.Lock()
-	defer l.gate.Unlock()
+// fence closes ranges to writes, votes and pulls until unfence, and returns when everything that was admitted to them before is
+// with the engine. choose then says which of them stay closed.
+func (l *Local) fence(candidates []dropItem, choose func() []dropItem) []dropItem {
+	l.fenced.Store(&candidates)
+	l.gate.wait()
 	items := choose()
-	l.fenced = items
+	l.fenced.Store(&items)
 	return items
 }
 
-func (l *Local) unfence() {
-	l.gate.Lock()
-	defer l.gate.Unlock()
-	l.fenced = nil
-}
+func (l *Local) unfence() { l.fenced.Store(nil) }
 
-// refuseFenced refuses mutations of ranges that are being dropped. The gate is held.
+// refuseFenced refuses mutations of ranges that are being dropped. The caller has entered the gate.
 func (l *Local) refuseFenced(mutations []*row.Mutation) error {
+	if l.fenced.Load() == nil {
+		return nil
+	}
 	for _, m := range mutations {
-		if len(l.fenced) > 0 && l.fencedOff(m.Table, ring.Range{Start: m.Key.Token - 1, End: m.Key.Token}) {
+		if l.Fenced(m.Table, ring.Range{Start: m.Key.Token - 1, End: m.Key.Token}) {
 			return &coordinator.ReplicaFailure{Message: errDropped.Error()}
 		}
 	}
 	return nil
 }
 
-// fencedOff says whether some tokens of a table are being dropped. The gate is held.
-func (l *Local) fencedOff(table schema.StorageID, tokens ring.Range) bool {
-	return slices.ContainsFunc(l.fenced, func(item dropItem) bool {
+// Fenced says whether some tokens of a table are being dropped: a pull must wait, and so must a vote.
+func (l *Local) Fenced(table schema.StorageID, tokens ring.Range) bool {
+	items := l.fenced.Load()
+	return items != nil && slices.ContainsFunc(*items, func(item dropItem) bool {
 		return slices.Contains(item.tables, table) && item.tokens.Overlaps(tokens)
 	})
-}
-
-// Fenced says whether some tokens of a table are being dropped: a pull must wait.
-func (l *Local) Fenced(table schema.StorageID, tokens ring.Range) bool {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
-	return len(l.fenced) > 0 && l.fencedOff(table, tokens)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator"
@@ -17,7 +18,8 @@ import (
 
 // Engine is what Local needs of storage.
 type Engine interface {
-	Apply(mutations []*row.Mutation, durable bool, done func(error))
+	// Apply refuses with an error, without calling done, or calls done later, in another goroutine.
+	Apply(mutations []*row.Mutation, durable bool, done func(error)) error
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
 	Newest(cmd *row.ReadCommand) (int64, error)
 	Truncate(table schema.StorageID) error
@@ -31,11 +33,13 @@ type Local struct {
 	onTruncate func(schema.StorageID) error
 	pages      sync.Pool // *[]byte
 	paxos      *acceptors
-	// gate is held for reading from the look at the topology until a mutation is with the engine, so
-	// that Settle can wait for all that were admitted before.
-	gate sync.RWMutex
-	// fenced are ranges that are being dropped: guarded by gate.
-	fenced []dropItem
+	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
+	// for all mutations that were admitted before.
+	gate *gate
+	// fenced are ranges that are being dropped; nil: none. A mutation looks after it has entered the gate.
+	fenced atomic.Pointer[[]dropItem]
+	// workers run what may block, in bounded numbers; nil, of tests: the caller does.
+	workers func(bytes int, f func()) error
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
 	staleEpochs bool
 }
@@ -48,7 +52,7 @@ const pageKept = 2 << 20
 // truncated: hints for it are void then.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(schema.StorageID) error) *Local {
 	return &Local{
-		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(),
+		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
@@ -60,8 +64,7 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 
 // apply applies what admit, which may be nil, lets pass.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
+	phase := l.gate.enter()
 	err := l.current(epoch)
 	if err == nil && admit != nil {
 		err = admit(mutations)
@@ -69,16 +72,28 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	if err == nil {
 		err = l.refuseFenced(mutations)
 	}
+	if err == nil {
+		err = l.write(mutations, l.durable(mutations), done)
+	}
+	l.gate.leave(phase)
 	if err != nil {
 		done(err)
-		return
 	}
-	l.engine.Apply(mutations, l.durable(mutations), func(err error) {
+}
+
+// write gives mutations to the engine, and its errors to done as coordinators know them. When it returns an error,
+// done is not called.
+func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
+	err := l.engine.Apply(mutations, durable, func(err error) {
 		if err != nil {
 			err = fromStorage(err)
 		}
 		done(err)
 	})
+	if err != nil {
+		return fromStorage(err)
+	}
+	return nil
 }
 
 // current refuses what was planned before the ring last moved: its sender may not know all who
@@ -90,12 +105,9 @@ func (l *Local) current(epoch uint64) error {
 	return nil
 }
 
-// Settle returns when all mutations that were admitted at an earlier topology than the present one
-// are with the engine.
-func (l *Local) Settle() {
-	l.gate.Lock()
-	defer l.gate.Unlock()
-}
+// Settle returns when all mutations that were admitted at an earlier topology than the present one are with the
+// engine. It delays no other request.
+func (l *Local) Settle() { l.gate.wait() }
 
 // durable says whether any of the mutations belongs to a keyspace with durable writes.
 func (l *Local) durable(mutations []*row.Mutation) bool {
@@ -112,8 +124,26 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	return false
 }
 
-// Read implements coordinator.Replica.
-func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+// block runs f, which may wait for the disk and holds so many bytes, in a worker. refuse is called instead when too
+// much waits for one. The caller may be a stream, a timer or storage's committer.
+func (l *Local) block(bytes int, f func(), refuse func(error)) {
+	if l.workers == nil {
+		f()
+		return
+	}
+	if err := l.workers(bytes, f); err != nil {
+		refuse(&coordinator.Overloaded{What: "too many requests wait for the disk"})
+	}
+}
+
+// Read implements coordinator.Replica. A worker reads.
+func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	own := cmd.Clone() // the coordinator may have its answer, and reuse the memory, before a worker has time
+	l.block(0, func() { l.ReadHere(epoch, own, timeout, done) }, func(err error) { done(nil, err) })
+}
+
+// ReadHere implements coordinator.Blocking.
+func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
 	if err := l.current(epoch); err != nil {
 		done(nil, err)
 		return
@@ -130,9 +160,15 @@ func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done f
 	}
 }
 
-// Digest implements coordinator.Replica.
+// Digest implements coordinator.Replica. A worker reads.
 func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
-	l.Read(epoch, cmd, timeout, func(page []byte, err error) {
+	own := cmd.Clone() // as in Read
+	l.block(0, func() { l.DigestHere(epoch, own, timeout, done) }, func(err error) { done(row.Digest{}, err) })
+}
+
+// DigestHere implements coordinator.Blocking.
+func (l *Local) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.ReadHere(epoch, cmd, timeout, func(page []byte, err error) {
 		if err != nil {
 			done(row.Digest{}, err)
 			return
@@ -141,8 +177,13 @@ func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration
 	})
 }
 
-// Truncate implements coordinator.Replica.
+// Truncate implements coordinator.Replica. A worker truncates.
 func (l *Local) Truncate(table schema.StorageID, _ time.Duration, done func(error)) {
+	l.block(0, func() { l.truncate(table, done) }, done)
+}
+
+// truncate is Truncate in a goroutine that may wait for the disk.
+func (l *Local) truncate(table schema.StorageID, done func(error)) {
 	if l.onTruncate != nil {
 		if err := l.onTruncate(table); err != nil {
 			done(err)

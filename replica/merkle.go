@@ -70,28 +70,28 @@ func NewRepairs(o RepairOptions) *Repairs {
 	setDefault(&o.PaxosLook, paxosLookDefault)
 	r := &Repairs{o: o}
 	r.mu.began = map[uint64]int64{}
-	o.Transport.Handle(messaging.VerbMerkle, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	o.Transport.Handle(messaging.Service{Verb: messaging.VerbMerkle, Name: "merkle", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		req, err := decodeHashRequest(payload)
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
 		}
-		r.hash(req, func(s repair.HashStep, err error) {
+		r.hash(req, here, func(s repair.HashStep, err error) {
 			if err != nil {
 				respond(nil, toRemote(err))
 				return
 			}
 			respond(appendHashStep(nil, &s), nil)
 		})
-	})
-	o.Transport.Handle(messaging.VerbRepaired, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	}})
+	o.Transport.Handle(messaging.Service{Verb: messaging.VerbRepaired, Name: "repaired", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		n, err := decodeNotice(payload)
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
 		}
 		r.repaired(&n, func(err error) { respond(nil, toRemote(err)) })
-	})
+	}})
 	r.servePaxos()
 	return r
 }
@@ -100,7 +100,7 @@ func NewRepairs(o RepairOptions) *Repairs {
 func (r *Repairs) Hash(node ring.NodeID, req *repair.HashRequest, timeout time.Duration, done func(repair.HashStep, error)) {
 	if node == r.o.Local.view.Self() {
 		own := *req
-		r.hash(&own, done)
+		r.hash(&own, r.o.Run, done)
 		return
 	}
 	r.o.Transport.Request(node, messaging.VerbMerkle, appendHashRequest(nil, req), timeout, func(payload []byte, err error) {
@@ -115,14 +115,18 @@ func (r *Repairs) Hash(node ring.NodeID, req *repair.HashRequest, timeout time.D
 // Repaired implements repair.Peers.
 func (r *Repairs) Repaired(node ring.NodeID, n *repair.Notice, timeout time.Duration, done func(error)) {
 	if node == r.o.Local.view.Self() {
-		r.repaired(n, done)
+		own := *n
+		r.o.Run(func() { r.repaired(&own, done) })
 		return
 	}
 	r.o.Transport.Request(node, messaging.VerbRepaired, appendNotice(nil, n), timeout, func(_ []byte, err error) { done(fromRemote(err)) })
 }
 
-// hash takes a step of hashing here.
-func (r *Repairs) hash(req *repair.HashRequest, done func(repair.HashStep, error)) {
+// here runs f in the caller's goroutine, which may wait for the disk.
+func here(f func()) { f() }
+
+// hash takes a step of hashing. run does what reads the disk.
+func (r *Repairs) hash(req *repair.HashRequest, run func(func()), done func(repair.HashStep, error)) {
 	if err := r.o.Local.current(req.Epoch); err != nil {
 		done(repair.HashStep{}, err)
 		return
@@ -134,7 +138,7 @@ func (r *Repairs) hash(req *repair.HashRequest, done func(repair.HashStep, error
 	if req.Session != 0 {
 		r.begin(req.Session)
 	}
-	r.o.Run(func() {
+	run(func() {
 		s, err := r.step(req)
 		if err != nil {
 			err = fromStorage(err)

@@ -20,8 +20,14 @@ var (
 	_ coordinator.Dated = (*Remote)(nil)
 )
 
-// Newest implements coordinator.Dated.
+// Newest implements coordinator.Dated. A worker reads.
 func (l *Local) Newest(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(int64, error)) {
+	own := cmd.Clone() // as in Read
+	l.block(0, func() { l.newest(epoch, own, done) }, func(err error) { done(0, err) })
+}
+
+// newest is Newest in a goroutine that may wait for the disk.
+func (l *Local) newest(epoch uint64, cmd *row.ReadCommand, done func(int64, error)) {
 	if err := l.current(epoch); err != nil {
 		done(0, err)
 		return
@@ -63,7 +69,7 @@ func (s *server) newest(_ ring.NodeID, payload []byte, respond messaging.Respond
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.Newest(epoch, cmd, 0, func(newest int64, err error) {
+	s.local.newest(epoch, cmd, func(newest int64, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))
 			return

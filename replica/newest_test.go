@@ -60,7 +60,8 @@ func TestTheNewestTimestampIsToldByWhoHoldsIt(t *testing.T) {
 func TestANewestTimestampOfTheWrongLengthIsRefused(t *testing.T) {
 	remote, _, l, table := pair(t, 1, 1)
 	for _, answer := range [][]byte{nil, {1}, make([]byte, 9)} {
-		l.handlers[messaging.VerbNewest] = func(_ ring.NodeID, _ []byte, respond messaging.Respond) { respond(answer, nil) }
+		l.Handle(messaging.Service{Verb: messaging.VerbNewest,
+			Handler: func(_ ring.NodeID, _ []byte, respond messaging.Respond) { respond(answer, nil) }})
 		var err error
 		remote.Newest(5, &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}, time.Second,
 			func(_ int64, e error) { err = e })

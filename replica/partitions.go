@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -13,9 +14,17 @@ import (
 	"cqld/storage"
 )
 
-// Partitions implements coordinator.Replica. What this node holds by chance, of ranges that it gave away,
-// is left out. That works only when it knows the ring as well as who asks does: otherwise it refuses.
+// Partitions implements coordinator.Replica. A worker reads.
 func (l *Local) Partitions(epoch uint64, q *coordinator.PartitionsRead, _ time.Duration, done func(*coordinator.PartitionsPage, error)) {
+	own := *q
+	own.Span = coordinator.KeySpan{From: bytes.Clone(q.Span.From), To: bytes.Clone(q.Span.To)}
+	l.block(0, func() { l.partitions(epoch, &own, done) }, func(err error) { done(nil, err) })
+}
+
+// partitions is Partitions in a goroutine that may wait for the disk. It leaves out what this node happens to hold of
+// ranges that it gave away. That works only when it knows the ring as well as the coordinator does: otherwise it
+// refuses.
+func (l *Local) partitions(epoch uint64, q *coordinator.PartitionsRead, done func(*coordinator.PartitionsPage, error)) {
 	err := l.current(epoch)
 	topology := l.view.Topology()
 	if err == nil && q.Moved > topology.Moved() {
@@ -77,7 +86,7 @@ func (s *server) partitions(_ ring.NodeID, payload []byte, cancel *env.Cancel, r
 		return
 	}
 	q.Cancel = cancel
-	s.local.Partitions(epoch, q, 0, func(page *coordinator.PartitionsPage, err error) {
+	s.local.partitions(epoch, q, func(page *coordinator.PartitionsPage, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))
 			return

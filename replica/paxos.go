@@ -44,6 +44,8 @@ type acceptors struct {
 	forgetful map[string]acceptorState
 	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
 	noPrevious, noFloor bool
+	// unsynced, of tests, answers before the state is synced.
+	unsynced bool
 	// generation is counted when rows are written past the turns.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
@@ -75,7 +77,7 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
-	l.paxos.noPrevious, l.paxos.noFloor = u.NoPaxosPrevious, u.NoPaxosFloor
+	l.paxos.noPrevious, l.paxos.noFloor, l.paxos.unsynced = u.NoPaxosPrevious, u.NoPaxosFloor, u.PaxosUnsynced
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}
 	}
@@ -100,7 +102,8 @@ func (s *acceptorState) stored() coordinator.Ballot {
 }
 
 // enter runs step when no other step of the partition is under way; step ends with leave. False:
-// too many wait.
+// too many wait. A step that waited runs where the one before it left, which may be storage's committer: it must not
+// block.
 func (a *acceptors) enter(key string, step func()) bool {
 	s := a.shard(key)
 	s.Lock()
@@ -195,7 +198,7 @@ func (a *acceptors) stateOf(r *row.Row) (s acceptorState, err error) {
 // settle takes away what cells of earlier ballots say.
 func (s *acceptorState) settle() {
 	if s.commitCell != s.commit.Ballot.Micros {
-		s.commit.Update = nil // of an earlier one
+		s.commit = coordinator.Proposal{Ballot: s.commit.Ballot} // the rest is of an earlier one
 	}
 	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
 		s.commit = s.accepted
@@ -226,8 +229,8 @@ func (a *acceptors) note(s *acceptorState, c *row.Cell) (err error) {
 	return err
 }
 
-// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The gate
-// is held.
+// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The caller
+// has entered the gate.
 func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
 	if err := l.current(epoch); err != nil {
 		return nil, err
@@ -235,7 +238,7 @@ func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionK
 	if err := l.admit(id, ring.Range{Start: key.Token - 1, End: key.Token}); err != nil {
 		return nil, err
 	}
-	if token := (ring.Range{Start: key.Token - 1, End: key.Token}); len(l.fenced) > 0 && (l.fencedOff(id, token) || l.fencedOff(paxosTable, token)) {
+	if token := (ring.Range{Start: key.Token - 1, End: key.Token}); l.Fenced(id, token) || l.Fenced(paxosTable, token) {
 		return nil, &coordinator.ReplicaFailure{Message: errDropped.Error()}
 	}
 	l.paxos.meet(id)
@@ -262,24 +265,34 @@ func (a *acceptors) met(table schema.StorageID) bool { return (*a.tables.Load())
 
 // Prepare implements coordinator.Acceptor.
 func (l *Local) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*coordinator.Promise, error)) {
+	l.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may do without this node, and the memory be reused
+}
+
+// prepare is Prepare with a command that it may keep.
+func (l *Local) prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
 	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.promise(line, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
 	}
 }
 
-// promise is Prepare when it is its turn.
+// promise is Prepare when it is its turn. A worker reads.
 func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, done func(*coordinator.Promise, error)) {
 	answer := func(p *coordinator.Promise, err error) {
 		l.paxos.leave(line)
 		done(p, err)
 	}
-	l.gate.RLock()
+	l.block(0, func() { l.promiseHere(line, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+}
+
+// promiseHere is promise in a goroutine that may wait for the disk.
+func (l *Local) promiseHere(line string, epoch uint64, b, previous coordinator.Ballot, cmd *row.ReadCommand, answer func(*coordinator.Promise, error)) {
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, cmd.Key, !previous.Present())
+		s, generation, err = l.known(&remembered{}, line, table, cmd.Key, !previous.Present())
 	}
 	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = l.state(table, cmd.Key)
@@ -296,7 +309,7 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 		}
 	}
 	if err != nil || p.Refused || p.Unchanged {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		if err == nil {
 			l.paxos.remember(line, s, generation)
 		}
@@ -309,23 +322,26 @@ func (l *Local) promise(line string, epoch uint64, b, previous coordinator.Ballo
 	if l.paxos.forgetful != nil {
 		s.promised = b
 		l.paxos.forgetful[line] = s
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(p, nil)
 		return
 	}
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(l.paxos.promised, b))
-	l.engine.Apply([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	err = l.write([]*row.Mutation{l.paxos.mutation(table, cmd.Key, r)}, !l.paxos.unsynced, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
-			answer(nil, fromStorage(err))
+			answer(nil, err)
 			return
 		}
 		s.promised = b
 		l.paxos.remember(line, s, generation)
 		answer(p, nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(nil, err)
+	}
 }
 
 // mayAccept says whether a proposal can be accepted: nothing later was promised, and, when it rests on a
@@ -355,35 +371,40 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.leave(line)
 		done(refused, err)
 	}
-	l.gate.RLock()
+	l.withState(line, len(p.Update), func(have remembered) { l.acceptOn(&have, line, epoch, p, answer) },
+		func(err error) { answer(coordinator.Ballot{}, err) })
+}
+
+// acceptOn is accept with the state, or where it may be read.
+func (l *Local) acceptOn(have *remembered, line string, epoch uint64, p *coordinator.Proposal, answer func(coordinator.Ballot, error)) {
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, p.Key, false)
+		s, generation, err = l.known(have, line, table, p.Key, false)
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(coordinator.Ballot{}, nil) // it came before, and was accepted, whatever was promised since
 		return
 	}
 	if err != nil || !l.paxos.mayAccept(&s, p) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(s.latest(), err)
 		return
 	}
 	if l.paxos.forgetful != nil {
 		l.paxos.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(coordinator.Ballot{}, nil)
 		return
 	}
 	w := l.paxos.writing()
 	w.row.Cells = append(w.row.Cells, ballotCell(l.paxos.promised, p.Ballot), ballotCell(l.paxos.accepted, p.Ballot),
 		w.updateCell(l.paxos.proposal, p))
-	l.engine.Apply(w.change(table, p.Key), true, func(err error) {
+	err = l.write(w.change(table, p.Key), !l.paxos.unsynced, func(err error) {
 		if err != nil {
-			err = fromStorage(err)
 			l.paxos.doubt(line)
 		} else {
 			s.promised, s.accepted = p.Ballot, *p
@@ -391,8 +412,11 @@ func (l *Local) accept(line string, epoch uint64, p *coordinator.Proposal, done 
 		}
 		answer(coordinator.Ballot{}, err)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
 	l.paxos.wrote(w)
+	if err != nil {
+		answer(coordinator.Ballot{}, err)
+	}
 }
 
 // mutation is a change of the acceptor's row.

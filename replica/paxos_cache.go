@@ -19,10 +19,32 @@ const (
 	shardUpdates = 1280 << 10
 )
 
-// known is the state of a partition; whole says that it must have the update of what was decided.
-func (l *Local) known(line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
-	generation = l.paxos.generation.Load()
-	if s, ok := l.paxos.recall(line, generation); ok && !(whole && s.elsewhere) {
+// remembered is what is in memory of a partition's state.
+type remembered struct {
+	acceptorState
+	ok bool
+}
+
+// withState runs step with the partition's state when that is in memory, and in a worker without it when it must be
+// read. The partition's turn is held. refuse is called instead when too much waits for a worker; bytes is what step
+// holds.
+func (l *Local) withState(line string, bytes int, step func(remembered), refuse func(error)) {
+	if s, ok := l.paxos.recall(line, l.paxos.generation.Load()); ok {
+		step(remembered{s, true})
+		return
+	}
+	l.block(bytes, func() { step(remembered{}) }, refuse)
+}
+
+// known is the state of a partition: what withState found, or else what is in memory or on disk. whole says that it
+// must have the update of what was decided.
+func (l *Local) known(have *remembered, line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
+	s, generation, ok := have.acceptorState, have.generation, have.ok
+	if !ok {
+		generation = l.paxos.generation.Load()
+		s, ok = l.paxos.recall(line, generation)
+	}
+	if ok && !(whole && s.elsewhere) {
 		s.floor = l.floor(table)
 		return s, generation, nil
 	}

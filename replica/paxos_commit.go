@@ -17,33 +17,38 @@ func (l *Local) Commit(epoch uint64, p *coordinator.Proposal, _ time.Duration, d
 	}
 }
 
-// commit is Commit when it is its turn. The state is not known to say that something is decided before a
-// reader finds it.
+// commit is Commit when it is its turn.
 func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done func(error)) {
 	answer := func(err error) {
 		l.paxos.leave(line)
 		done(err)
 	}
-	l.gate.RLock()
+	l.withState(line, len(p.Update), func(have remembered) { l.commitOn(&have, line, epoch, p, answer) }, answer)
+}
+
+// commitOn is commit with the state, or where it may be read. The state is not known to say that something is decided
+// before a reader finds it.
+func (l *Local) commitOn(have *remembered, line string, epoch uint64, p *coordinator.Proposal, answer func(error)) {
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, p.Key, false)
+		s, generation, err = l.known(have, line, table, p.Key, false)
 	}
 	var changes []*row.Mutation
 	if err == nil {
 		changes, err = l.committing(&s, table, p)
 	}
 	if err != nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(err)
 		return
 	}
-	l.engine.Apply(changes, true, func(err error) {
+	err = l.write(changes, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
-			answer(fromStorage(err))
+			answer(err)
 			return
 		}
 		if p.Ballot.After(s.commit.Ballot) {
@@ -53,7 +58,10 @@ func (l *Local) commit(line string, epoch uint64, p *coordinator.Proposal, done 
 		l.paxos.remember(line, s, generation)
 		answer(nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(err)
+	}
 }
 
 // committing is what a commit changes at an acceptor in a state: the rows, and its own.
@@ -83,26 +91,32 @@ func (l *Local) committing(s *acceptorState, table *schema.Table, p *coordinator
 
 // Decide implements coordinator.SoleAcceptor.
 func (l *Local) Decide(epoch uint64, cmd *row.ReadCommand,
-	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
 	line := turn.Line(cmd.Table, cmd.Key)
 	if !l.paxos.enter(line, func() { l.decide(line, epoch, cmd, decide, done) }) {
 		done(&coordinator.Overloaded{What: "too many wait for one partition"})
 	}
 }
 
-// decide is Decide when it is its turn.
+// decide is Decide when it is its turn. A worker reads and commits.
 func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
-	decide func(latest, prior coordinator.Ballot, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), done func(error)) {
 	answer := func(err error) {
 		l.paxos.leave(line)
 		done(err)
 	}
-	l.gate.RLock()
+	l.block(0, func() { l.decideHere(line, epoch, cmd, decide, answer) }, answer)
+}
+
+// decideHere is decide in a goroutine that may wait for the disk.
+func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
+	decide func(known coordinator.Known, page []byte) (*coordinator.Proposal, *row.Mutation), answer func(error)) {
+	phase := l.gate.enter()
 	table, err := l.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = l.known(line, table, cmd.Key, false)
+		s, generation, err = l.known(&remembered{}, line, table, cmd.Key, false)
 	}
 	if err == nil && len(s.accepted.Update) > 0 {
 		err = coordinator.ErrUnsettled
@@ -114,13 +128,15 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		}
 	}
 	if err != nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(err)
 		return
 	}
-	p, m := decide(s.latest(), s.commit.Ballot.Latest(s.floor), page)
+	p, m := decide(coordinator.Known{
+		Latest: s.latest(), Prior: s.commit.Ballot.Latest(s.floor), History: coordinator.HistoryAfter(&s.commit, s.floor),
+	}, page)
 	if p == nil {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(nil)
 		return
 	}
@@ -132,7 +148,7 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	if ok {
 		apply = waits.Queue
 	}
-	apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
+	err = apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
 			answer(fromStorage(err))
@@ -142,8 +158,11 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 		l.paxos.remember(line, s, generation)
 		answer(nil)
 	})
-	l.gate.RUnlock()
-	if ok {
+	l.gate.leave(phase)
+	switch {
+	case err != nil:
+		answer(fromStorage(err))
+	case ok:
 		waits.Commit()
 	}
 }
@@ -151,6 +170,6 @@ func (l *Local) decide(line string, epoch uint64, cmd *row.ReadCommand,
 // callerCommits is an Engine that can commit in the goroutine of a caller that has nothing else to do.
 type callerCommits interface {
 	// Queue is Apply, followed by Commit.
-	Queue(mutations []*row.Mutation, durable bool, done func(error))
+	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
 	Commit()
 }

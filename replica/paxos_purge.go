@@ -43,8 +43,8 @@ var (
 	errPaxosPulled  = errors.New("replica: Paxos state is on its way to this node")
 )
 
-// paxosStep takes a step over the state of a table.
-func (r *Repairs) paxosStep(req *repair.PaxosRequest, done func(repair.PaxosStep, error)) {
+// paxosStep takes a step over the state of a table. run does what reads the disk.
+func (r *Repairs) paxosStep(req *repair.PaxosRequest, run func(func()), done func(repair.PaxosStep, error)) {
 	l := r.o.Local
 	refuse := func(err error) { done(repair.PaxosStep{}, err) }
 	t := l.view.Topology()
@@ -64,7 +64,7 @@ func (r *Repairs) paxosStep(req *repair.PaxosRequest, done func(repair.PaxosStep
 	case r.o.Streams != nil && r.o.Streams.pulling(paxosTable):
 		refuse(busy(errPaxosPulled))
 	default:
-		r.o.Run(func() {
+		run(func() {
 			if req.After == nil && !req.Forget {
 				l.Settle()
 				if err := r.o.Engine.Drain(); err != nil {
@@ -183,23 +183,31 @@ func (l *Local) forgetOne(line string, table *schema.Table, key row.PartitionKey
 		l.paxos.leave(line)
 		done(n, err)
 	}
-	l.gate.RLock()
-	s, _, err := l.known(line, table, key, false)
+	l.withState(line, 0, func(have remembered) { l.forgetState(&have, line, table, key, floor, answer) }, func(err error) { answer(0, err) })
+}
+
+// forgetState is forgetOne with the state, or where it may be read.
+func (l *Local) forgetState(have *remembered, line string, table *schema.Table, key row.PartitionKey, floor coordinator.Ballot, answer func(int, error)) {
+	phase := l.gate.enter()
+	s, _, err := l.known(have, line, table, key, false)
 	if err != nil || !s.old(floor) || s.unsettled(floor) {
-		l.gate.RUnlock()
+		l.gate.leave(phase)
 		answer(0, err)
 		return
 	}
 	// On disk: tombstones go when all replicas have forgotten, and it must not come back after them.
-	l.engine.Apply([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
+	err = l.write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
 		l.paxos.doubt(line)
 		if err != nil {
-			answer(0, fromStorage(err))
+			answer(0, err)
 			return
 		}
 		answer(1, nil)
 	})
-	l.gate.RUnlock()
+	l.gate.leave(phase)
+	if err != nil {
+		answer(0, err)
+	}
 }
 
 // paxosDeletion deletes a state as far as it is of ballots up to a time (µs).
@@ -291,7 +299,8 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, err err
 					found[id] = true
 				case newest < now-paxosGoneAfter:
 					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-					l.engine.Apply([]*row.Mutation{paxosDeletion(key, bytes.Clone(x.Clustering), newest)}, false, func(error) {}) // else next time
+					gone := paxosDeletion(key, bytes.Clone(x.Clustering), newest)
+					_ = l.engine.Apply([]*row.Mutation{gone}, false, func(error) {}) // the next look tries again
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func newPurged(t testing.TB) (*Local, *storage.Engine, *Repairs, *schema.Table) 
 }
 
 func purged(l *Local, engine *storage.Engine) *Repairs {
-	transport := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
+	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	return NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }})
 }
 
@@ -113,7 +113,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	for key, want := range map[string]coordinator.Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(turn.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			s, _, err := l.known(&remembered{}, turn.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}
@@ -181,7 +181,9 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 		gone.ID = schema.UUID{9, byte(i)}
 		x := row.NewRow()
 		x.Cells = append(x.Cells, ballotCell(l.paxos.promised, ballot(at, 1)))
-		engine.Apply([]*row.Mutation{l.paxos.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {})
+		if err := engine.Apply([]*row.Mutation{l.paxos.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	asked := 0
 	for id, want := range map[schema.StorageID]bool{table.StorageID: true, table.StorageID + 1: false} {

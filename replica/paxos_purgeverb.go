@@ -22,27 +22,27 @@ import (
 
 // servePaxos answers the other nodes' repairs.
 func (r *Repairs) servePaxos() {
-	r.o.Transport.Handle(messaging.VerbPaxosPurge, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	r.o.Transport.Handle(messaging.Service{Verb: messaging.VerbPaxosPurge, Name: "paxos purge", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		req, err := decodePaxosRequest(payload)
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
 		}
-		r.paxosStep(req, func(s repair.PaxosStep, err error) {
+		r.paxosStep(req, here, func(s repair.PaxosStep, err error) {
 			if err != nil {
 				respond(nil, toRemote(err))
 				return
 			}
 			respond(appendPaxosStep(nil, &s), nil)
 		})
-	})
+	}})
 }
 
 // Paxos implements repair.Peers.
 func (r *Repairs) Paxos(node ring.NodeID, req *repair.PaxosRequest, timeout time.Duration, done func(repair.PaxosStep, error)) {
 	if node == r.o.Local.view.Self() {
 		own := *req
-		r.paxosStep(&own, done)
+		r.paxosStep(&own, r.o.Run, done)
 		return
 	}
 	r.o.Transport.Request(node, messaging.VerbPaxosPurge, appendPaxosRequest(nil, req), timeout, func(payload []byte, err error) {

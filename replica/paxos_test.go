@@ -218,11 +218,12 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		t.Errorf("in memory %+v, on disk %+v: %v", s, stored, err)
 	}
 	// Streams write past it.
-	engine.Apply([]*row.Mutation{l.paxos.mutation(table, key, promiseRow(l, ballot(90, 2)))}, true, func(err error) {
+	check := func(err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	})
+	}
+	check(engine.Apply([]*row.Mutation{l.paxos.mutation(table, key, promiseRow(l, ballot(90, 2)))}, true, check))
 	l.changed(paxosTable)
 	if got := accept(t, l, after(ballot(40, 1), ballot(30, 1))); got != ballot(90, 2) {
 		t.Errorf("a promise that came with the range: refused for %v", got)
@@ -317,11 +318,12 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 		rnd.Shuffle(len(rows), func(i, k int) { rows[i], rows[k] = rows[k], rows[i] })
 		l, engine, _ := newAcceptor(t)
 		for _, m := range slices.Concat(rows, rows[:1]) {
-			engine.Apply([]*row.Mutation{m}, false, func(err error) {
+			check := func(err error) {
 				if err != nil {
 					t.Fatal(err)
 				}
-			})
+			}
+			check(engine.Apply([]*row.Mutation{m}, false, check))
 		}
 		got, err := l.state(table, row.NewPartitionKey([]byte("k")))
 		if err != nil || fmt.Sprint(got.promised, got.accepted, got.commit) != fmt.Sprint(want.promised, want.accepted, want.commit) {

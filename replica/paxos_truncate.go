@@ -46,16 +46,16 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 		done(err)
 		return
 	}
-	l.engine.Apply(changes, true, func(err error) {
-		switch {
-		case err != nil:
-			done(fromStorage(err))
-		case more:
-			l.forgetPaxosAfter(table, after, done)
-		default:
-			done(nil)
+	err = l.write(changes, true, func(err error) {
+		if err != nil || !more {
+			done(err)
+			return
 		}
+		l.block(0, func() { l.forgetPaxosAfter(table, after, done) }, done)
 	})
+	if err != nil {
+		done(err)
+	}
 }
 
 // forgetting deletes the updates of a state; nil when it has none.

@@ -22,7 +22,8 @@ import (
 //
 //	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state floor page
 //	proposal := table key state
-//	state    := ballot origin prior previous update   of what was accepted, and of what was decided
+//	state    := ballot origin prior previous history update   of what was accepted, and of what was decided
+//	history  := since n (time before the one before it, or before the origin; node)*
 
 func appendBallot(dst []byte, b coordinator.Ballot) []byte {
 	return wire.AppendUvarint(wire.AppendVarint(dst, b.Micros), uint64(b.Node))
@@ -40,12 +41,42 @@ func consumeSized(c *wire.Cursor) []byte { return c.Take(c.Count(1)) }
 
 func appendState(dst []byte, p *coordinator.Proposal) []byte {
 	dst = appendBallot(appendBallot(dst, p.Ballot), p.Origin)
-	return appendSized(appendBallot(appendBallot(dst, p.Prior), p.Previous), p.Update)
+	dst = appendHistory(appendBallot(appendBallot(dst, p.Prior), p.Previous), p)
+	return appendSized(dst, p.Update)
 }
 
 func consumeState(c *wire.Cursor) coordinator.Proposal {
-	return coordinator.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Previous: consumeBallot(c),
-		Update: consumeSized(c)}
+	p := coordinator.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Previous: consumeBallot(c)}
+	p.History = consumeHistory(c, p.Origin)
+	p.Update = consumeSized(c)
+	return p
+}
+
+// appendHistory appends the history of a proposal; times are the distances from one to the next.
+func appendHistory(dst []byte, p *coordinator.Proposal) []byte {
+	dst = wire.AppendUvarint(appendBallot(dst, p.History.Since), uint64(len(p.History.Latest)))
+	at := p.Origin.Micros
+	for _, b := range p.History.Latest {
+		dst = wire.AppendUvarint(wire.AppendVarint(dst, at-b.Micros), uint64(b.Node))
+		at = b.Micros
+	}
+	return dst
+}
+
+// consumeHistory is the inverse of appendHistory.
+func consumeHistory(c *wire.Cursor, origin coordinator.Ballot) (h coordinator.History) {
+	h.Since = consumeBallot(c)
+	n := c.Count(2)
+	if n > coordinator.HistoryMax {
+		c.Fail(errBadState)
+		return coordinator.History{}
+	}
+	at := origin.Micros
+	for range n {
+		at -= c.Varint()
+		h.Latest = append(h.Latest, coordinator.Ballot{Micros: at, Node: ring.NodeID(c.Uvarint())})
+	}
+	return h
 }
 
 func appendProposal(dst []byte, epoch uint64, p *coordinator.Proposal) []byte {
@@ -95,8 +126,8 @@ func decodePromise(payload []byte) (*coordinator.Promise, error) {
 }
 
 // A ballot in a cell is a time-based UUID, so that the table can be read: its time is the cell's
-// timestamp, its node part the node. An update in a cell is preceded by its origin, what was decided before, and
-// the ballot it rests on.
+// timestamp, its node part the node. An update in a cell is preceded by its origin, what was decided before, the ballot
+// it rests on, and the history.
 
 const nodeBits = 1<<62 - 1
 
@@ -116,18 +147,19 @@ func ballotOf(c *row.Cell) (coordinator.Ballot, error) {
 }
 
 func updateCell(column schema.ColumnID, p *coordinator.Proposal) row.Cell {
-	value := appendUpdateHead(make([]byte, 0, 40+len(p.Update)), p)
+	value := appendUpdateHead(make([]byte, 0, 40+12*len(p.History.Latest)+len(p.Update)), p)
 	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(value, p.Update...)}
 }
 
 // appendUpdateHead appends what precedes an update in a cell.
 func appendUpdateHead(dst []byte, p *coordinator.Proposal) []byte {
-	return appendBallot(appendBallot(appendBallot(dst, p.Origin), p.Prior), p.Previous)
+	return appendHistory(appendBallot(appendBallot(appendBallot(dst, p.Origin), p.Prior), p.Previous), p)
 }
 
 func decodeUpdate(value []byte, p *coordinator.Proposal) error {
 	c := wire.NewCursor(value)
 	p.Origin, p.Prior, p.Previous = consumeBallot(&c), consumeBallot(&c), consumeBallot(&c)
+	p.History = consumeHistory(&c, p.Origin)
 	p.Update = c.Take(c.Len())
 	return c.Finish()
 }
@@ -198,59 +230,59 @@ func (r *Remote) Commit(epoch uint64, p *coordinator.Proposal, timeout time.Dura
 		})
 }
 
-// servePaxos answers the other nodes' proposers. A request may have to wait for its turn, so it owns
-// its bytes.
-func servePaxos(transport messaging.Transport, l *Local) {
-	transport.Handle(messaging.VerbPaxosPrepare, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(slices.Clone(payload))
-		cmd := new(row.ReadCommand)
-		epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
-		row.ConsumeReadCommand(&c, cmd)
-		if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		l.Prepare(epoch, b, previous, cmd, 0, func(p *coordinator.Promise, err error) {
-			if err != nil {
-				respond(nil, toRemote(err))
-				return
-			}
-			respond(appendPromise(nil, p), nil)
-		})
-	})
-	transport.Handle(messaging.VerbPaxosAccept, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		epoch, p, err := decodeProposal(slices.Clone(payload))
-		if err != nil || !p.Ballot.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		l.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
-			switch {
-			case err != nil:
-				respond(nil, toRemote(err))
-			case refused.Present():
-				respond(appendBallot(nil, refused), nil)
-			default:
-				respond(nil, nil)
-			}
-		})
-	})
-	transport.Handle(messaging.VerbPaxosCommit, func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(slices.Clone(payload))
-		accepted := c.Uint8() == 1
-		epoch, p, err := consumeProposal(&c)
-		if err != nil || !p.Ballot.Present() {
-			respond(nil, toRemote(errors.Join(errBadPaxos, err)))
-			return
-		}
-		p.Accepted = accepted
-		l.Commit(epoch, p, 0, func(err error) {
-			if errors.Is(err, coordinator.ErrNotAccepted) {
-				respond([]byte{1}, nil)
-				return
-			}
+// paxosPrepare answers another node's proposer. The request may have to wait for its turn, so it owns its bytes, as
+// those of accept and commit do.
+func (s *server) paxosPrepare(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	c := wire.NewCursor(slices.Clone(payload))
+	cmd := new(row.ReadCommand)
+	epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
+	row.ConsumeReadCommand(&c, cmd)
+	if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	s.local.prepare(epoch, b, previous, cmd, func(p *coordinator.Promise, err error) {
+		if err != nil {
 			respond(nil, toRemote(err))
-		})
+			return
+		}
+		respond(appendPromise(nil, p), nil)
+	})
+}
+
+func (s *server) paxosAccept(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	epoch, p, err := decodeProposal(slices.Clone(payload))
+	if err != nil || !p.Ballot.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	s.local.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
+		switch {
+		case err != nil:
+			respond(nil, toRemote(err))
+		case refused.Present():
+			respond(appendBallot(nil, refused), nil)
+		default:
+			respond(nil, nil)
+		}
+	})
+}
+
+func (s *server) paxosCommit(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	c := wire.NewCursor(slices.Clone(payload))
+	accepted := c.Uint8() == 1
+	epoch, p, err := consumeProposal(&c)
+	if err != nil || !p.Ballot.Present() {
+		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		return
+	}
+	p.Accepted = accepted
+	s.local.Commit(epoch, p, 0, func(err error) {
+		if errors.Is(err, coordinator.ErrNotAccepted) {
+			respond([]byte{1}, nil)
+			return
+		}
+		respond(nil, toRemote(err))
 	})
 }
 

@@ -15,12 +15,13 @@ import (
 // copyingEngine is storage that has nothing, and copies what it is given at once, as Engine must.
 type copyingEngine struct{ applied []byte }
 
-func (e *copyingEngine) Apply(ms []*row.Mutation, _ bool, done func(error)) {
+func (e *copyingEngine) Apply(ms []*row.Mutation, _ bool, done func(error)) error {
 	e.applied = e.applied[:0]
 	for _, m := range ms {
 		e.applied = row.AppendMutation(e.applied, m)
 	}
 	done(nil)
+	return nil
 }
 
 func (e *copyingEngine) Read(dst []byte, _ *row.ReadCommand) ([]byte, error) {

@@ -9,21 +9,27 @@ import (
 	"cqld/row"
 )
 
-// Serve makes transport answer the other nodes' Remotes from l. It is called before the transport
-// starts. Reads are answered where they arrive; writes when they are safe.
+// Serve makes transport answer the other nodes' Remotes from l, and l read with the transport's workers. It is called
+// before the transport starts.
 func Serve(transport messaging.Transport, l *Local) {
 	s := &server{local: l, admit: l.admitMutations}
 	s.batches.New = func() any { return &batch{} }
 	s.commands.New = func() any { return &row.ReadCommand{} }
-	transport.Handle(messaging.VerbMutation, s.mutate)
-	transport.Handle(messaging.VerbReadRepair, s.mutate)
-	transport.Handle(messaging.VerbHint, s.mutate)
-	messaging.HandleCancelable(transport, messaging.VerbRead, s.read)
-	messaging.HandleCancelable(transport, messaging.VerbDigest, s.digest)
-	transport.Handle(messaging.VerbTruncate, s.truncate)
-	messaging.HandleCancelable(transport, messaging.VerbPartitions, s.partitions)
-	transport.Handle(messaging.VerbNewest, s.newest)
-	servePaxos(transport, l)
+	l.workers = transport.Run
+	messaging.Register(transport,
+		messaging.Service{Verb: messaging.VerbMutation, Name: "mutation", Handler: s.mutate},
+		messaging.Service{Verb: messaging.VerbReadRepair, Name: "read repair", Handler: s.mutate},
+		messaging.Service{Verb: messaging.VerbHint, Name: "hint", Handler: s.mutate},
+		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Cancelable: s.read},
+		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Cancelable: s.digest},
+		messaging.Service{Verb: messaging.VerbTruncate, Name: "truncate", Blocking: true, Handler: s.truncate},
+		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Cancelable: s.partitions},
+		messaging.Service{Verb: messaging.VerbNewest, Name: "newest", Blocking: true, Handler: s.newest},
+		// These read what is not in memory in a worker, each when it is the partition's turn.
+		messaging.Service{Verb: messaging.VerbPaxosPrepare, Name: "paxos prepare", Handler: s.paxosPrepare},
+		messaging.Service{Verb: messaging.VerbPaxosAccept, Name: "paxos accept", Handler: s.paxosAccept},
+		messaging.Service{Verb: messaging.VerbPaxosCommit, Name: "paxos commit", Handler: s.paxosCommit},
+	)
 }
 
 type server struct {
@@ -75,7 +81,7 @@ func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Re
 		return
 	}
 	cmd.Cancel = cancel
-	s.local.Read(epoch, cmd, 0, func(page []byte, err error) {
+	s.local.ReadHere(epoch, cmd, 0, func(page []byte, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
@@ -93,5 +99,5 @@ func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respo
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.Truncate(table, 0, func(err error) { respond(nil, toRemote(err)) })
+	s.local.truncate(table, func(err error) { respond(nil, toRemote(err)) })
 }

@@ -18,17 +18,21 @@ import (
 // loopback is a transport whose requests arrive at once, with memory that is spoilt afterwards, as a
 // real one's is.
 type loopback struct {
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 	verbs    []messaging.Verb
 }
 
-func (l *loopback) Handle(v messaging.Verb, h messaging.Handler) { l.handlers[v] = h }
-func (l *loopback) Send(ring.NodeID, messaging.Verb, []byte)     {}
-func (v *view) Self() ring.NodeID                                { return v.self }
-func (v *view) Schema() *schema.Schema                           { return v.schema }
-func (v *view) Topology() *ring.Topology                         { return v.topology }
-func (v *view) Alive(ring.NodeID) bool                           { return true }
-func (v *view) PaxosFloor(schema.StorageID) int64                { return v.floor }
+func (l *loopback) Handle(s messaging.Service) { l.services[s.Verb] = s }
+func (l *loopback) Run(_ int, f func()) error {
+	f()
+	return nil
+}
+func (l *loopback) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (v *view) Self() ring.NodeID                            { return v.self }
+func (v *view) Schema() *schema.Schema                       { return v.schema }
+func (v *view) Topology() *ring.Topology                     { return v.topology }
+func (v *view) Alive(ring.NodeID) bool                       { return true }
+func (v *view) PaxosFloor(schema.StorageID) int64            { return v.floor }
 func (e *engine) Read(d []byte, _ *row.ReadCommand) ([]byte, error) {
 	return append(d, e.page...), e.err
 }
@@ -43,7 +47,7 @@ func (e *engine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, 
 func (l *loopback) Request(_ ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	l.verbs = append(l.verbs, v)
 	request := append([]byte(nil), payload...)
-	l.handlers[v](2, request, func(answer []byte, err error) {
+	l.services[v].Handler(2, request, func(answer []byte, err error) {
 		answer = append([]byte(nil), answer...)
 		reply(answer, err)
 		clear(answer)
@@ -68,12 +72,13 @@ type engine struct {
 	err       error
 }
 
-func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	for _, m := range ms {
 		e.applied = append(e.applied, string(m.Key.Bytes))
 	}
 	e.durable = durable
 	done(e.err)
+	return nil
 }
 
 // pair is a Remote, and what it reaches: node 1, or of two nodes with one replica the one that self is.
@@ -97,7 +102,7 @@ func pair(t testing.TB, nodes int, self ring.NodeID) (*Remote, *engine, *loopbac
 	}
 	v := &view{self: self, schema: s, topology: ring.NewTopology(5, members)}
 	e := &engine{page: []byte{0, 0}}
-	l := &loopback{handlers: map[messaging.Verb]messaging.Handler{}}
+	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	Serve(l, NewLocal(e, v, nil))
 	return NewRemote(1, l, v), e, l, s.Table("ks", "t")
 }

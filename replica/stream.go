@@ -82,7 +82,7 @@ func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
 	s.mu.pulls = map[string]*pull{}
-	o.Transport.Handle(messaging.VerbStream, s.serve)
+	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // it reads by o.Run
 	return s
 }
 

@@ -91,12 +91,16 @@ type worldNode struct {
 	engine   *storage.Engine
 	view     *view
 	streams  *Streams
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 	life     int
 }
 
-func (n *worldNode) Send(ring.NodeID, messaging.Verb, []byte)     {}
-func (n *worldNode) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
+func (n *worldNode) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (n *worldNode) Handle(s messaging.Service)               { n.services[s.Verb] = s }
+func (n *worldNode) Run(_ int, f func()) error {
+	f()
+	return nil
+}
 
 func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
 	w, life := n.w, n.life
@@ -112,7 +116,7 @@ func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, ti
 	w.carry(fmt.Sprintf("%d>%d request", n.id, to), len(payload), func(bool) {
 		source := w.nodes[to]
 		sourceLife := source.life
-		source.handlers[v](n.id, payload, func(payload []byte, err error) {
+		source.services[v].Handler(n.id, payload, func(payload []byte, err error) {
 			if source.life != sourceLife {
 				return
 			}
@@ -135,7 +139,7 @@ func (w *streamWorld) carry(name string, size int, arrive func(bool)) {
 func (n *worldNode) boot() {
 	var err error
 	n.life++
-	n.handlers = map[messaging.Verb]messaging.Handler{}
+	n.services = map[messaging.Verb]messaging.Service{}
 	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.disk, Clock: n.w, Inline: true})
 	if err != nil {
 		n.w.t.Fatal(err)
@@ -159,7 +163,7 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "write":
 		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
 		var err error
-		n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e })
+		w.check(n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e }))
 		w.check(err)
 	case "epoch":
 		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
@@ -222,7 +226,7 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 		n.boot()
 	}
 	for i := range integer(d, "rows", 0) {
-		w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check)
+		w.check(w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check))
 	}
 }
 

@@ -22,10 +22,10 @@ const turnTimeoutMax = time.Minute
 // ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
 // starts.
 //
-//	VerbTurn   timeout (µs), line     reply: ticket, alone (1)
+//	VerbTurn   timeout (µs), line     reply: ticket, alone (1), kept (µs)
 //	VerbPass   ticket, line           one-way
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
-	transport.Handle(messaging.VerbTurn, func(from ring.NodeID, payload []byte, respond messaging.Respond) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(payload)
 		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 		line := string(c.Rest())
@@ -34,14 +34,14 @@ func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 			return
 		}
 		keeper.Turn(line, from, timeout, func(t turn.Turn) { respond(appendTurn(nil, t), nil) })
-	})
-	transport.Handle(messaging.VerbPass, func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
+	}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass", Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
 		c := wire.NewCursor(payload)
 		ticket, line := c.Uvarint(), string(c.Rest())
 		if c.Err() == nil {
 			keeper.Pass(line, ticket)
 		}
-	})
+	}})
 }
 
 // Turn implements coordinator.Usher.
@@ -68,12 +68,13 @@ func appendTurn(dst []byte, t turn.Turn) []byte {
 	if t.Alone {
 		alone = 1
 	}
-	return append(wire.AppendUvarint(dst, t.Ticket), alone)
+	return wire.AppendUvarint(append(wire.AppendUvarint(dst, t.Ticket), alone), uint64(t.Kept.Microseconds()))
 }
 
 // decodeTurn is the inverse of appendTurn.
 func decodeTurn(payload []byte) (turn.Turn, error) {
 	c := wire.NewCursor(payload)
 	t := turn.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
+	t.Kept = time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 	return t, c.Finish()
 }

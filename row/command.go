@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"slices"
 	"sync/atomic"
 
 	"cqld/internal/env"
@@ -96,6 +97,33 @@ func (r *Repair) Count(ms []*Mutation) {
 
 // SinglePartition says whether the command reads one partition.
 func (c *ReadCommand) SinglePartition() bool { return c.Key.Bytes != nil }
+
+// Clone returns a copy of c that shares no memory with it but Repair.
+func (c *ReadCommand) Clone() *ReadCommand {
+	own := *c
+	own.Key.Bytes = bytes.Clone(c.Key.Bytes)
+	if c.Range.After != nil {
+		own.Range.After = &PartitionKey{Token: c.Range.After.Token, Bytes: bytes.Clone(c.Range.After.Bytes)}
+	}
+	size := 0
+	for i := range c.Slices {
+		size += len(c.Slices[i].Start) + len(c.Slices[i].End)
+	}
+	memory := make([]byte, 0, size)
+	part := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		from := len(memory)
+		memory = append(memory, b...)
+		return memory[from:len(memory):len(memory)]
+	}
+	own.Slices = slices.Clone(c.Slices)
+	for i := range own.Slices {
+		own.Slices[i].Start, own.Slices[i].End = part(own.Slices[i].Start), part(own.Slices[i].End)
+	}
+	return &own
+}
 
 // AppendReadCommand appends c for another node.
 func AppendReadCommand(dst []byte, c *ReadCommand) []byte {

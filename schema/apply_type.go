@@ -43,7 +43,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 // Bounds of a type with all it is made of written out, as its class name has it: what a user-defined
 // type means is repeated wherever it is used, so a few small types could make a name of any length.
 const (
-	typeDepthMax = 60 // below what types.ParseClass reads
+	typeDepthMax = 256 // below what types.ParseDeclaredClass reads
 	typePartsMax = 10000
 )
 

@@ -79,7 +79,7 @@ func marshal(v any) []byte {
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions}
 	for _, name := range k.TypeNames() {
-		e.Types = append(e.Types, k.types[name].MarshalClass())
+		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
 	for _, name := range k.TableNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
@@ -102,7 +102,7 @@ func encodeTable(t *Table) encodedTable {
 
 func encodeColumn(c *Column) encodedColumn {
 	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
-		Type: c.Type.MarshalClass(), DroppedMicros: c.DroppedMicros}
+		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros}
 }
 
 // Decode reads what Encode wrote and adds what the program itself defines (Own). The replicated system keyspaces
@@ -182,7 +182,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 }
 
 func decodeType(class string) (*types.Type, error) {
-	t, err := types.ParseClass(class)
+	t, err := types.ParseDeclaredClass(class)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}

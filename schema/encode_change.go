@@ -37,7 +37,7 @@ func EncodeChange(c Change) []byte {
 	e := encodedChange{Format: formatVersion}
 	classes := func(specs []ColumnSpec) {
 		for _, s := range specs {
-			e.Types = append(e.Types, s.Type.MarshalClass())
+			e.Types = append(e.Types, s.Type.DeclaredClass())
 		}
 	}
 	switch c := c.(type) {
@@ -57,11 +57,11 @@ func EncodeChange(c Change) []byte {
 		e.DropTable = c
 	case *CreateType:
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
-		e.Types = []string{c.Type.MarshalClass()}
+		e.Types = []string{c.Type.DeclaredClass()}
 	case *AlterType:
 		plain := *c
 		if plain.FieldType != nil {
-			e.Types = []string{plain.FieldType.MarshalClass()}
+			e.Types = []string{plain.FieldType.DeclaredClass()}
 			plain.FieldType = nil
 		}
 		e.AlterType = &plain

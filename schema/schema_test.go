@@ -335,7 +335,7 @@ func TestTypesStayReadable(t *testing.T) {
 	if _, err := Decode(Encode(s)); err != nil {
 		t.Errorf("the schema cannot be read again: %v", err)
 	}
-	for range 40 {
+	for range 300 {
 		deep = types.NewList(deep, true)
 	}
 	create := createTable("k", "t", 1)

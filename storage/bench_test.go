@@ -54,7 +54,7 @@ func fillBench(b testing.TB, e *Engine, headers bool) {
 		for n := range benchRows {
 			benchMutation(m, r, benchKey(p), n, 1)
 			wait.Add(1)
-			e.Apply([]*row.Mutation{m}, false, func(error) { wait.Done() })
+			mustTake(b, e, []*row.Mutation{m}, false, func(error) { wait.Done() })
 		}
 	}
 	wait.Wait()
@@ -98,7 +98,7 @@ func benchApply(b *testing.B, indexed bool, keyOf func(int) row.PartitionKey) {
 	for i := range b.N {
 		benchMutation(m, r, keyOf(i), i, int64(i))
 		wait.Add(1)
-		e.Apply(ms, true, done)
+		mustTake(b, e, ms, true, done)
 		if i%64 == 63 {
 			wait.Wait()
 		}
@@ -120,8 +120,11 @@ func BenchmarkApplyDurable64(b *testing.B) {
 		done := func(err error) { acknowledged <- err }
 		for i := 0; pb.Next(); i++ {
 			benchMutation(m, r, key, i, int64(i))
-			e.Apply(ms, true, done)
-			if err := <-acknowledged; err != nil {
+			err := e.Apply(ms, true, done)
+			if err == nil {
+				err = <-acknowledged
+			}
+			if err != nil {
 				b.Error(err)
 			}
 		}
@@ -182,7 +185,7 @@ func BenchmarkPartitions(b *testing.B) {
 	for i := range partitions {
 		benchMutation(m, r, benchKey(i), 1, 1)
 		wait.Add(1)
-		e.Apply([]*row.Mutation{m}, false, func(error) { wait.Done() })
+		mustTake(b, e, []*row.Mutation{m}, false, func(error) { wait.Done() })
 	}
 	wait.Wait()
 	if err := e.Flush(); err != nil {

@@ -12,25 +12,25 @@ import (
 	"cqld/schema"
 )
 
-// Apply makes mutations part of the data, all of them or, after a crash, none. It returns at once and
-// calls done once: with nil when they are committed and, if durable, as safe as the mode of the
-// engine makes them. ErrDiskFull, ErrOverloaded, ErrInvalid and *UnknownTable mean that nothing was
-// applied. The mutations have been copied when Apply returns. done may be called before Apply
-// returns, must not block, and may call Apply.
-func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
-	e.take(ms, durable, true, done)
+// Apply makes mutations part of the data, all of them or, after a crash, none. It copies them and returns without
+// waiting for the disk. An error means that nothing was applied and that done is not called: ErrDiskFull,
+// ErrOverloaded, ErrInvalid, ErrStopped or *UnknownTable. Otherwise done is called once, in another goroutine: with
+// nil when the mutations are committed and, if durable, as safe as the mode of the engine makes them. So a caller may
+// hold a lock that done takes. done must not block and may call Apply. An engine with Options.Inline calls done
+// before Apply returns.
+func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.take(ms, durable, true, done)
 }
 
-// Queue is Apply by a caller that calls Commit soon after, when it can wait for the disk: nobody may see to
-// the commit before.
-func (e *Engine) Queue(ms []*row.Mutation, durable bool, done func(error)) {
-	e.take(ms, durable, false, done)
+// Queue is Apply for a caller that calls Commit soon after, when it can wait for the disk. What is queued may stay
+// uncommitted until then.
+func (e *Engine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.take(ms, durable, false, done)
 }
 
-// Commit sees to it that what was queued is committed: in the caller's goroutine when nobody commits just
-// now, so that one who is alone is spared two changes of goroutines, each of which wakes a thread or two; or
-// else by who does. It may take as long as a sync, and done of others may be called in it. It must not be
-// called with a lock held that a done may want.
+// Commit commits what was queued, unless another goroutine is committing and will do so. Running in the caller's
+// goroutine spares a caller that is alone two switches of goroutines. It may take as long as a sync, and it may call
+// done functions of other callers. The caller must not hold a lock that one of those may take.
 func (e *Engine) Commit() {
 	q := &e.queue
 	q.Lock()
@@ -45,34 +45,28 @@ func (e *Engine) Commit() {
 }
 
 // take is Apply and Queue.
-func (e *Engine) take(ms []*row.Mutation, durable, wake bool, done func(error)) {
+func (e *Engine) take(ms []*row.Mutation, durable, wake bool, done func(error)) error {
 	if err := e.failedErr(); err != nil {
-		done(err)
-		return
+		return err
 	}
 	if e.disk.full.Load() {
 		e.counters.refused.Add(1)
-		done(ErrDiskFull)
-		return
+		return ErrDiskFull
 	}
 	size := 0
 	for _, m := range ms {
 		n, err := checkMutation(m)
 		if err != nil {
-			done(fmt.Errorf("%w mutation of table %d: %w", ErrInvalid, m.Table, err))
-			return
+			return fmt.Errorf("%w mutation of table %d: %w", ErrInvalid, m.Table, err)
 		}
 		size += n
 	}
 	e.counters.writes.Add(int64(len(ms)))
 	durable = durable && e.waitsForDisk(ms)
 	if e.opts.Inline {
-		e.applyInline(ms, durable, done)
-		return
+		return e.applyInline(ms, durable, done)
 	}
-	if err := e.enqueue(ms, size, durable, wake, done); err != nil {
-		done(err)
-	}
+	return e.enqueue(ms, size, durable, wake, done)
 }
 
 // waitsForDisk says whether a durable write of ms waits for an fsync.
@@ -212,8 +206,8 @@ func (e *Engine) commitFirst() {
 	e.giveBack(g)
 }
 
-// applyInline commits in the caller's goroutine.
-func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error)) {
+// applyInline commits in the caller's goroutine and calls done there.
+func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error)) error {
 	e.queue.Lock()
 	err := e.dropped(ms)
 	var g *group
@@ -227,8 +221,7 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 	}
 	e.queue.Unlock()
 	if err != nil {
-		done(err)
-		return
+		return err
 	}
 	e.inline.Lock()
 	result := e.commitBatch(g)
@@ -237,6 +230,7 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 	e.queue.Lock()
 	e.giveBack(g)
 	e.queue.Unlock()
+	return nil
 }
 
 // commit commits a group and tells everyone.

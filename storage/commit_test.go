@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,7 +23,9 @@ func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
 	defer e.Close()
 	for i := range 100 {
 		told := false // no lock: done is called here
-		e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { told = err == nil })
+		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { told = err == nil }); err != nil {
+			t.Fatal(err)
+		}
 		e.Commit()
 		if !told {
 			t.Fatal("nobody was told, or of an error")
@@ -51,12 +54,17 @@ func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
 			then()
 			wait.Done()
 		}
-		if !queue {
-			e.Apply(ms, i%3 != 0, done)
+		take := e.Apply
+		if queue {
+			take = e.Queue
+		}
+		if err := take(ms, i%3 != 0, done); err != nil {
+			done(err)
 			return
 		}
-		e.Queue(ms, i%3 != 0, done)
-		e.Commit()
+		if queue {
+			e.Commit()
+		}
 	}
 	for caller := range callers {
 		running.Go(func() {
@@ -91,11 +99,14 @@ func TestASlowSyncIsToldOf(t *testing.T) {
 	clock, disk, log := newTestClock(), faultfs.Wrap(vfs.NewMem()), &bytes.Buffer{}
 	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	write := func(i int) {
-		e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
+		err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
 		})
+		if err != nil {
+			t.Error(err)
+		}
 		e.Commit()
 	}
 	write(1)
@@ -114,4 +125,44 @@ func TestASlowSyncIsToldOf(t *testing.T) {
 	if text := log.String(); strings.Count(text, "the disk was slow") != 1 || !strings.Contains(text, "took=1.5s") {
 		t.Errorf("it says %q", text)
 	}
+}
+
+// TestRefusalsAreReturned checks that Apply and Queue return why they take nothing and do not call done: a caller may
+// hold a lock that done takes.
+func TestRefusalsAreReturned(t *testing.T) {
+	full := false
+	e := openTest(t, Options{
+		FreeSpace: func() (free, total int64) {
+			if full {
+				return 0, 1 << 30
+			}
+			return 1 << 30, 1 << 30
+		},
+	})
+	refused := func(what string, want error, ms ...*row.Mutation) {
+		t.Helper()
+		for _, take := range []func([]*row.Mutation, bool, func(error)) error{e.Apply, e.Queue} {
+			err := take(ms, true, func(error) { t.Errorf("%s: done was called", what) })
+			var unknown *UnknownTable
+			if !errors.Is(err, want) && !(want == nil && errors.As(err, &unknown)) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	bad := putRow(strings.Repeat("k", keyBytesMax+1), 1, 1, "x")
+	refused("a key that is too long", ErrInvalid, bad)
+	dropped := putRow("a", 1, 1, "x")
+	if err := e.DropTable(dropped.Table); err != nil {
+		t.Fatal(err)
+	}
+	refused("a dropped table", nil, dropped)
+	full = true
+	e.checkSpace()
+	refused("a full disk", ErrDiskFull, dropped)
+	full = false
+	e.checkSpace()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused("a closed engine", ErrStopped, dropped)
 }

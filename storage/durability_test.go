@@ -123,7 +123,7 @@ func TestCloseCommitsWhatWasApplied(t *testing.T) {
 	e := openTest(t, Options{FS: disk})
 	var acknowledged atomic.Int64
 	for i := range 500 {
-		e.Apply([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
+		mustTake(t, e, []*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
 			if err == nil {
 				acknowledged.Add(1)
 			}
@@ -154,7 +154,7 @@ func TestMutationIsCopiedBeforeApplyReturns(t *testing.T) {
 		r.Liveness.Timestamp = 1
 		m.AddRow(r)
 		wait.Add(1)
-		e.Apply([]*row.Mutation{m}, true, func(error) { wait.Done() })
+		mustTake(t, e, []*row.Mutation{m}, true, func(error) { wait.Done() })
 	}
 	wait.Wait()
 	if n := len(rows(t, mustRead(t, e, readKey("a")))); n != 1000 {

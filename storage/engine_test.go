@@ -38,8 +38,18 @@ func openTest(t testing.TB, o Options) *Engine {
 // apply applies mutations and waits.
 func apply(e *Engine, ms ...*row.Mutation) error {
 	done := make(chan error, 1)
-	e.Apply(ms, true, func(err error) { done <- err })
+	if err := e.Apply(ms, true, func(err error) { done <- err }); err != nil {
+		return err
+	}
 	return <-done
+}
+
+// mustTake applies mutations and does not wait; a refusal is fatal.
+func mustTake(t testing.TB, e *Engine, ms []*row.Mutation, durable bool, done func(error)) {
+	t.Helper()
+	if err := e.Apply(ms, durable, done); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func mustApply(t testing.TB, e *Engine, ms ...*row.Mutation) {

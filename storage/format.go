@@ -17,9 +17,10 @@ import (
 //	2  the partition index (partitionindex.go): a cqld of version 1 would write rows without their entries
 //	3  which disk it is (node's note), and what a Paxos proposal came after: without them, a directory would be
 //	   taken for one that lost its rows, and an older state of Paxos be misread
+//	4  the history of decided changes in the state of Paxos: an older state would be misread
 //
 // Older directories are refused: none of them was of a release.
-const FormatVersion = 3
+const FormatVersion = 4
 
 const formatFile = "CQLD_FORMAT"
 

@@ -178,7 +178,7 @@ func TestHotPathsHardlyAllocate(t *testing.T) {
 		max  float64
 		f    func()
 	}{
-		{"Apply", 2, func() { benchMutation(m, r, key, n, 1); n++; e.Apply(ms, true, done) }},
+		{"Apply", 2, func() { benchMutation(m, r, key, n, 1); n++; mustTake(t, e, ms, true, done) }},
 		{"Read of a point", 1, func() { page, _ = e.Read(page[:0], point) }},
 		{"Read of 100 rows", 1, func() { page, _ = e.Read(page[:0], slice) }},
 	} {

@@ -82,8 +82,10 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	within(t, time.Minute, "a failing log", func() {
 		for i := 0; err == nil && i < 20_000; i++ {
 			done := make(chan error, 1)
-			e.Apply([]*row.Mutation{putRow("b", i, 1, value)}, false, func(err error) { done <- err })
-			if err = <-done; err == nil && flush && i%50 == 49 {
+			if err = e.Apply([]*row.Mutation{putRow("b", i, 1, value)}, false, func(err error) { done <- err }); err == nil {
+				err = <-done
+			}
+			if err == nil && flush && i%50 == 49 {
 				err = e.Flush()
 			}
 		}

@@ -388,7 +388,7 @@ func TestIndexOfOlderRows(t *testing.T) {
 	for i := range 2*indexBuildStep + 7 {
 		key := fmt.Sprintf("%05d", i)
 		want = append(want, key)
-		e.Apply([]*row.Mutation{putRow(key, 1, 1, "v"), putRow(key, 2, 1, "v")}, false, func(error) {})
+		mustTake(t, e, []*row.Mutation{putRow(key, 1, 1, "v"), putRow(key, 2, 1, "v")}, false, func(error) {})
 	}
 	if err := errors.Join(e.Drain(), e.Close()); err != nil {
 		t.Fatal(err)

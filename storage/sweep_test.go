@@ -260,7 +260,7 @@ func TestHotRowIsFolded(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 5000 {
 		wait.Add(1)
-		e.Apply([]*row.Mutation{putRow("hot", 1, int64(i), fmt.Sprint(i))}, true, func(error) { wait.Done() })
+		mustTake(t, e, []*row.Mutation{putRow("hot", 1, int64(i), fmt.Sprint(i))}, true, func(error) { wait.Done() })
 	}
 	wait.Wait()
 	cmd := readKey("hot", row.ExactRow(clusteringOf(1)))

@@ -82,7 +82,7 @@ const dirtyPrefix = "dirty/"
 
 // NewAuto reads what an earlier process left. Start begins.
 func NewAuto(o AutoOptions) *Auto {
-	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}}
+	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}, events: serial{run: o.Repairer.run}}
 	a.dirty.tables = map[schema.StorageID]*[4]uint64{}
 	// What cannot be read is repaired once more.
 	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
@@ -151,6 +151,13 @@ func (a *Auto) postpone() {
 // known.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	chunk := (uint64(t) ^ 1<<63 - 1) >> 56
+	if a.mark(table, chunk) {
+		a.events.do(func() { a.storeDirty(table) })
+	}
+}
+
+// mark sets the bit of a chunk and says whether it was not set before.
+func (a *Auto) mark(table schema.StorageID, chunk uint64) bool {
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
 	bits := a.dirty.tables[table]
@@ -158,17 +165,25 @@ func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 		bits = new([4]uint64)
 		a.dirty.tables[table] = bits
 	}
-	if bit := uint64(1) << (chunk & 63); bits[chunk>>6]&bit == 0 {
-		bits[chunk>>6] |= bit
-		a.storeDirtyLocked(table, bits)
-	}
+	bit := uint64(1) << (chunk & 63)
+	was := bits[chunk>>6]
+	bits[chunk>>6] |= bit
+	return was&bit == 0
 }
 
-// storeDirtyLocked keeps the bits. Nobody waits for the disk: who loses hints has enough to do.
-func (a *Auto) storeDirtyLocked(table schema.StorageID, bits *[4]uint64) {
-	key := binary.BigEndian.AppendUint32([]byte(dirtyPrefix), uint32(table))
-	if *bits == [4]uint64{} {
+// storeDirty keeps the bits of a table, without a sync. It is called by events only.
+func (a *Auto) storeDirty(table schema.StorageID) {
+	a.dirty.Lock()
+	var bits [4]uint64
+	if p := a.dirty.tables[table]; p != nil {
+		bits = *p
+	}
+	if bits == [4]uint64{} {
 		delete(a.dirty.tables, table)
+	}
+	a.dirty.Unlock()
+	key := binary.BigEndian.AppendUint32([]byte(dirtyPrefix), uint32(table))
+	if bits == [4]uint64{} {
 		_ = a.o.Store.DeleteLocal(key, false) // it would be repaired once more
 		return
 	}
@@ -208,17 +223,10 @@ func (a *Auto) takeDirty(table schema.StorageID) (from, to int) {
 
 // putDirty ends the repair of a stretch: it is dirty again when the repair failed.
 func (a *Auto) putDirty(table schema.StorageID, from, to int, failed bool) {
-	a.dirty.Lock()
-	defer a.dirty.Unlock()
-	bits := a.dirty.tables[table]
-	if bits == nil {
-		bits = new([4]uint64)
-		a.dirty.tables[table] = bits
-	}
 	for i := from; failed && i < to; i++ {
-		bits[i>>6] |= 1 << (i & 63)
+		a.mark(table, uint64(i))
 	}
-	a.storeDirtyLocked(table, bits)
+	a.storeDirty(table)
 }
 
 // look begins what is due, if nothing is under way, and looks again later.

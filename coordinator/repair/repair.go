@@ -23,7 +23,10 @@ type Options struct {
 	Clock       env.Clock
 	Peers       Peers
 	Store       LocalStore // keeps how far jobs are; nil: nothing does
-	Limits      Limits
+	// Run does work that takes the time of a disk, in a goroutine of its own: one for each job and for Auto. Nil: the
+	// caller does it.
+	Run    func(func())
+	Limits Limits
 	// RaiseFloor proposes a Paxos floor (µs) of a table; nil: state of Paxos is purged up to the floors there are.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
 }
@@ -37,6 +40,7 @@ type Repairer struct {
 	clock   env.Clock
 	peers   Peers
 	store   LocalStore
+	run     func(func())
 	limits  Limits
 	raise   func(table schema.StorageID, micros int64, done func(error))
 	session atomic.Uint64
@@ -48,8 +52,8 @@ type Repairer struct {
 
 // NewRepairer makes a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, limits: o.Limits.withDefaults(),
-		raise: o.RaiseFloor}
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, run: o.Run,
+		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }
@@ -134,9 +138,11 @@ type Run struct {
 	refusals int
 }
 
-// serial calls functions one after the other, whoever brings them: one that comes while another runs is
-// called after it, by the goroutine that is there. So events of one machine never meet, and never nest.
+// serial calls functions one after the other: one that comes while another runs is called after it. So events of one
+// machine never meet, and never nest. They may wait for the disk: run calls them in a goroutine of their own. With a
+// nil run the first caller does.
 type serial struct {
+	run     func(func())
 	mu      sync.Mutex
 	queue   []func()
 	running bool
@@ -150,14 +156,26 @@ func (s *serial) do(f func()) {
 		return
 	}
 	s.running = true
+	s.mu.Unlock()
+	if s.run != nil {
+		s.run(s.drain)
+		return
+	}
+	s.drain()
+}
+
+// drain calls what is queued.
+func (s *serial) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for len(s.queue) > 0 {
-		f, s.queue = s.queue[0], s.queue[1:]
+		f := s.queue[0]
+		s.queue = s.queue[1:]
 		s.mu.Unlock()
 		f()
 		s.mu.Lock()
 	}
 	s.running = false
-	s.mu.Unlock()
 }
 
 // Start begins a job. progress, which may be nil, is called after every range; done once.
@@ -165,7 +183,7 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 	if progress == nil {
 		progress = func(Report) {}
 	}
-	j := &Run{r: r, job: job, progress: progress, done: done}
+	j := &Run{r: r, job: job, progress: progress, done: done, events: serial{run: r.run}}
 	j.report.Job = job
 	j.events.do(j.begin)
 	return j

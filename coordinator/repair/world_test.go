@@ -47,7 +47,7 @@ type node struct {
 	id       ring.NodeID
 	engine   *storage.Engine
 	topology *ring.Topology
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 	repaired *replica.Repaired
 	local    *replica.Local
@@ -140,7 +140,7 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 }
 
 func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits coordinator.Limits) *node {
-	n := &node{w: w, id: id, topology: topology, handlers: map[messaging.Verb]messaging.Handler{}, down: map[ring.NodeID]bool{}}
+	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 	var err error
 	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true, Sync: storage.SyncNone}); err != nil {
 		w.t.Fatal(err)
@@ -210,8 +210,12 @@ func verbName(v messaging.Verb) string {
 	return fmt.Sprint("verb ", v)
 }
 
-func (n *node) Handle(v messaging.Verb, h messaging.Handler) { n.handlers[v] = h }
-func (n *node) Send(ring.NodeID, messaging.Verb, []byte)     {}
+func (n *node) Handle(s messaging.Service) { n.services[s.Verb] = s }
+func (n *node) Run(_ int, f func()) error {
+	f()
+	return nil
+}
+func (n *node) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (w *world) post(from, to ring.NodeID, what string, f func()) {
 	w.flight = append(w.flight, letter{fmt.Sprintf("%d>%d %s", from, to, what), f})
 }
@@ -233,7 +237,7 @@ func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, time
 	w.clock.After(timeout, func() { answer(nil, messaging.ErrTimeout) })
 	payload = slices.Clone(payload)
 	w.post(n.id, to, name, func() {
-		w.nodes[to-1].handlers[verb](n.id, payload, func(payload []byte, err error) {
+		w.nodes[to-1].services[verb].Handler(n.id, payload, func(payload []byte, err error) {
 			payload = slices.Clone(payload)
 			outcome := "ok"
 			if verb == messaging.VerbRead {
@@ -264,11 +268,12 @@ func (w *world) pass(d time.Duration) {
 
 // put gives one replica a row.
 func (w *world) put(n *node, m *row.Mutation) {
-	n.engine.Apply([]*row.Mutation{m}, true, func(err error) {
+	check := func(err error) {
 		if err != nil {
 			w.t.Error(err)
 		}
-	})
+	}
+	check(n.engine.Apply([]*row.Mutation{m}, true, check))
 }
 
 // insert is a mutation of one row.

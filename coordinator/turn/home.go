@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator/latency"
 	"cqld/internal/env"
 	"cqld/ring"
 )
@@ -12,6 +13,8 @@ import (
 type Turn struct {
 	// Ticket is what the turn is given back by; zero: there is no order, go on at once.
 	Ticket uint64
+	// Kept is how long it lasts unless it is given back.
+	Kept time.Duration
 	// Alone says that nobody else had a turn since this node's last one, as far as is known.
 	Alone bool
 }
@@ -19,6 +22,8 @@ type Turn struct {
 // Home is the turns of the partitions of which a node is the home.
 type Home struct {
 	clock  env.Clock
+	alive  func(ring.NodeID) bool
+	held   latency.Average // how long turns last
 	mu     sync.Mutex
 	lines  map[string]*queue
 	latest uint64 // ticket
@@ -31,6 +36,8 @@ type Home struct {
 // queue is a partition of which somebody has the turn.
 type queue struct {
 	ticket  uint64
+	holder  ring.NodeID
+	since   time.Duration // when the turn began
 	timer   env.Timer
 	waiting []waiter
 }
@@ -41,15 +48,21 @@ type waiter struct {
 	done     func(Turn)
 }
 
-// NewHome gives turns by a clock.
-func NewHome(clock env.Clock) *Home {
-	return &Home{clock: clock, lines: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
+// NewHome gives turns by a clock, to nodes that are alive. alive is called with a lock held and must not block.
+func NewHome(clock env.Clock, alive func(ring.NodeID) bool) *Home {
+	return &Home{clock: clock, alive: alive, lines: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
 }
 
 // Ask calls done once it is the node's turn, which it waits for until timeout, and no longer than WaitMax; then it has
 // no ticket.
 func (h *Home) Ask(line string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
 	h.mu.Lock()
+	if l := h.lines[line]; l != nil && !h.alive(l.holder) {
+		ticket := l.ticket
+		h.mu.Unlock()
+		h.Pass(line, ticket)
+		h.mu.Lock()
+	}
 	l := h.lines[line]
 	switch {
 	case l == nil && len(h.lines) >= linesMax, l != nil && len(l.waiting) >= waitersMax:
@@ -78,6 +91,7 @@ func (h *Home) Pass(line string, ticket uint64) {
 	}
 	l.timer.Stop()
 	now := h.clock.Monotonic()
+	h.held.Record(now - l.since)
 	var late []waiter
 	defer func() {
 		for _, w := range late {
@@ -87,7 +101,7 @@ func (h *Home) Pass(line string, ticket uint64) {
 	for len(l.waiting) > 0 {
 		w := l.waiting[0]
 		l.waiting = l.waiting[1:]
-		if w.deadline <= now { // it has gone on without
+		if w.deadline <= now || !h.alive(w.from) { // it has gone on without
 			late = append(late, w)
 			continue
 		}
@@ -104,10 +118,14 @@ func (h *Home) Pass(line string, ticket uint64) {
 func (h *Home) grantLocked(line string, l *queue, from ring.NodeID) Turn {
 	h.latest++
 	ticket := h.latest
-	l.ticket = ticket
-	l.timer = h.clock.After(Kept, func() { h.Pass(line, ticket) })
+	l.ticket, l.holder, l.since = ticket, from, h.clock.Monotonic()
+	keep := kept
+	if held := h.held.Of(); held > 0 {
+		keep = min(max(keptTurns*held, keptLeast), keptMost)
+	}
+	l.timer = h.clock.After(keep, func() { h.Pass(line, ticket) })
 	last := &h.last[Hash(line)%slots]
 	alone := last.line == line && last.node == from
 	last.line, last.node = line, from
-	return Turn{Ticket: ticket, Alone: alone}
+	return Turn{Ticket: ticket, Alone: alone, Kept: keep}
 }

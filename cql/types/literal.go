@@ -50,7 +50,7 @@ func (k LiteralKind) Assigns(t *Type) bool {
 	switch k {
 	case StringLiteral:
 		switch t.kind {
-		case Ascii, Text, Inet, Date, Time, Timestamp:
+		case Ascii, Text, Inet, Date, Time, Timestamp, Tuple:
 			return true
 		}
 	case IntegerLiteral:
@@ -201,8 +201,46 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		return inetFromText(text)
 	case Date, Time, Timestamp, Duration:
 		return t.temporalFromText(text)
+	case Tuple:
+		return t.tupleFromText(text)
 	}
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
+}
+
+// tupleFromText reads the fields of a tuple between colons, as Cassandra does: "@" is null, a
+// backslash before a colon or "@" makes it part of the text.
+func (t *Type) tupleFromText(text string) ([]byte, error) {
+	fields := splitFields(text)
+	if len(fields) > len(t.elems) {
+		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid tuple literal: too many elements. Type %s expects %d but got %d",
+			t, len(t.elems), len(fields))}
+	}
+	parts := make([][]byte, len(fields))
+	for i, f := range fields {
+		if f == "@" {
+			continue
+		}
+		var err error
+		if parts[i], err = t.elems[i].FromText(strings.NewReplacer(`\:`, ":", `\@`, "@").Replace(f)); err != nil {
+			return nil, err
+		}
+	}
+	return t.AppendParts([]byte{}, parts)
+}
+
+// splitFields splits a text at the colons that have no backslash before them.
+func splitFields(text string) (fields []string) {
+	if text == "" {
+		return nil
+	}
+	start := 0
+	for i := range len(text) {
+		if text[i] == ':' && (i == 0 || text[i-1] != '\\') {
+			fields = append(fields, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(fields, text[start:])
 }
 
 // literalDigitsMax bounds what is turned from decimal digits into a number: more would cost more

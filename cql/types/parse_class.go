@@ -19,7 +19,7 @@ type TypeError struct {
 func (e *TypeError) Error() string { return e.Reason }
 
 // nestingMax bounds how deep types stand in types, so that a text cannot exhaust the stack.
-const nestingMax = 64
+const nestingMax = 400
 
 func nativeClass(k Kind) string {
 	switch k {
@@ -71,12 +71,21 @@ func nativeClass(k Kind) string {
 // protocol has no id for a type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
-	t.writeClass(&b, false)
+	t.writeClass(&b, false, false)
 	return b.String()
 }
 
-// writeClass writes FrozenType once, around the outermost frozen part.
-func (t *Type) writeClass(b *strings.Builder, inFrozen bool) {
+// DeclaredClass is MarshalClass with FrozenType in vectors that stand in frozen types, where
+// Cassandra leaves it out. ParseDeclaredClass gets the type back from it as it was declared.
+func (t *Type) DeclaredClass() string {
+	var b strings.Builder
+	t.writeClass(&b, false, true)
+	return b.String()
+}
+
+// writeClass writes FrozenType once, around the outermost frozen part, and if declared again in
+// vectors.
+func (t *Type) writeClass(b *strings.Builder, inFrozen, declared bool) {
 	wrap := t.frozen && !inFrozen && (t.IsCollection() || t.kind == UDT)
 	if wrap {
 		b.WriteString(marshalPackage + "FrozenType(")
@@ -89,18 +98,18 @@ func (t *Type) writeClass(b *strings.Builder, inFrozen bool) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			e.writeClass(b, inner)
+			e.writeClass(b, inner, declared)
 		}
 		b.WriteByte(')')
 	case Vector:
 		b.WriteString(marshalPackage + "VectorType(")
-		t.elems[0].writeClass(b, inner)
+		t.elems[0].writeClass(b, inner && !declared, declared)
 		b.WriteString(" , " + strconv.Itoa(t.dims) + ")")
 	case UDT:
 		b.WriteString(marshalPackage + "UserType(" + t.keyspace + "," + hex.EncodeToString([]byte(t.name)))
 		for i, e := range t.elems {
 			b.WriteString("," + hex.EncodeToString([]byte(t.fields[i])) + ":")
-			e.writeClass(b, inner)
+			e.writeClass(b, inner, declared)
 		}
 		b.WriteByte(')')
 	case Custom:
@@ -125,11 +134,18 @@ func partsClass(k Kind) string {
 	return "TupleType"
 }
 
-// ParseClass reads what MarshalClass writes, and the short form without the package name.
-// ReversedType is read as the type it reverses. A class that is none of CQL's types gives a
-// Custom type. The error is a *TypeError.
+// ParseClass reads a class as a statement names it, with or without the package name. Types in
+// vectors are frozen, as Cassandra freezes them. ReversedType is read as the type it reverses. A
+// class that is none of CQL's types gives a Custom type. The error is a *TypeError.
 func ParseClass(class string) (*Type, error) {
-	p := classParser{text: class}
+	return parseClass(&classParser{text: class, freeze: true})
+}
+
+// ParseDeclaredClass reads what DeclaredClass writes. It differs from ParseClass in that types in
+// vectors stay as they were declared.
+func ParseDeclaredClass(class string) (*Type, error) { return parseClass(&classParser{text: class}) }
+
+func parseClass(p *classParser) (*Type, error) {
 	t := p.parse(0)
 	p.space()
 	if p.err == nil && p.at < len(p.text) {
@@ -142,9 +158,10 @@ func ParseClass(class string) (*Type, error) {
 }
 
 type classParser struct {
-	text string
-	at   int
-	err  error
+	text   string
+	freeze bool // types in vectors
+	at     int
+	err    error
 }
 
 func (p *classParser) fail(format string, args ...any) {
@@ -275,6 +292,9 @@ func (p *classParser) parts(short string, depth int) *Type {
 		return NewMap(elems[0], elems[1], false)
 	case "TupleType":
 		return NewTuple(elems...)
+	}
+	if p.freeze {
+		elems[0] = elems[0].Freeze()
 	}
 	return NewVector(elems[0], dims)
 }

@@ -176,8 +176,9 @@ func NewMap(key, value *Type, frozen bool) *Type { return newParts(Map, "map", f
 func NewTuple(elems ...*Type) *Type { return newParts(Tuple, "tuple", true, elems...) }
 
 // NewVector is vector<elem, dims>; vectors are always frozen, and CQL prints them without saying so.
+// An element is stored as one value whether or not its type is frozen. As in Cassandra, the type
+// keeps what was declared: drivers see it in the metadata.
 func NewVector(elem *Type, dims int) *Type {
-	elem = elem.Freeze()
 	return &Type{kind: Vector, frozen: true, elems: []*Type{elem}, dims: dims,
 		text: "vector<" + elem.text + ", " + strconv.Itoa(dims) + ">"}
 }
@@ -198,7 +199,7 @@ func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
 
-// Freeze is t with itself and all its parts frozen.
+// Freeze is t with itself and all its parts frozen. What is in a vector stays as it was declared.
 func (t *Type) Freeze() *Type {
 	if t.frozen {
 		return t

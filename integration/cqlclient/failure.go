@@ -26,6 +26,7 @@ const (
 	CodeUnavailable  = 0x1000
 	CodeWriteTimeout = 0x1100
 	CodeReadTimeout  = 0x1200
+	CodeCASUnknown   = 0x1700
 	CodeInvalid      = 0x2200
 )
 
@@ -55,6 +56,8 @@ func codeName(code int) string {
 		return "FUNCTION_FAILURE"
 	case 0x1500:
 		return "WRITE_FAILURE"
+	case CodeCASUnknown:
+		return "CAS_WRITE_UNKNOWN"
 	case 0x2000:
 		return "SYNTAX_ERROR"
 	case 0x2100:
@@ -83,6 +86,8 @@ func decodeError(r *reader, version byte) *Error {
 		if kind == "CAS" && version >= 5 {
 			e.Fields += fmt.Sprintf(" contentions=%d", r.short())
 		}
+	case CodeCASUnknown:
+		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d", r.short(), r.int(), r.int())
 	case CodeReadTimeout:
 		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d data=%d", r.short(), r.int(), r.int(), r.byte())
 	case 0x1300, 0x1500:

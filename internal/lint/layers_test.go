@@ -28,6 +28,7 @@ func neighbours() map[string][]string {
 	return map[string][]string{
 		"schema":             {"cql/types", "ring"},
 		"coordinator/repair": {"coordinator"},
+		"coordinator/turn":   {"coordinator/latency"},
 		"cql":                {"grammar"},
 		"replica":            {"coordinator", "coordinator/repair"}, // implements their interfaces
 		"query":              {"query/function", "query/term"},

@@ -90,7 +90,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 	}
 	var read map[string][]int64
 	l.coord.CAS(&coordinator.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
 			if read, err = listsOf(page); err != nil {
 				return nil, false, err

@@ -63,7 +63,7 @@ func (w *bank) command(l *life) *row.ReadCommand {
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	w.tried++
 	l.coord.CAS(&coordinator.CASRequest{
-		Command: w.command(l), Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			balances, err := w.balances(page)
 			if err != nil || balances[from] < amount {

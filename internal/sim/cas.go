@@ -55,6 +55,10 @@ func (w *casRegisters) start() {
 	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
 		key := w.rand.Intn(w.keys()) // few, so that they meet
+		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
+			end() // another data center's
+			return
+		}
 		if w.rand.Chance(250) {
 			w.burst(l, client, key, end)
 			return
@@ -69,6 +73,18 @@ func (w *casRegisters) start() {
 
 func (w *casRegisters) partition(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
+}
+
+// serial is the serial level of all requests for a partition, and the data center of their coordinators; none when any is.
+func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
+	if !w.c.options.Levels {
+		return ring.Serial, ""
+	}
+	r := NewStream(w.c.options.Seed, fmt.Sprint("serial ", key/2))
+	if r.Chance(600) {
+		return ring.Serial, ""
+	}
+	return ring.LocalSerial, datacenterName(1 + r.Intn(max(1, len(w.c.options.Datacenters))))
 }
 
 func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
@@ -111,12 +127,13 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 	}
 	cmd := l.partition(w.table, w.partition(key))
 	cmd.Slices[0] = row.ExactRow([]byte(casRow(key)))
+	serial, _ := w.serial(key)
 	if in.value == 0 {
-		l.read(cmd, ring.Serial, func(page []byte, err error) { done(false, page, err) })
+		l.read(cmd, serial, func(page []byte, err error) { done(false, page, err) })
 		return op
 	}
 	l.coord.CAS(&coordinator.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)
 			if err != nil || found != in.expect {
@@ -157,6 +174,10 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 func (w *casRegisters) readBack() {
 	for key := range w.keys() {
 		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+			if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
+				done(nil)
+				return
+			}
 			w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
 				done(err)
 				return true

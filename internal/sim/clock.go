@@ -64,7 +64,7 @@ func (c pacedClock) After(d time.Duration, f func()) env.Timer {
 func (c clock) After(d time.Duration, f func()) env.Timer {
 	return c.life.node.cluster.kernel.After(d, "timer", func() {
 		if c.life.alive() {
-			c.life.do(f)
+			c.life.do(func() { c.life.at(onTimer, f) })
 		}
 	})
 }

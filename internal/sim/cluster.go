@@ -31,6 +31,8 @@ type Cluster struct {
 	lastStamp int64
 	workloads []workload
 	machines  int // that there ever were
+	snapshots []*snapshot
+	excused   excuses
 }
 
 // NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
@@ -41,9 +43,13 @@ func NewCluster(o Options) *Cluster {
 		options: o, kernel: k, net: newNetwork(k, o.Seed), plan: plan(o), nemesis: NewStream(o.Seed, "fatal"),
 		counted: map[string]int{},
 	}
+	c.net.far = o.Far
 	k.after, k.story = c.stopFatal, o.Story
 	if o.at("early-timeout") {
 		c.net.early = NewStream(o.Seed, "early")
+	}
+	if o.at("lose-commits") {
+		c.net.lossy = NewStream(o.Seed, "lose commits")
 	}
 	skew := NewStream(o.Seed, "skew")
 	for range o.Nodes {
@@ -104,9 +110,7 @@ func (c *Cluster) metadata() *cluster.Metadata {
 }
 
 // replication is that of the workloads' keyspace.
-func (c *Cluster) replication() ring.Replication {
-	return ring.Replication{Class: ring.Simple, Factor: c.options.Factor}
-}
+func (c *Cluster) replication() ring.Replication { return c.options.replication() }
 
 // makeSchema makes the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
@@ -198,6 +202,7 @@ func Run(o Options) Result {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
 	})
 	c.settle()
+	c.convergeWithoutReads()
 	for _, w := range c.workloads {
 		w.readBack()
 	}
@@ -205,6 +210,7 @@ func Run(o Options) Result {
 	for _, w := range c.workloads {
 		w.check()
 	}
+	c.checkSnapshots()
 	return c.result()
 }
 
@@ -235,7 +241,7 @@ func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.calm()
-	c.net.early = nil
+	c.net.early, c.net.lossy, c.net.far = nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}

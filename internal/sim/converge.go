@@ -2,13 +2,16 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"cqld/coordinator"
+	"cqld/coordinator/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage"
 )
 
 // all is the level at which everything is asked when the cluster is healed.
@@ -25,6 +28,65 @@ func (c *Cluster) converge() {
 				c.compare(table)
 			}
 		}
+	}
+}
+
+// convergeWithoutReads compares the replicas of all tables before any client reads them, when the options say so: hints
+// alone, or a repair, must have made them equal.
+func (c *Cluster) convergeWithoutReads() {
+	switch {
+	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing && !c.excused.all:
+		c.agree()
+		c.awaitEqual("after all hints were delivered", &c.excused)
+	case c.options.ConvergeBy == ByRepair:
+		c.agree()
+		for _, table := range c.tables() {
+			c.repairs(table)
+		}
+		c.awaitEqual("after a repair", nil)
+	}
+}
+
+// tables are those of the workloads, as they are now.
+func (c *Cluster) tables() (all []*schema.Table) {
+	k := c.metadata().Schema.Keyspace(keyspace)
+	for _, name := range k.TableNames() {
+		all = append(all, k.Table(name))
+	}
+	return all
+}
+
+// repairs repairs a table of a healed cluster; a second repair must find nothing to send.
+func (c *Cluster) repairs(table *schema.Table) {
+	for second := range 2 {
+		c.must(c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
+			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
+				if err == nil && second == 1 && r.Rows > 0 {
+					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
+				}
+				done(err)
+			})
+		})
+	}
+}
+
+// awaitEqual waits until the replicas of all tables are equal, but for what is excused: batches that are replayed, and
+// answers that are under way, may take a few seconds.
+func (c *Cluster) awaitEqual(when string, excused *excuses) {
+	var different []string
+	for range 10 {
+		different = nil
+		for _, table := range c.tables() {
+			different = append(different, c.differences(table, excused)...)
+		}
+		if len(different) == 0 {
+			c.count("converged " + when)
+			return
+		}
+		c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Second), func() bool { return false })
+	}
+	for _, d := range different {
+		c.fail("%s: %s", when, d)
 	}
 }
 
@@ -71,38 +133,50 @@ func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *
 	return true
 }
 
-// compare notes a partition whose replicas do not have the same bytes.
+// compare notes the partitions whose replicas do not have the same bytes.
 func (c *Cluster) compare(table *schema.Table) {
+	for _, d := range c.differences(table, nil) {
+		c.fail("%s", d)
+	}
+}
+
+// differences are the partitions whose replicas do not have the same bytes, but for those that are excused.
+func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []string) {
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
 		if n.life == nil {
-			return // it did not start, which was noted
+			return nil // it did not start, which was noted
 		}
 		now = max(now, clock{n.life}.Now().Unix())
 	}
 	for _, n := range c.present() {
-		if err := c.dump(n, table, now, partitions); err != nil {
+		if err := dump(n.life.engine, n.id, table, now, partitions); err != nil {
 			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
-			return
+			return nil
 		}
 	}
-	for key, byNode := range partitions {
+	for _, key := range slices.Sorted(maps.Keys(partitions)) {
+		byNode, token := partitions[key], row.NewPartitionKey([]byte(key)).Token
+		if excused.has(tokenOf{table.StorageID, token}) {
+			continue
+		}
 		var pages []string
-		for _, n := range c.holders(row.NewPartitionKey([]byte(key)).Token) {
+		for _, n := range c.holders(token) {
 			pages = append(pages, string(byNode[n.id]))
 		}
 		slices.Sort(pages)
 		if len(slices.Compact(pages)) > 1 {
-			c.fail("table %s, partition %q: the replicas have not converged: %s", table.Name, key, differ(pages))
+			out = append(out, fmt.Sprintf("table %s, partition %q: the replicas have not converged: %s", table.Name, key, differ(pages)))
 		}
 	}
+	return out
 }
 
 // dump reads a table in one node's storage: the bytes of each partition.
-func (c *Cluster) dump(n *Node, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
+func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
 	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := n.life.engine.Read(nil, p.command(now))
+		page, err := e.Read(nil, p.command(now))
 		if err != nil {
 			return err
 		}
@@ -111,13 +185,13 @@ func (c *Cluster) dump(n *Node, table *schema.Table, now int64, into map[string]
 			if into[key] == nil {
 				into[key] = map[ring.NodeID][]byte{}
 			}
-			b := into[key][n.id]
+			b := into[key][node]
 			if x == nil {
 				b = fmt.Append(row.AppendRow(b, &r.Header), r.RangeTombstones)
 			} else {
 				b = row.AppendRow(append(b, x.Clustering...), x)
 			}
-			into[key][n.id] = b
+			into[key][node] = b
 		})
 		if err != nil {
 			return err

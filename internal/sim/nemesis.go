@@ -18,12 +18,21 @@ func (k faultKind) late() bool {
 	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
 }
 
+// asked says that a kind strikes only where options name it: no seed draws it.
+func (k faultKind) asked() bool { return k.name == "stop" }
+
+// drawn says that only DrawnOptions draw a kind: the seeds of DefaultOptions stay what they were.
+func (k faultKind) drawn() bool {
+	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair", "snapshot"}, k.name)
+}
+
 // faultKinds is the list that seeds draw from.
 func faultKinds() []faultKind {
 	return []faultKind{
 		// processes
 		{"kill", (*Cluster).kill}, {"power-one", (*Cluster).powerOne}, {"power-all", (*Cluster).powerAll},
 		{"restart-storm", (*Cluster).restartStorm}, {"pause", (*Cluster).pause},
+		{"stop", (*Cluster).stopNode},
 		// the network
 		{"isolate", (*Cluster).isolate}, {"one-way", (*Cluster).oneWay}, {"halves", (*Cluster).halves},
 		{"bridge", (*Cluster).bridge}, {"ring", (*Cluster).ring}, {"bad-links", (*Cluster).badLinks},
@@ -37,6 +46,10 @@ func faultKinds() []faultKind {
 		// members
 		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
+		// data centers, and what operators do
+		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
+		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
+		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
 		// the disk of the Raft log
 		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},
 	}

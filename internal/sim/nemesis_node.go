@@ -169,7 +169,7 @@ func (n *Node) compact() {
 // mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
 // left must overlap with those that were.
 func (c *Cluster) mayLose(n *Node) bool {
-	return !c.losing && c.options.Factor >= 4 && n.member && !n.gone && !n.dead && !n.leaving
+	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.gone && !n.dead && !n.leaving
 }
 
 // bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right

@@ -18,7 +18,7 @@ const nodesMost = 6
 
 // joinNode adds a machine to the ring.
 func (c *Cluster) joinNode(*Stream) {
-	if len(c.present()) >= nodesMost {
+	if len(c.present()) >= max(c.options.NodesMost, nodesMost) {
 		return
 	}
 	n := newNode(c)
@@ -31,11 +31,11 @@ func (c *Cluster) leaveNode(r *Stream) {
 	n := c.any(r)
 	staying := 0
 	for _, o := range c.present() {
-		if o.member && !o.leaving {
+		if o.member && !o.leaving && n.neighbours(o) {
 			staying++
 		}
 	}
-	if !n.life.serves() || n.damaged || n.leaving || staying <= c.options.Factor {
+	if !n.life.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
 		return
 	}
 	n.leaving = true
@@ -220,6 +220,7 @@ func (n *Node) retire() {
 		return
 	}
 	n.gone = true
+	n.cluster.excused.left(n.life)
 	n.cluster.count("nodes left")
 	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
 }

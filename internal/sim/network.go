@@ -13,7 +13,9 @@ import (
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
+	work   *Stream               // draws how long work that blocks takes
 	early  *Stream               // draws timeouts that come early; nil: none do
+	lossy  *Stream               // draws commits that are lost; nil: none is
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults
@@ -23,6 +25,7 @@ type Network struct {
 	DelayMin, DelayMax time.Duration
 	Slow               int // per thousand messages that take up to SlowMax
 	SlowMax            time.Duration
+	far                time.Duration // what a message between data centers takes besides
 }
 
 // delayMax is how long a message takes at most on a good day.
@@ -31,7 +34,7 @@ const delayMax = 3 * time.Millisecond
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
 	n.calm()
 	return n
 }
@@ -58,7 +61,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		copies = 2
 	}
 	target, stamp := n.nodes[l.to].life, int64(0)
-	if from := n.nodes[l.from].life; from != nil {
+	from := n.nodes[l.from].life
+	if from != nil {
 		stamp = from.hlc.Last()
 	}
 	for range copies {
@@ -66,13 +70,18 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		if n.rand.Chance(n.Slow) {
 			delay = n.rand.Between(n.DelayMax, n.SlowMax)
 		}
+		if n.nodes[l.from].dc != n.nodes[l.to].dc {
+			delay += n.far
+		}
 		own := slices.Clone(payload)
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
 				life.do(func() {
 					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
+					life.serving = from
 					deliver(own)
+					life.serving = nil
 				})
 			}
 		})

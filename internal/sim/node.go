@@ -16,6 +16,7 @@ import (
 type Node struct {
 	cluster  *Cluster
 	id       ring.NodeID // of the machine; what the ring calls it is life.Self
+	dc       string      // data center
 	addr     netip.AddrPort
 	replace  string // the address whose node this one replaces, when it joins
 	member   bool   // it has joined before
@@ -33,9 +34,8 @@ type Node struct {
 
 // Where things are on a machine's disk, and in the world.
 const (
-	dataDir    = "data"
-	raftDir    = "raft"
-	datacenter = "dc1"
+	dataDir = "data"
+	raftDir = "raft"
 )
 
 // sweepEvery is how often storage looks for what can be purged, and sweepBudget how far.
@@ -48,7 +48,7 @@ const (
 func newNode(c *Cluster) *Node {
 	c.machines++
 	id := ring.NodeID(c.machines)
-	n := &Node{cluster: c, id: id, disk: vfs.NewCrashableMem()}
+	n := &Node{cluster: c, id: id, dc: c.options.datacenterOf(c.machines), disk: vfs.NewCrashableMem()}
 	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000))
 	c.net.nodes[id] = n
 	return n
@@ -66,7 +66,7 @@ func (n *Node) start() {
 		return
 	}
 	n.lives++
-	l := &life{node: n}
+	l := &life{node: n, touched: map[tokenOf]time.Duration{}}
 	n.life = l
 	if err := l.open(); err != nil {
 		n.life = nil
@@ -94,15 +94,8 @@ func (n *Node) crash(powerCut bool) {
 	if l == nil {
 		return
 	}
-	cfg := vfs.CrashCloneCfg{}
-	if !powerCut {
-		cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()}
-	}
-	n.disk = n.disk.CrashClone(cfg)
-	n.life = nil
-	if !n.gone {
-		n.cluster.crashed = n.cluster.kernel.Now()
-	}
+	n.disk = n.afterCrash(powerCut)
+	n.ended()
 	l.endTasks()
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)
@@ -110,6 +103,32 @@ func (n *Node) crash(powerCut bool) {
 	// It still writes to the disk that was; nobody looks there.
 	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {
 		n.cluster.kernel.Trace("close failed")
+	}
+}
+
+// afterCrash is what is left of the disk when the process ends.
+func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
+	switch {
+	case !powerCut:
+		return n.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
+	case !n.cluster.options.TornWrites:
+		return n.disk.CrashClone(vfs.CrashCloneCfg{})
+	}
+	torn, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
+	if err != nil {
+		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
+		return n.disk.CrashClone(vfs.CrashCloneCfg{})
+	}
+	return torn
+}
+
+// ended notes that no process runs any more.
+func (n *Node) ended() {
+	c := n.cluster
+	c.excused.processEnded(n.life, c.kernel.Now())
+	n.life = nil
+	if !n.gone {
+		c.crashed = c.kernel.Now()
 	}
 }
 

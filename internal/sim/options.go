@@ -13,14 +13,21 @@ import (
 
 // Options are what a run is made of. The seed decides all the rest.
 type Options struct {
-	Seed    uint64
-	Nodes   int
-	Factor  int // replicas of every partition
-	Tokens  int // of each node
-	Clients int
-	Keys    int
-	Turns   int           // of each client, at most
-	Faults  time.Duration // how long the nemesis is at work
+	Seed   uint64
+	Nodes  int
+	Factor int // replicas of every partition, over all data centers
+	// Datacenters has the replication factor of each data center (dc1, dc2 and so on); empty: one data center, and
+	// SimpleStrategy. Their sum is Factor.
+	Datacenters []int
+	// Far is the delay that a message between data centers has besides the others.
+	Far time.Duration
+	// NodesMost is how many members the ring has at most; zero: 6, or Nodes when that is more.
+	NodesMost int
+	Tokens    int // of each node
+	Clients   int
+	Keys      int
+	Turns     int           // of each client, at most
+	Faults    time.Duration // how long the nemesis is at work
 
 	Workloads  []string // names of workloadKinds
 	FaultKinds []string // names of faultKinds
@@ -30,7 +37,14 @@ type Options struct {
 	PageBytes        int
 	SpeculativeRetry string
 	Limits           coordinator.Limits
-	Points           []string // names of points: rare ways that are taken all the time
+	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
+	Levels bool
+	// ConvergeBy is what must make replicas equal before any client reads them in the healed cluster: ByReads (the
+	// default), ByHints or ByRepair.
+	ConvergeBy string
+	// TornWrites makes a power cut keep any subset of the 512-byte sectors that were written and not synced.
+	TornWrites bool
+	Points     []string // names of points: rare ways that are taken all the time
 	// PaxosMargin is how old the state of Paxos is that is purged, below zero also what is made soon; zero: older than a
 	// run is long.
 	PaxosMargin time.Duration
@@ -46,6 +60,8 @@ type Options struct {
 	Unsafe coordinator.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
+	// NoWorkers runs what blocks where it was asked for: a run must then find reads on a stream or in the committer.
+	NoWorkers bool
 	// LyingDisks say that they have synced what they have not.
 	LyingDisks bool
 	// TiesByArrival makes replicas keep, of two writes with one stamp, the one that came first.
@@ -54,6 +70,8 @@ type Options struct {
 	NoCompare bool
 	// ReactToReplay lets nodes act on metadata that nobody has confirmed, and drop ranges without a decision of the ring.
 	ReactToReplay bool
+	// NoPaxosStreams moves ranges without the state of Paxos of their partitions.
+	NoPaxosStreams bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
 	PurgeUnrepaired bool
 }
@@ -69,7 +87,7 @@ func DefaultOptions(seed uint64) Options {
 		o.Nodes, o.Factor = 5, 3+r.Intn(2)
 	}
 	for _, kind := range workloadKinds() {
-		if kind.asked {
+		if kind.asked || kind.drawn {
 			continue
 		}
 		if kind.alone {
@@ -83,10 +101,13 @@ func DefaultOptions(seed uint64) Options {
 		}
 	}
 	if len(o.Workloads) == 0 {
-		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late || k.alone })
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late || k.alone || k.drawn })
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
+		if kind.asked() || kind.drawn() {
+			continue
+		}
 		if !kind.late() && r.Chance(400) || kind.late() && late.Chance(150) {
 			o.FaultKinds = append(o.FaultKinds, kind.name)
 		}
@@ -116,7 +137,7 @@ func DefaultOptions(seed uint64) Options {
 		o.Limits.RangesInFlight = 1
 	}
 	for _, p := range points() {
-		if late.Chance(150) {
+		if !p.drawn && late.Chance(150) {
 			o.Points = append(o.Points, p.name)
 		}
 	}
@@ -128,8 +149,8 @@ func DefaultOptions(seed uint64) Options {
 
 // String is all of it, for the report of a failure.
 func (o Options) String() string {
-	return fmt.Sprintf("%d nodes, %d replicas, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
-		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.Clients, o.Keys, o.Faults,
+	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
+		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
 }
 

@@ -3,32 +3,38 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"cqld/messaging"
 )
 
 // point is a place where the code has a rare way, and what makes it take that. Seeds draw which are on.
 type point struct {
 	name string
 	set  func(o *Options)
+	// drawn says that only DrawnOptions draw it.
+	drawn bool
 }
 
 // points is the list that seeds draw from.
 func points() []point {
 	return []point{
-		{"drop-hint", func(o *Options) { o.Limits.HintBytesPerNode = 1 }}, // there is no room for any
-		{"early-timeout", func(*Options) {}},
-		{"one-row-pages", func(o *Options) {
+		{name: "drop-hint", set: func(o *Options) { o.Limits.HintBytesPerNode = 1 }}, // there is no room for any
+		{name: "early-timeout", set: func(*Options) {}},
+		{name: "one-row-pages", set: func(o *Options) {
 			if !o.wantsPartitions() {
 				o.PageBytes, o.Limits.ResultBytes = 1, 1
 			}
 		}},
-		{"tiny-memtable", func(*Options) {}},
+		{name: "tiny-memtable", set: func(*Options) {}},
+		// Most commits of conditional changes are lost: what was decided is in the state of acceptors, and nowhere else.
+		{name: "lose-commits", set: func(*Options) {}, drawn: true},
 	}
 }
 
 // wantsPartitions says whether a workload needs to see a partition in one page: a condition reads one page, a
 // change is seen whole in one page.
 func (o Options) wantsPartitions() bool {
-	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity")
+	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity") || o.has("rich")
 }
 
 // at says whether a point is on.
@@ -52,6 +58,11 @@ func (o Options) memTableBytes() int64 {
 		return 16 << 10
 	}
 	return 1 << 20
+}
+
+// losesCommits says whether a request is the commit of a conditional change that is lost on its way.
+func (n *Network) losesCommits(verb messaging.Verb) bool {
+	return verb == messaging.VerbPaxosCommit && n.lossy != nil && n.lossy.Chance(800)
 }
 
 // earlyTimeout is the timeout of a request between nodes, which may be over before any answer comes.

@@ -38,6 +38,13 @@ type life struct {
 	repairer  *repair.Repairer
 	entities  *entity.Store // the Tables door's, once somebody asks
 
+	goroutines []*spawned // that have not run yet, in the order of their beginnings
+	schedule   *Stream    // draws when they run; nil: none was started yet
+
+	place   place                     // what runs this event's code in production
+	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
+	serving *life                     // the process whose message is handled
+
 	tasks   []*task // that wait, in the order of their beginnings
 	running *task   // within this event
 
@@ -66,13 +73,10 @@ func (l *life) do(f func()) {
 func (l *life) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
-			l.do(f)
+			l.do(func() { l.at(mayBlock, f) })
 		}
 	})
 }
-
-// spawn makes the process do f, as a goroutine of its own would.
-func (l *life) spawn(f func()) { l.soon(f) }
 
 // resume ends a pause: all that was to happen in it happens now.
 func (l *life) resume() {
@@ -161,7 +165,7 @@ func (l *life) opening() assembly.Opening {
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) replica.Engine { return store(e) },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
-		TableInfo: l.tableInfo, Assembled: l.assembled,
+		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: c.options.has("graves"), // where rows depend on it
 		ReactToReplay: c.options.ReactToReplay,
@@ -173,6 +177,7 @@ func (l *life) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.moves = i.Coordinator, i.Moves
 	l.repairer = i.Repairer
+	l.coord.OnHintLost(l.hintLost)
 	return nil
 }
 
@@ -183,7 +188,7 @@ func (l *life) clusterOptions() cluster.Options {
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{
-			Datacenter: datacenter, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
+			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
 		},
 		Fatal: l.fail, Post: l.soon,
 	}
@@ -195,7 +200,7 @@ func (l *life) partsOptions() assembly.Options {
 		Clock: clock{l}, Run: l.spawn,
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
-			LocalDatacenter: datacenter, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
 		},
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
@@ -204,6 +209,7 @@ func (l *life) partsOptions() assembly.Options {
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
+		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
 }
 
@@ -243,14 +249,19 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 }
 
 // Apply implements replica.Engine.
-func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) {
+func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
+	e.life.touch(mutations)
+	from := e.life.serving
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
-	e.Engine.Apply(mutations, durable, func(err error) {
+	return e.Engine.Apply(mutations, durable, func(err error) {
+		if err != nil && from == nil { // a coordinator keeps no hint for itself
+			n.cluster.excused.addAll(mutations)
+		}
 		if n.faults.slow == 0 {
-			done(err)
+			e.life.at(inCommitter, func() { done(err) })
 			return
 		}
 		clock{e.life}.After(n.faults.slow, func() { done(err) })
@@ -258,6 +269,6 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 }
 
 // Queue is Apply: there are no goroutines to be spared.
-func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) {
-	e.Apply(mutations, durable, done)
+func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(mutations, durable, done)
 }

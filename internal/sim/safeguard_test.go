@@ -81,6 +81,29 @@ func TestSafeguards(t *testing.T) {
 				o.Unsafe.NoPaxosFloor, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
 			}, "linearizable", 0,
 		},
+		{
+			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
+			func(o *Options) {
+				o.Unsafe.PaxosUnsynced, o.Nodes, o.Factor = true, 3, 3
+				o.loseCommits()
+			}, "linearizable", 0,
+		},
+		{
+			"every hint is kept, or its loss is reported", "register set", "isolate one-way halves bad-links",
+			func(o *Options) {
+				o.Unsafe.ForgetHints, o.ConvergeBy = true, ByHints
+				o.spareHints()
+			}, "after all hints were delivered", 0,
+		},
+		{
+			// Clients end soon: later changes of a partition would take its state to the nodes that gain it.
+			"the state of Paxos moves with its range", "cas", "join leave move",
+			func(o *Options) {
+				o.NoPaxosStreams, o.PaxosMargin = true, 0
+				o.Nodes, o.Factor, o.Clients, o.Turns, o.Faults = 6, 3, 2, 8, 10*time.Second
+				o.loseCommits()
+			}, "linearizable", 0,
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() {
@@ -93,6 +116,10 @@ func TestSafeguards(t *testing.T) {
 		})
 	}
 }
+
+// loseCommits leaves what was decided in the state of acceptors for long: commits are lost on their way, no hint brings
+// them, and clients do not wait for them.
+func (o *Options) loseCommits() { o.Points, o.Levels = []string{"drop-hint", "lose-commits"}, true }
 
 // lastMoment takes away what finds, at the end of an operation, what was missed before: reads of both sides and
 // the comparison would hide for hundreds of seeds that a write went one way only.

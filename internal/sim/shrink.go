@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (o Options) withAllFaults() Options {
 
 // Command replays a run.
 func (o Options) Command() string {
-	d := DefaultOptions(o.Seed)
+	d := DrawnOptions(o.Seed)
 	args := []string{fmt.Sprintf("make sim SEED=%d N=1", o.Seed)}
 	var flags []string
 	add := func(differs bool, format string, value any) {
@@ -91,6 +92,11 @@ func (o Options) Command() string {
 	if o.OnlyFaults != nil {
 		flags = append(flags, "-faults="+strings.Trim(strings.ReplaceAll(fmt.Sprint(o.OnlyFaults), " ", ","), "[]")+"")
 	}
+	add(o.Nodes != d.Nodes, "-nodes=%d", o.Nodes)
+	add(!slices.Equal(o.factors(), d.factors()), "-factors=%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.factors()), " ", ","), "[]"))
+	add(o.Levels != d.Levels, "-levels=%v", o.Levels)
+	add(o.TornWrites != d.TornWrites, "-torn=%v", o.TornWrites)
+	add(o.ConvergeBy != d.ConvergeBy, "-converge=%s", cmp.Or(o.ConvergeBy, ByReads))
 	add(o.Clients != d.Clients, "-clients=%d", o.Clients)
 	add(o.Turns != d.Turns, "-turns=%d", o.Turns)
 	add(o.Faults != d.Faults, "-for=%v", o.Faults)

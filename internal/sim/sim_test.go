@@ -26,18 +26,35 @@ var (
 	faultNumbers  = flag.String("faults", "all", "the faults of the plan that happen")
 	clientCount   = flag.Int("clients", 0, "instead of what the seed draws")
 	turnCount     = flag.Int("turns", 0, "of each client, at most")
+	nodeCount     = flag.Int("nodes", 0, "instead of what the seed draws")
+	factorList    = flag.String("factors", "", "of the data centers, instead of what the seed draws; -3 is SimpleStrategy with 3")
+	levelsDrawn   = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the seed draws")
+	tornWrites    = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
+	convergeBy    = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
 	faultTime     = flag.Duration("for", 0, "how long there are faults")
 )
 
 // optionsOf are those of a seed, with what the flags say instead.
 func optionsOf(t *testing.T, seed uint64) Options {
-	o := DefaultOptions(seed)
+	o := DrawnOptions(seed)
 	if *workloadNames != "" {
 		o.Workloads = strings.Split(*workloadNames, ",")
 		if o.has("calm") {
 			o.Nodes, o.Factor = calmRing(seed)
+			o.Datacenters, o.ConvergeBy = nil, ByReads
 		}
 	}
+	o.Nodes = cmp.Or(*nodeCount, o.Nodes)
+	if *factorList != "" {
+		o.setFactors(numbers(t, *factorList))
+	}
+	if *levelsDrawn != "" {
+		o.Levels = *levelsDrawn == "true"
+	}
+	if *tornWrites != "" {
+		o.TornWrites = *tornWrites == "true"
+	}
+	o.ConvergeBy = cmp.Or(*convergeBy, o.ConvergeBy)
 	if *kindNames != "" {
 		o.FaultKinds = strings.Split(*kindNames, ",")
 	}
@@ -45,19 +62,25 @@ func optionsOf(t *testing.T, seed uint64) Options {
 		o.Points = strings.FieldsFunc(*pointNames, func(r rune) bool { return r == ',' })
 	}
 	if *faultNumbers != "all" {
-		o.OnlyFaults = []int{}
-		for _, n := range strings.FieldsFunc(*faultNumbers, func(r rune) bool { return r == ',' }) {
-			number, err := strconv.Atoi(n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.OnlyFaults = append(o.OnlyFaults, number)
-		}
+		o.OnlyFaults = numbers(t, *faultNumbers)
 	}
 	o.Clients = cmp.Or(*clientCount, o.Clients)
 	o.Turns = cmp.Or(*turnCount, o.Turns)
 	o.Faults = cmp.Or(*faultTime, o.Faults)
 	return o
+}
+
+// numbers are those between the commas of a flag.
+func numbers(t *testing.T, list string) []int {
+	all := []int{}
+	for _, n := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		number, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, number)
+	}
+	return all
 }
 
 // TestSimStory tells what happens in a seed: -seed=7 -story=file.
@@ -148,7 +171,7 @@ func TestShrink(t *testing.T) {
 // TestSimRepeats shows that a seed is a history: run again, everything happens again.
 func TestSimRepeats(t *testing.T) {
 	for i := range uint64(max(5, *seeds/100)) {
-		runTwice(t, DefaultOptions(*firstSeed+97*i))
+		runTwice(t, DrawnOptions(*firstSeed+97*i))
 	}
 }
 

@@ -41,6 +41,9 @@ func (l *life) run(f func()) {
 func (t *task) goOn() {
 	l := t.life
 	l.running = t
+	before := l.place
+	l.place = mayBlock
+	defer func() { l.place = before }()
 	if _, waits := t.next(); !waits {
 		l.tasks = slices.DeleteFunc(l.tasks, func(other *task) bool { return other == t })
 	}

@@ -19,13 +19,13 @@ type Transport struct {
 	self     ring.NodeID
 	peers    map[ring.NodeID]netip.AddrPort
 	streams  map[ring.NodeID]*life // the process at the other end
-	handlers map[messaging.Verb]messaging.Handler
+	services map[messaging.Verb]messaging.Service
 }
 
 func newTransport(net *Network, l *life) *Transport {
 	return &Transport{
 		net: net, life: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*life{},
-		handlers: map[messaging.Verb]messaging.Handler{},
+		services: map[messaging.Verb]messaging.Service{},
 	}
 }
 
@@ -40,7 +40,7 @@ func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) { t.peers = maps.Clone(peers) }
 
 // Handle implements messaging.Transport.
-func (t *Transport) Handle(v messaging.Verb, h messaging.Handler) { t.handlers[v] = h }
+func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
 
 func (t *Transport) close() { t.open = false }
 
@@ -88,9 +88,7 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	}
 	from := t.self
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		if h := t.net.nodes[l.to].life.transport.handlers[verb]; h != nil {
-			h(from, payload, func([]byte, error) {})
-		}
+		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func([]byte, error) {})
 	})
 }
 
@@ -119,7 +117,7 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		t.life.do(func() {
 			if !answered {
 				answered = true
-				reply(payload, err)
+				t.life.at(onStream, func() { reply(payload, err) })
 			}
 		})
 	}
@@ -128,13 +126,12 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		return
 	}
 	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	if t.net.losesCommits(verb) {
+		return
+	}
 	from := t.self
 	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-		h := t.net.nodes[l.to].life.transport.handlers[verb]
-		if h == nil {
-			return
-		}
-		h(from, payload, func(payload []byte, err error) {
+		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
 			t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
 		})
 	})

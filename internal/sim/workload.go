@@ -37,6 +37,8 @@ type workloadKind struct {
 	late bool
 	// alone says that it came later still, and has a stream to itself: no other draw moves.
 	alone bool
+	// drawn says that only DrawnOptions draw it.
+	drawn bool
 }
 
 // workloadKinds is the list. A new workload is a new line here; the order is part of what a seed
@@ -60,6 +62,10 @@ func workloadKinds() []workloadKind {
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
 		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
 		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
+		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, asked: true},
+		{name: "levels", tables: tables(textTable("levels")), make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
+		{name: "reborn", tables: tables(textTable(rebornTable)), make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
+		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) }, drawn: true},
 	}
 }
 

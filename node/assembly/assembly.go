@@ -57,6 +57,7 @@ type Options struct {
 
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see replica.MovesOptions
+	NoPaxosStreams       bool          // of tests; see replica.MovesOptions
 	PaxosLook            time.Duration // see replica.RepairOptions
 }
 
@@ -108,6 +109,7 @@ func Assemble(o Options) *Parts {
 		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Peers, Clock: o.Clock,
 		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
 		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+		NoPaxosStreams: o.NoPaxosStreams,
 	})
 	p.Drops = replica.NewDrops(replica.DropsOptions{
 		View: p.View, Agreement: agreement{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
@@ -117,13 +119,13 @@ func Assemble(o Options) *Parts {
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
-	c.Arriving, c.Confirmed = o.Cluster.Arriving, o.Confirmed
+	c.Arriving, c.Confirmed, c.Run = o.Cluster.Arriving, o.Confirmed, o.Run
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
 	replica.ServeTurns(o.Transport, p.Coordinator)
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair

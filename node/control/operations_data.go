@@ -50,12 +50,12 @@ type TableStats struct {
 
 // TableStat is one table's share of a node.
 type TableStat struct {
-	Keyspace    string        `json:"keyspace"`
-	Table       string        `json:"table"`
-	Bytes       int64         `json:"space_used"`
-	Files       int           `json:"sstable_count"`
-	Levels      []int         `json:"sstables_in_each_level"`
-	MaxBytes    int64         `json:"max_sstable_size"`
+	Keyspace string `json:"keyspace"`
+	Table    string `json:"table"`
+	Bytes    int64  `json:"space_used"`
+	Files    int    `json:"sstable_count"`
+	Levels   []int  `json:"sstables_in_each_level"`
+	MaxBytes int64  `json:"max_sstable_size"`
 	// Partitions and MeanPartition come from a sample; partitions of which only tombstones are left count.
 	Partitions    int64 `json:"number_of_partitions_estimate"`
 	MeanPartition int64 `json:"mean_partition_size"`

@@ -143,6 +143,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		specs = append(specs, spec)
 	}
 	others := 0
+	var byClass []string // counters whose type is named by its class
 	for i, c := range b.stmt.Columns {
 		if slices.Contains(keys, c.Name) {
 			continue
@@ -153,9 +154,15 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		}
 		if resolved[i].Kind() == types.Counter {
 			b.counters++
+			if c.Type.Kind == cql.TypeCustom {
+				byClass = append(byClass, c.Name)
+			}
 		}
 		others++
 		specs = append(specs, spec)
+	}
+	if b.counters > 0 && b.counters == len(byClass) { // a class does not make a counter table
+		return nil, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
 	}
 	return specs, b.checkTogether(specs, others)
 }

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"slices"
+	"strings"
 
 	"cqld/cql"
 	"cqld/cql/types"
@@ -48,7 +49,7 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 	case cql.TypeList, cql.TypeSet, cql.TypeMap:
 		return r.collection(e, inFrozen)
 	case cql.TypeTuple:
-		parts, err := r.parts(e, "tuples")
+		parts, err := r.parts(e)
 		if err != nil {
 			return nil, err
 		}
@@ -63,17 +64,26 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
-	if err != nil {
-		return nil, syntaxf("Error setting type %s: %s", class, err)
+	name, _, composed := strings.Cut(class, "(")
+	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
+		name = "org.apache.cassandra.db.marshal." + name
 	}
-	if t.Kind() == types.Custom {
-		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, class)
+	switch {
+	case err == nil && t.Kind() == types.Custom && !composed:
+		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, name)
+	case err != nil || hasCustom(t):
+		return nil, syntaxf("Error setting type %s: Invalid definition for comparator %s.", class, name)
 	}
 	return t, nil
 }
 
+// hasCustom says whether t is, or has a part that is, no type of CQL.
+func hasCustom(t *types.Type) bool {
+	return t.Kind() == types.Custom || slices.ContainsFunc(t.Elems(), hasCustom)
+}
+
 // parts resolves what stands inside of a tuple, which is frozen.
-func (r *typeResolver) parts(e *cql.TypeExpr, inside string) ([]*types.Type, error) {
+func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 	var parts []*types.Type
 	for i := range e.Args {
 		t, err := r.resolve(&e.Args[i], true)
@@ -81,7 +91,7 @@ func (r *typeResolver) parts(e *cql.TypeExpr, inside string) ([]*types.Type, err
 			return nil, err
 		}
 		if t.Kind() == types.Counter {
-			return nil, invalidf("Counters are not allowed inside %s", inside)
+			return nil, invalidf("Counters are not allowed inside tuples")
 		}
 		parts = append(parts, t)
 	}
@@ -95,11 +105,14 @@ func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 	if e.Dimensions > vectorDimensionsMax {
 		return nil, invalidf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax, e.Dimensions)
 	}
-	parts, err := r.parts(e, "vectors")
+	elem, err := r.resolve(&e.Args[0], false)
 	if err != nil {
 		return nil, err
 	}
-	return types.NewVector(parts[0], e.Dimensions), nil
+	if elem.Kind() == types.Counter {
+		return nil, invalidf("Counters are not allowed inside vectors")
+	}
+	return types.NewVector(elem, e.Dimensions), nil
 }
 
 // vectorDimensionsMax is Cassandra's limit: what a vector's length fits in.

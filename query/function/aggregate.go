@@ -41,8 +41,7 @@ func onlyArg(name string, c Call) (*types.Type, error) {
 	if t := c.Args[0].Type(); t != nil {
 		return t, nil
 	}
-	return nil, invalidf("Cannot infer type of argument %s in call to function system.%s(any): "+
-		"use type casts to disambiguate", c.Args[0], name)
+	return nil, cannotInfer(c.Args[0], name+"(any)")
 }
 
 // counter counts rows, or values that are not null.

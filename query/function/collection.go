@@ -7,26 +7,26 @@ import (
 )
 
 func (l *Library) addCollections() {
-	l.makeOf("map_keys", isMap, "a map", func(name string, t *types.Type) *Function {
+	l.makeOf("map_keys", isMap, "a map", "map", func(name string, t *types.Type) *Function {
 		returns := types.NewSet(t.Elems()[0], false)
 		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 0) })
 	})
-	l.makeOf("map_values", isMap, "a map", func(name string, t *types.Type) *Function {
+	l.makeOf("map_values", isMap, "a map", "map", func(name string, t *types.Type) *Function {
 		returns := types.NewList(t.Elems()[1], false)
 		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 1) })
 	})
-	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", func(name string, t *types.Type) *Function {
+	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", "collection", func(name string, t *types.Type) *Function {
 		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int), Eval: strict(func(a [][]byte) ([]byte, error) {
 			return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
 		})}
 	})
 	for name, sign := range map[string]int{"collection_min": -1, "collection_max": 1} {
-		l.makeOf(name, isSetOrList, "a set or list", func(name string, t *types.Type) *Function {
+		l.makeOf(name, isSetOrList, "a set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			return accumulate(name, t, t.Elems()[0], &extreme{t: t.Elems()[0], sign: sign})
 		})
 	}
 	for name, average := range map[string]bool{"collection_sum": false, "collection_avg": true} {
-		l.makeOf(name, isNumericSetOrList, "a numeric set or list", func(name string, t *types.Type) *Function {
+		l.makeOf(name, isNumericSetOrList, "a numeric set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			e := t.Elems()[0]
 			return accumulate(name, t, e, newSum(e, e, average))
 		})
@@ -39,16 +39,15 @@ func isNumericSetOrList(t *types.Type) bool {
 	return isSetOrList(t) && t.Elems()[0].IsNumber()
 }
 
-// makeOf adds a function of one collection.
-func (l *Library) makeOf(name string, fits func(*types.Type) bool, what string, f func(string, *types.Type) *Function) {
+// makeOf adds a function of one collection that fits; messages call it what, and parameter in signatures.
+func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string, f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
-			return nil, invalidf("Invalid number of arguments for function system.%s(%s)", name, what[2:])
+			return nil, invalidf("Invalid number of arguments for function system.%s(%s)", name, parameter)
 		}
 		t := c.Args[0].Type()
 		if t == nil {
-			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: "+
-				"use type casts to disambiguate", c.Args[0], name)
+			return nil, cannotInfer(c.Args[0], name+"("+parameter+")")
 		}
 		if !fits(t) {
 			return nil, invalidf("Function system.%s requires %s argument, but found argument %s of type %s",
@@ -104,12 +103,9 @@ func (l *Library) addVector() {
 			if len(c.Args) != 2 {
 				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, vector<float, n>)", name)
 			}
-			t := c.Args[0].Type()
-			if t == nil {
-				t = c.Args[1].Type()
-			}
-			if t == nil || t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float {
-				return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s", name, c.Args[0])
+			t, err := floatVector(name, c.Args[0], c.Args[1])
+			if err != nil {
+				return nil, err
 			}
 			return &Function{Name: name, Args: []*types.Type{t, t}, Returns: native(types.Float),
 				Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -118,6 +114,41 @@ func (l *Library) addVector() {
 				})}, nil
 		})
 	}
+}
+
+// floatVector is the type of the two arguments of a function of vectors.
+func floatVector(name string, args ...Arg) (*types.Type, error) {
+	given := make([]*types.Type, 2)
+	for i, a := range args {
+		switch n := a.Elements(); {
+		case n == 0:
+			return nil, invalidf("vectors may only have positive dimensions; given 0")
+		case n > 0:
+			given[i] = types.NewVector(native(types.Float), n)
+		default:
+			given[i] = a.Type()
+		}
+	}
+	if given[0] == nil && given[1] == nil {
+		return nil, cannotInfer(args[0], name+"(vector<float, n>, vector<float, n>)")
+	}
+	for i, t := range given {
+		if t != nil && (t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float) {
+			return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s of type %s", name, args[i], t)
+		}
+	}
+	switch {
+	case given[0] == nil:
+		return given[1], nil
+	case given[1] != nil && given[0].Dimensions() != given[1].Dimensions():
+		return nil, invalidf("All arguments must have the same vector dimensions")
+	}
+	return given[0], nil
+}
+
+// cannotInfer says that nothing tells the type of an argument of a function with that signature.
+func cannotInfer(a Arg, signature string) error {
+	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", a, signature)
 }
 
 func floats(t *types.Type, v []byte) (out []float64) {

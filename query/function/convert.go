@@ -153,15 +153,15 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 }
 
 func (l *Library) addJSON() {
-	l.make("to_json", func(name string, c Call) (*Function, error) {
+	l.make("to_json", func(_ string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
-			return nil, invalidf("Invalid number of arguments for %s() function", name)
+			return nil, invalidf("Invalid number of arguments for function system.to_json(any)")
 		}
 		t := c.Args[0].Type()
 		if t == nil {
-			return nil, invalidf("%s() requires its argument to have a known type", name)
+			return nil, cannotInfer(c.Args[0], "to_json(any)")
 		}
-		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
+		return &Function{Name: "to_json", Args: []*types.Type{t}, Returns: native(types.Text),
 			Eval: func(_ Env, a [][]byte) ([]byte, error) {
 				if a[0] == nil {
 					return []byte("null"), nil

@@ -31,8 +31,11 @@ const (
 type Arg interface {
 	// Match says how well the argument fits t.
 	Match(t *types.Type) Match
-	// Type is the argument's type, nil when it could be several (a literal, a bind marker).
+	// Type is the type that the argument has when nothing else says which: the preferred type of a
+	// literal, nil of a bind marker or null.
 	Type() *types.Type
+	// Elements is the number of elements of a list literal, which may be a vector too; -1 otherwise.
+	Elements() int
 	// String is the argument as written.
 	String() string
 	// IsMarker says whether the argument is or contains a bind marker.
@@ -128,8 +131,8 @@ func compatible(from, to *types.Type) bool {
 		return f == types.Timestamp || f == types.Bigint
 	case types.UUID:
 		return f == types.UUID || f == types.Timeuuid
-	case types.List, types.Set, types.Vector:
-		return f == to.Kind() && from.Dimensions() == to.Dimensions() &&
+	case types.List, types.Set:
+		return f == to.Kind() &&
 			compatibleOrEqual(from.Elems()[0], to.Elems()[0])
 	case types.Map:
 		return f == types.Map && from.Elems()[0].Equal(to.Elems()[0]) &&

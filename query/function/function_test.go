@@ -24,6 +24,7 @@ func (a typed) Match(t *types.Type) Match { return Assignable(a.t, t) }
 func (a typed) Type() *types.Type         { return a.t }
 func (a typed) String() string            { return a.t.String() }
 func (a typed) IsMarker() bool            { return false }
+func (a typed) Elements() int             { return -1 }
 
 func typedArgs(ts ...*types.Type) []Arg {
 	out := make([]Arg, len(ts))

@@ -25,7 +25,7 @@ func (l *Library) addMask() {
 		}
 		t := c.Args[0].Type()
 		if t == nil {
-			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", c.Args[0], name)
+			return nil, cannotInfer(c.Args[0], name+"(any, any)")
 		}
 		return &Function{Name: name, Args: []*types.Type{t, t}, Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return a[1], nil }}, nil
@@ -45,8 +45,11 @@ func (l *Library) addMask() {
 		}
 	}
 	l.make("mask_hash", func(name string, c Call) (*Function, error) {
-		if len(c.Args) == 0 || len(c.Args) > 2 || c.Args[0].Type() == nil {
+		if len(c.Args) == 0 || len(c.Args) > 2 {
 			return nil, invalidf("Invalid number of arguments for function system.%s(any, [text])", name)
+		}
+		if c.Args[0].Type() == nil {
+			return nil, cannotInfer(c.Args[0], name+"(any, [text])")
 		}
 		f := &Function{Name: name, Args: []*types.Type{c.Args[0].Type()}, Returns: native(types.Blob), Eval: maskHash}
 		if len(c.Args) == 2 {
@@ -63,7 +66,7 @@ func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.
 		}
 		t := c.Args[0].Type()
 		if t == nil {
-			return nil, invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", c.Args[0], name)
+			return nil, cannotInfer(c.Args[0], name+"(any)")
 		}
 		return &Function{Name: name, Args: []*types.Type{t}, Returns: returns(t),
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return f(t, a) }}, nil

@@ -2,6 +2,7 @@ package function
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 
@@ -207,7 +208,9 @@ const (
 	decimalExponentMax = 10000
 	decimalScaleMin    = 32
 	decimalScaleMax    = 1000
-	decimalPrecision   = 2000
+	decimalPrecision   = 10000
+	// decimalBitsMax bounds the coefficients that are computed with, to about 131,072 digits.
+	decimalBitsMax = 435412
 )
 
 // decimalContext computes exactly as far as the precision goes.
@@ -233,12 +236,12 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		if y.IsZero() {
 			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
 		}
-		return divideDecimal(c, x, y)
+		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:
 		if y.IsZero() {
 			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
 		}
-		_, err = c.Rem(v, x, y)
+		_, err = exactDivision(c, x, y).Rem(v, x, y)
 	}
 	if err != nil {
 		return nil, err
@@ -246,8 +249,15 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, v), nil
 }
 
+// exactDivision gives c the precision that a whole quotient of x and y needs.
+func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
+	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) + int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
+	c.Precision = max(c.Precision, uint32(digits))
+	return c
+}
+
 func tooLarge(d *apd.Decimal) bool {
-	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax
+	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax || d.Coeff.BitLen() > decimalBitsMax
 }
 
 // divideDecimal divides as Cassandra's DecimalType does: with 32 digits behind the point or as many
@@ -281,10 +291,11 @@ func temporal(op string, k types.Kind, sign int) *Function {
 			}
 			d.Months, d.Days, d.Nanos = d.Months*int32(sign), d.Days*int32(sign), d.Nanos*int64(sign)
 			ms := millisOf(t, a[0])
-			if k == types.Date && d.Nanos%nanosPerDay != 0 {
-				return nil, &Failure{Keyspace: "system", Function: op, Args: []string{"date", "duration"},
-					Msg: "the operation 'date " + map[int]string{1: "+", -1: "-"}[sign] + " duration' failed: " +
-						"The duration must have a day precision. Was: " + string(native(types.Duration).AppendText(nil, a[1]))}
+			switch {
+			case k == types.Date && d.Nanos != 0:
+				return nil, imprecise(op, t, sign, "day", a[1])
+			case k == types.Timestamp && d.Nanos%nanosPerMilli != 0:
+				return nil, imprecise(op, t, sign, "millisecond", a[1])
 			}
 			sum, ok := types.AddDuration(ms, d)
 			if !ok {
@@ -294,7 +305,17 @@ func temporal(op string, k types.Kind, sign int) *Function {
 		})}
 }
 
-const nanosPerDay = 24 * 60 * 60 * 1e9
+// imprecise is the failure of an operation with a duration that is finer than the type.
+func imprecise(op string, t *types.Type, sign int, unit string, duration []byte) error {
+	return &Failure{Keyspace: "system", Function: op, Args: []string{t.String(), "duration"},
+		Msg: fmt.Sprintf("the operation '%s %s duration' failed: The duration must have a %s precision. Was: %s",
+			t, map[int]string{1: "+", -1: "-"}[sign], unit, native(types.Duration).AppendText(nil, duration))}
+}
+
+const (
+	nanosPerMilli = 1e6
+	nanosPerDay   = 24 * 60 * 60 * 1e9
+)
 
 func (l *Library) addMath() {
 	for _, k := range numericKinds() {

@@ -33,7 +33,15 @@ func (a *termArg) String() string { return Text(a.t) }
 // IsMarker says whether a bind marker stands in the term.
 func (a *termArg) IsMarker() bool { return HasMarker(a.t) }
 
-// Type is the term's type when it can only be one.
+// Elements is the number of elements of a list literal, -1 for other terms.
+func (a *termArg) Elements() int {
+	if l, ok := a.t.(*cql.ListLiteral); ok {
+		return len(l.Elements)
+	}
+	return -1
+}
+
+// Type is the type that the term has when nothing else says which; nil when that is unknown.
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
@@ -47,10 +55,8 @@ func (a *termArg) Type() *types.Type {
 		}
 		return literalKind(t.Kind).Preferred(t.Text)
 	}
-	if name, args, ok := callOf(a.t); ok {
-		if fn, err := a.c.Resolve(name, a.c.args(args), nil); err == nil && fn != nil {
-			return fn.Returns
-		}
+	if fn := a.c.resolveArg(a.t, nil); fn != nil {
+		return fn.Returns
 	}
 	return nil
 }
@@ -88,12 +94,8 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	case *cql.TupleLiteral:
 		return a.matchTuple(t, to)
 	}
-	name, args, ok := callOf(a.t)
-	if !ok {
-		return function.NoMatch
-	}
-	fn, err := a.c.Resolve(name, a.c.args(args), to)
-	if err != nil || fn == nil {
+	fn := a.c.resolveArg(a.t, to)
+	if fn == nil {
 		return function.NoMatch
 	}
 	return function.Assignable(fn.Returns, to)

@@ -33,6 +33,14 @@ type Compiler struct {
 	Keyspace string        // of unqualified names
 	Table    *schema.Table // of the statement; nil before it is known
 	Markers  []Marker      // by index
+
+	calls map[callKey]*function.Function // resolved for an argument's fit; nil where none fits
+}
+
+// callKey is a call and the type that its result is needed in; nil when any will do.
+type callKey struct {
+	call     cql.Term
+	receiver *types.Type
 }
 
 // Bind notes what the bind marker is for.
@@ -209,6 +217,29 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 		return nil, err
 	}
 	return fn, nil
+}
+
+// resolveArg finds the function that a call among arguments means, nil when none fits. It
+// remembers the outcome: the functions around the call ask for each of their signatures, and the
+// calls around those again.
+func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Function {
+	key := callKey{call, receiver}
+	if fn, ok := c.calls[key]; ok {
+		return fn
+	}
+	name, args, ok := callOf(call)
+	if !ok {
+		return nil
+	}
+	fn, err := c.Resolve(name, c.args(args), receiver)
+	if err != nil {
+		fn = nil
+	}
+	if c.calls == nil {
+		c.calls = map[callKey]*function.Function{}
+	}
+	c.calls[key] = fn
+	return fn
 }
 
 // FunctionText is the name of a function as written.

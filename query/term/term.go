@@ -32,13 +32,15 @@ type MarkerTerm struct {
 	Type  *types.Type
 }
 
-// Eval is the value bound to the marker, checked against its type.
+// Eval is the value bound to the marker, checked against its type and in canonical form: clients
+// may send the elements of sets and the entries of maps in any order and more than once.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
 		if err := t.Type.Validate(v.Bytes); err != nil {
 			return wire.Value{}, &function.Invalid{Msg: err.Error()}
 		}
+		v.Bytes = t.Type.Normalize(v.Bytes)
 	}
 	return v, nil
 }

@@ -126,7 +126,11 @@ func SelectorText(x cql.Selector) string {
 	case *cql.CountAll:
 		return "count"
 	case *cql.FunctionSelector:
-		return FunctionText(x.Name) + "(" + selectorsText(x.Args) + ")"
+		name := x.Name
+		if name.Keyspace == "" {
+			name.Keyspace = "system"
+		}
+		return FunctionText(name) + "(" + selectorsText(x.Args) + ")"
 	case *cql.CastSelector:
 		return "cast(" + SelectorText(x.Value) + " as " + x.Type.String() + ")"
 	case *cql.TypeHintSelector:

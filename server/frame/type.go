@@ -184,7 +184,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 // customType is the type a class name stands for: one that the version has no
 // id for, or one this server does not know.
 func customType(class string) *types.Type {
-	if t, err := types.ParseClass(class); err == nil {
+	if t, err := types.ParseDeclaredClass(class); err == nil {
 		return t
 	}
 	return types.NewCustom(class)

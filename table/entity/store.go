@@ -113,7 +113,7 @@ func newRead(s *Store) *read {
 
 // begin starts the read that r.req.Command, which stays as it is until end, says.
 func (s *Store) begin(r *read, timeout time.Duration) {
-	r.req.Consistency, r.req.Timeout = ring.Quorum, timeout
+	r.req.Consistency, r.req.Timeout, r.req.Blocks = ring.Quorum, timeout, true // the request's own goroutine reads
 	r.answered.Store(false)
 	s.o.Coordinator.Read(&r.req, r.onPage)
 }

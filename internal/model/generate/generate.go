@@ -1,0 +1,222 @@
+package generate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Kind is what a column is.
+type Kind int
+
+// The kinds of columns.
+const (
+	PartitionKey Kind = iota
+	Clustering
+	Static
+	Regular
+)
+
+// Column is a column of the generated table.
+type Column struct {
+	Name string
+	Kind Kind
+	Type *Type
+	Desc bool // clustering order
+}
+
+// Statement is a statement with a bind marker for each of Values.
+type Statement struct {
+	Text   string
+	Values []Value
+}
+
+// Literal is the statement with its values in place of the bind markers.
+func (s Statement) Literal() string {
+	parts := strings.Split(s.Text, "?")
+	var out strings.Builder
+	for i, p := range parts {
+		if i > 0 {
+			out.WriteString(s.Values[i-1].Literal)
+		}
+		out.WriteString(p)
+	}
+	return out.String()
+}
+
+// Options choose what a generator makes.
+type Options struct {
+	Types  bool // collections, tuples, user-defined types and all native types, not int and text only
+	Stamps bool // every write has a small explicit timestamp, so that some are equal
+}
+
+// Generator makes one table, statements that change its rows, and queries.
+type Generator struct {
+	Options
+	Columns  []Column
+	Counters bool // the table's regular columns are counters
+
+	r     *rand.Rand
+	table string
+	udt   *Type
+}
+
+// New makes a generator for a table of that name.
+func New(r *rand.Rand, table string, o Options) *Generator {
+	g := &Generator{Options: o, r: r, table: table}
+	if o.Types {
+		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"}, Multi: true}
+		g.Counters = g.oneIn(8)
+	}
+	g.columns("p", PartitionKey, 1+b2i(g.oneIn(3)))
+	clustering := g.r.IntN(4)
+	g.columns("c", Clustering, clustering)
+	if clustering > 0 {
+		g.columns("s", Static, g.r.IntN(3))
+	}
+	g.columns("v", Regular, 1+g.r.IntN(3))
+	return g
+}
+
+func (g *Generator) oneIn(n int) bool { return g.r.IntN(n) == 0 }
+
+func (g *Generator) columns(prefix string, kind Kind, n int) {
+	for i := range n {
+		c := Column{Name: fmt.Sprintf("%s%d", prefix, i), Kind: kind}
+		switch {
+		case g.Counters && kind >= Static:
+			c.Type = native("counter")
+		case kind >= Static:
+			c.Type = g.columnType()
+		default:
+			c.Type = g.keyType()
+			c.Desc = kind == Clustering && g.oneIn(3)
+		}
+		g.Columns = append(g.Columns, c)
+	}
+}
+
+func (g *Generator) keyType() *Type {
+	if g.Types && g.oneIn(8) {
+		switch g.r.IntN(3) {
+		case 0:
+			return collection("set", false, native("int"))
+		case 1:
+			return collection("map", false, native("text"), native("int"))
+		default:
+			return collection("tuple", false, native("int"), native("text"))
+		}
+	}
+	return g.scalarType()
+}
+
+func (g *Generator) scalarType() *Type {
+	if !g.Types {
+		return native([]string{"int", "int", "text"}[g.r.IntN(3)])
+	}
+	all := scalars()
+	return native(all[g.r.IntN(len(all))])
+}
+
+func (g *Generator) columnType() *Type {
+	if !g.Types || g.oneIn(2) {
+		return g.scalarType()
+	}
+	multi := !g.oneIn(3)
+	switch g.r.IntN(6) {
+	case 0:
+		return collection("list", multi, g.scalarType())
+	case 1, 2:
+		return collection("set", multi, g.scalarType())
+	case 3:
+		return collection("map", multi, g.scalarType(), g.scalarType())
+	case 4:
+		return collection("tuple", false, g.scalarType(), g.scalarType())
+	default:
+		if multi {
+			return g.udt
+		}
+		frozen := *g.udt
+		frozen.Name, frozen.Multi = "frozen<"+g.udt.Name+">", false
+		return &frozen
+	}
+}
+
+// of are the columns of a kind.
+func (g *Generator) of(kinds ...Kind) []Column {
+	var out []Column
+	for _, k := range kinds {
+		for _, c := range g.Columns {
+			if c.Kind == k {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// any is one of columns.
+func (g *Generator) any(columns []Column) Column { return columns[g.r.IntN(len(columns))] }
+
+func names(columns []Column) []string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.Name
+	}
+	return out
+}
+
+// Definitions are the statements that make the table and its types.
+func (g *Generator) Definitions() []string {
+	var out, lines, order []string
+	for _, c := range g.Columns {
+		static := ""
+		if c.Kind == Static {
+			static = " static"
+		}
+		if strings.Contains(c.Type.Name, g.table+"_u") && len(out) == 0 {
+			out = append(out, fmt.Sprintf("CREATE TYPE %s_u (f int, g text)", g.table))
+		}
+		lines = append(lines, c.Name+" "+c.Type.Name+static)
+		if c.Kind == Clustering {
+			direction := " ASC"
+			if c.Desc {
+				direction = " DESC"
+			}
+			order = append(order, c.Name+direction)
+		}
+	}
+	key := append([]string{"(" + strings.Join(names(g.of(PartitionKey)), ", ") + ")"}, names(g.of(Clustering))...)
+	with := ""
+	if len(order) > 0 {
+		with = " WITH CLUSTERING ORDER BY (" + strings.Join(order, ", ") + ")"
+	}
+	return append(out, fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s))%s",
+		g.table, strings.Join(lines, ", "), strings.Join(key, ", "), with))
+}
+
+// text puts a statement together.
+type text struct {
+	strings.Builder
+	values []Value
+}
+
+func (t *text) add(format string, args ...any) { fmt.Fprintf(t, format, args...) }
+
+// bind adds a bind marker.
+func (t *text) bind(v Value) {
+	t.WriteByte('?')
+	t.values = append(t.values, v)
+}
+
+func (t *text) statement() Statement { return Statement{Text: t.String(), Values: t.values} }
+
+// each adds what f adds for each of n, with a separator between.
+func (t *text) each(n int, separator string, f func(i int)) {
+	for i := range n {
+		if i > 0 {
+			t.WriteString(separator)
+		}
+		f(i)
+	}
+}

@@ -1,0 +1,213 @@
+package generate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Query is a SELECT and what a comparison has to know of it.
+type Query struct {
+	Statement
+	Sorted     bool // IN on the partition key with ORDER BY: it cannot be paged
+	Aggregates bool
+}
+
+// Select makes a query of the table.
+func (g *Generator) Select() Query {
+	t := &text{}
+	q := Query{}
+	distinct := g.oneIn(8)
+	group := 0
+	if !distinct && g.oneIn(4) {
+		group = 1 + g.r.IntN(1+len(g.of(Clustering)))
+	}
+	t.add("SELECT ")
+	if distinct {
+		t.add("DISTINCT %s", strings.Join(names(g.of(PartitionKey)), ", "))
+		for _, c := range g.of(Static) {
+			t.add(", %s", c.Name)
+		}
+	} else {
+		q.Aggregates = g.selection(t, group > 0) || group > 0
+	}
+	t.add(" FROM %s", g.table)
+	in, filtered := g.where(t, distinct)
+	if group > 0 {
+		t.add(" GROUP BY %s", strings.Join(names(append(g.of(PartitionKey), g.of(Clustering)[:group-1]...)), ", "))
+	}
+	q.Sorted = g.orderBy(t, in != whereRange) && in == whereIn
+	if g.oneIn(4) && !distinct {
+		t.add(" PER PARTITION LIMIT %d", 1+g.r.IntN(3))
+	}
+	if g.oneIn(4) {
+		t.add(" LIMIT %d", 1+g.r.IntN(6))
+	}
+	if filtered {
+		t.add(" ALLOW FILTERING")
+	}
+	q.Statement = t.statement()
+	return q
+}
+
+// selection adds what is selected, and says whether it has aggregates.
+func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
+	switch {
+	case g.oneIn(3):
+		t.add("*")
+		return false
+	case !grouped && g.oneIn(8):
+		t.add("count(*)")
+		return true
+	}
+	n := 1 + g.r.IntN(4)
+	aggregates = grouped && g.oneIn(2) || g.oneIn(10)
+	t.each(n, ", ", func(int) {
+		c := g.any(g.Columns)
+		switch {
+		case aggregates && g.oneIn(2):
+			t.add("%s(%s)", []string{"count", "min", "max", "count"}[g.r.IntN(4)], c.Name)
+		case g.Stamps && c.Kind >= Static && !c.Type.Multi && !g.Counters && g.oneIn(3):
+			t.add("writetime(%s)", c.Name)
+		case g.Types && c.Type.Multi && c.Type.kind() == "map" && g.oneIn(3):
+			t.add("%s[", c.Name)
+			t.add("%s]", g.value(c.Type.Elems[0]).Literal)
+		case g.Types && c.Type.kind() == "udt" && g.oneIn(3):
+			t.add("%s.%s", c.Name, c.Type.Fields[g.r.IntN(2)])
+		case g.Types && c.Type.kind() == "int" && g.oneIn(6):
+			t.add("%s %s %d", c.Name, []string{"+", "-", "*", "/"}[g.r.IntN(4)], 1+g.r.IntN(3))
+		default:
+			t.WriteString(c.Name)
+		}
+	})
+	return aggregates
+}
+
+// What WHERE says of the partition key.
+const (
+	whereRange = iota // nothing, or tokens
+	whereOne
+	whereIn
+)
+
+// where adds WHERE. It says what is said of the partition key, and whether the query filters.
+func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
+	var parts []func()
+	in = g.r.IntN(3)
+	switch {
+	case in != whereRange:
+		many := in == whereIn
+		for i, c := range g.of(PartitionKey) {
+			list := many && (i == 0 || g.oneIn(2))
+			parts = append(parts, func() { g.relation(t, c, list) })
+		}
+	case g.oneIn(4):
+		key := strings.Join(names(g.of(PartitionKey)), ", ")
+		parts = append(parts, func() {
+			t.add("token(%s) %s token(", key, []string{">", ">=", "<", "<="}[g.r.IntN(4)])
+			t.each(len(g.of(PartitionKey)), ", ", func(i int) { t.bind(g.value(g.of(PartitionKey)[i].Type)) })
+			t.add(")")
+		})
+	}
+	if !distinct && len(g.of(Clustering)) > 0 && g.oneIn(2) {
+		parts = append(parts, g.clusteringRelations(t)...)
+		filtered = in == whereRange
+	}
+	if others := g.filterable(distinct); len(others) > 0 && g.oneIn(6) {
+		parts = append(parts, func() { g.filter(t, g.any(others)) })
+		filtered = true
+	}
+	if len(parts) > 0 {
+		t.add(" WHERE ")
+		t.each(len(parts), " AND ", func(i int) { parts[i]() })
+	}
+	return in, filtered
+}
+
+// filterable are the columns that a filter may name.
+func (g *Generator) filterable(distinct bool) []Column {
+	if g.Counters {
+		return nil
+	}
+	if distinct {
+		return g.of(Static)
+	}
+	return g.of(Static, Regular)
+}
+
+// filter adds a relation on a column outside of the primary key.
+func (g *Generator) filter(t *text, c Column) {
+	kind := c.Type.kind()
+	switch {
+	case c.Type.Multi && kind == "map" && g.oneIn(2):
+		t.add("%s CONTAINS KEY ", c.Name)
+		t.bind(g.value(c.Type.Elems[0]))
+	case c.Type.Multi && kind != "udt" && kind != "tuple":
+		t.add("%s CONTAINS ", c.Name)
+		t.bind(g.value(c.Type.Elems[len(c.Type.Elems)-1]))
+	default:
+		t.add("%s %s ", c.Name, []string{"=", "=", "<", ">="}[g.r.IntN(4)])
+		t.bind(g.value(c.Type))
+	}
+}
+
+// relation adds = or IN.
+func (g *Generator) relation(t *text, c Column, list bool) {
+	if !list {
+		t.add("%s = ", c.Name)
+		t.bind(g.value(c.Type))
+		return
+	}
+	t.add("%s IN (", c.Name)
+	t.each(1+g.r.IntN(4), ", ", func(int) { t.bind(g.value(c.Type)) })
+	t.add(")")
+}
+
+// clusteringRelations restrict a prefix of the clustering columns: = or IN, and a slice at the end.
+func (g *Generator) clusteringRelations(t *text) (parts []func()) {
+	all := g.of(Clustering)
+	n := g.r.IntN(len(all) + 1)
+	for _, c := range all[:n] {
+		list := g.oneIn(4)
+		parts = append(parts, func() { g.relation(t, c, list) })
+	}
+	rest := all[n:]
+	if len(rest) == 0 || n > 0 && g.oneIn(2) {
+		return parts
+	}
+	operators := [][]string{{">"}, {"<="}, {">=", "<"}, {">", "<"}, {">=", "<="}}[g.r.IntN(5)]
+	columns := rest[:1]
+	if g.oneIn(3) {
+		columns = rest[:1+g.r.IntN(len(rest))]
+	}
+	for _, operator := range operators {
+		parts = append(parts, func() {
+			if len(columns) == 1 {
+				t.add("%s %s ", columns[0].Name, operator)
+				t.bind(g.value(columns[0].Type))
+				return
+			}
+			t.add("(%s) %s (", strings.Join(names(columns), ", "), operator)
+			t.each(len(columns), ", ", func(i int) { t.bind(g.value(columns[i].Type)) })
+			t.add(")")
+		})
+	}
+	return parts
+}
+
+// orderBy adds ORDER BY, in the table's order or its reverse; it is rarely invalid.
+func (g *Generator) orderBy(t *text, allowed bool) bool {
+	all := g.of(Clustering)
+	if len(all) == 0 || !allowed && !g.oneIn(40) || !g.oneIn(3) {
+		return false
+	}
+	reversed := g.oneIn(2)
+	t.add(" ORDER BY ")
+	t.each(1+g.r.IntN(len(all)), ", ", func(i int) {
+		direction := "ASC"
+		if all[i].Desc != reversed {
+			direction = "DESC"
+		}
+		t.WriteString(fmt.Sprintf("%s %s", all[i].Name, direction))
+	})
+	return true
+}

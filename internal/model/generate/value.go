@@ -1,0 +1,191 @@
+package generate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// Value is a value of some type, as a literal and in the form of the native protocol.
+type Value struct {
+	Literal string
+	Bytes   []byte // nil is null
+}
+
+// null is the null value.
+func null() Value { return Value{Literal: "null"} }
+
+// Type is a CQL type. Elems are the types of its elements or fields.
+type Type struct {
+	Name   string
+	Elems  []*Type
+	Fields []string // of a user-defined type
+	Multi  bool     // not frozen: each element is a cell of its own
+}
+
+// kind is the name without parameters and frozen.
+func (t *Type) kind() string {
+	if t.Fields != nil {
+		return "udt"
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(t.Name, "frozen<"), "<")
+	return strings.TrimSuffix(name, ">")
+}
+
+func native(name string) *Type { return &Type{Name: name} }
+
+// collection is list, set or map of elems.
+func collection(kind string, multi bool, elems ...*Type) *Type {
+	names := make([]string, len(elems))
+	for i, e := range elems {
+		names[i] = e.Name
+	}
+	t := &Type{Name: kind + "<" + strings.Join(names, ", ") + ">", Elems: elems, Multi: multi}
+	if !multi && kind != "tuple" {
+		t.Name = "frozen<" + t.Name + ">"
+	}
+	return t
+}
+
+// scalars are the native types that columns have.
+func scalars() []string {
+	return []string{"int", "int", "text", "text", "bigint", "boolean", "double", "varint", "decimal", "timestamp", "blob", "smallint", "date"}
+}
+
+// value makes a value of t from a small domain, so that values meet.
+func (g *Generator) value(t *Type) Value {
+	switch kind := t.kind(); kind {
+	case "list", "set", "map":
+		return g.collectionValue(t, kind)
+	case "tuple", "udt":
+		return g.tupleValue(t)
+	default:
+		return g.scalar(kind)
+	}
+}
+
+func (g *Generator) scalar(kind string) Value {
+	n := int64(g.r.IntN(6) - 1)
+	text := fmt.Sprint(n)
+	switch kind {
+	case "int":
+		return Value{text, binary.BigEndian.AppendUint32(nil, uint32(n))}
+	case "bigint", "counter":
+		return Value{text, binary.BigEndian.AppendUint64(nil, uint64(n))}
+	case "smallint":
+		return Value{text, binary.BigEndian.AppendUint16(nil, uint16(n))}
+	case "text":
+		s := []string{"", "a", "b", "ab", "ä", "it's"}[n+1]
+		return Value{"'" + strings.ReplaceAll(s, "'", "''") + "'", []byte(s)}
+	case "boolean":
+		return Value{fmt.Sprint(n > 1), []byte{byte(b2i(n > 1))}}
+	case "double":
+		f := float64(n) / 2
+		return Value{fmt.Sprintf("%.1f", f), binary.BigEndian.AppendUint64(nil, math.Float64bits(f))}
+	case "varint":
+		return Value{text, varint(n)}
+	case "decimal":
+		return Value{fmt.Sprintf("%d.%d", n/10, abs(n%10)), decimal(n)}
+	case "timestamp":
+		ms := 1_600_000_000_000 + n*1000
+		return Value{fmt.Sprint(ms), binary.BigEndian.AppendUint64(nil, uint64(ms))}
+	case "date":
+		d := uint32(1<<31 + 18000 + n)
+		return Value{fmt.Sprint(d), binary.BigEndian.AppendUint32(nil, d)}
+	case "blob":
+		b := []byte(strings.Repeat("\x01\xff", int(n+1)))
+		return Value{fmt.Sprintf("0x%x", b), b}
+	}
+	panic("generate: no values of type " + kind)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// varint is the two's complement of n in as few bytes as possible.
+func varint(n int64) []byte {
+	b := big.NewInt(n)
+	if n < 0 {
+		return new(big.Int).Add(b, big.NewInt(256)).Bytes()
+	}
+	return append([]byte{0}, b.Bytes()...)[b2i(n > 0 && n < 128):]
+}
+
+// decimal is n tenths. The literal of -1 would lose its sign, so -1 stands for -0.1 as 0.1 does for 1.
+func decimal(n int64) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, 1), varint(abs(n))...)
+}
+
+func appendBytes(dst, b []byte) []byte {
+	if b == nil {
+		return binary.BigEndian.AppendUint32(dst, math.MaxUint32)
+	}
+	return append(binary.BigEndian.AppendUint32(dst, uint32(len(b))), b...)
+}
+
+// collectionValue makes a list, set or map of up to three elements. Sets and maps come in any order, with
+// duplicates.
+func (g *Generator) collectionValue(t *Type, kind string) Value {
+	n := g.r.IntN(4)
+	if kind == "map" && n == 0 && !t.Multi {
+		n = 1 // {} is a set where the type does not say otherwise
+	}
+	b := binary.BigEndian.AppendUint32(nil, uint32(n))
+	var elems []string
+	var keys []string
+	for range n {
+		e := g.value(t.Elems[0])
+		if kind == "map" && slices.Contains(keys, e.Literal) {
+			// Which of two entries with one key counts is the same in a literal and in a bound value only by
+			// their order, which Cassandra does not keep.
+			e = g.value(t.Elems[0])
+			if slices.Contains(keys, e.Literal) {
+				return g.collectionValue(t, kind)
+			}
+		}
+		keys = append(keys, e.Literal)
+		b = appendBytes(b, e.Bytes)
+		if kind == "map" {
+			v := g.value(t.Elems[1])
+			b = appendBytes(b, v.Bytes)
+			e.Literal += ": " + v.Literal
+		}
+		elems = append(elems, e.Literal)
+	}
+	open, end := "{", "}"
+	if kind == "list" {
+		open, end = "[", "]"
+	}
+	return Value{open + strings.Join(elems, ", ") + end, b}
+}
+
+// tupleValue makes a tuple or a value of a user-defined type; fields may be null.
+func (g *Generator) tupleValue(t *Type) Value {
+	var b []byte
+	var parts []string
+	for i, e := range t.Elems {
+		v := g.value(e)
+		if g.oneIn(6) {
+			v = null()
+		}
+		b = appendBytes(b, v.Bytes)
+		if t.Fields != nil {
+			v.Literal = t.Fields[i] + ": " + v.Literal
+		}
+		parts = append(parts, v.Literal)
+	}
+	open, end := "(", ")"
+	if t.Fields != nil {
+		open, end = "{", "}"
+	}
+	return Value{open + strings.Join(parts, ", ") + end, b}
+}

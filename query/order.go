@@ -1,0 +1,64 @@
+package query
+
+import (
+	"bytes"
+	"slices"
+)
+
+// orderedRows collects the rows of a SELECT with ORDER BY over several partitions, until all are
+// there and can be sorted. Rows are kept in their encoded form, with the values that they are
+// sorted by.
+type orderedRows struct {
+	rows  []orderedRow
+	bytes int // of all rows and their keys
+}
+
+// orderedRow is an encoded row of the result and the values of the ORDER BY columns.
+type orderedRow struct {
+	keys    [][]byte
+	encoded []byte
+}
+
+// orderRow evaluates a row of the result and keeps it for endOrdered. It fails when the rows to
+// sort exceed pageBytesMax, because such a SELECT cannot be paged.
+func (run *selectRun) orderRow(v *rowView) error {
+	start := len(run.buf.b)
+	if err := run.appendRow(v); err != nil {
+		return err
+	}
+	r := orderedRow{encoded: bytes.Clone(run.buf.b[start:]), keys: make([][]byte, len(run.plan.order))}
+	run.buf.b = run.buf.b[:start]
+	run.ordered.bytes += len(r.encoded)
+	for i, o := range run.plan.order {
+		r.keys[i] = bytes.Clone(v.value(o.col))
+		run.ordered.bytes += len(r.keys[i])
+	}
+	if run.ordered.bytes > pageBytesMax {
+		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client side", pageBytesMax)
+	}
+	run.ordered.rows = append(run.ordered.rows, r)
+	return nil
+}
+
+// endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
+func (run *selectRun) endOrdered() {
+	slices.SortStableFunc(run.ordered.rows, func(a, b orderedRow) int {
+		for i, o := range run.plan.order {
+			n := o.col.Type.Compare(a.keys[i], b.keys[i])
+			if o.descending {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return 0
+	})
+	for _, r := range run.ordered.rows {
+		if uint32(run.count) >= run.pageLimit {
+			break
+		}
+		run.count++
+		run.buf.b = append(run.buf.b, r.encoded...)
+	}
+}
