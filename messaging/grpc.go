@@ -26,7 +26,7 @@ import (
 )
 
 // ProtocolVersion is that of frames and of all payloads; both ends must have the same.
-const ProtocolVersion = 3
+const ProtocolVersion = 4
 
 const (
 	streamService = "cqld.Messaging"

@@ -183,7 +183,8 @@ func (c *conn) linger() {
 	if c.stopping.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
+	n, _ := io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
+	c.server.crossed.Add(n)
 }
 
 // expectMore gives the client ReceiveTimeout to send more of a large request.

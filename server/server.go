@@ -69,6 +69,7 @@ type Server struct {
 	refusals   oncePerSecond  // of the logs about refused connections
 	failures   oncePerSecond  // of the logs about failed requests
 	late       repeated       // of the logs about clients that took too long
+	crossed    atomic.Int64   // bytes that clients sent while the end of their connections was on the way
 	goroutines sync.WaitGroup // Serve loops and connections
 
 	mu struct {
