@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -63,8 +64,9 @@ type Remote interface {
 	AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
 	ApplyEncoded(purpose Purpose, request []byte, timeout time.Duration, done func(error))
 	AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte
-	ReadEncoded(request []byte, timeout time.Duration, done func(page []byte, err error))
-	DigestEncoded(request []byte, timeout time.Duration, done func(row.Digest, error))
+	// cancel, which may be nil, is of the operation that asks: when it ends, the other node stops.
+	ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error))
+	DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(row.Digest, error))
 }
 
 // Replicas finds the replica that a node is.
@@ -138,6 +140,8 @@ type ReadRequest struct {
 	Timeout     time.Duration
 	Contention  time.Duration // of SERIAL and LOCAL_SERIAL; zero: a default
 	Trace       Trace
+	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil: nothing does. Command has the same.
+	Cancel *env.Cancel
 	// Blocks says that the caller's goroutine may wait for the disk. What this node is asked first is read there then,
 	// without a worker.
 	Blocks bool

@@ -175,6 +175,7 @@ func (op *batchOp) ask(h *batchHolder) {
 
 // kept is the event of a holder's answer.
 func (op *batchOp) kept(h *batchHolder, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	switch {
 	case op.done == nil || h.state == batchHolderHas:
@@ -202,6 +203,7 @@ func batchMayRetry(err error) bool {
 // tick is the event of the timer: late holders get a substitute, silent ones are asked again, and nodes may have
 // died since the last look.
 func (op *batchOp) tick() {
+	defer op.guarded()
 	c := op.c
 	op.mu.Lock()
 	now := c.clock.Monotonic()

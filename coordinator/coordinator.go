@@ -10,6 +10,7 @@ import (
 	"cqld/coordinator/latency"
 	"cqld/coordinator/turn"
 	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -37,6 +38,8 @@ type Options struct {
 	Confirmed func() bool
 	// OnError is told of failures that no request waits for; nil: nobody is.
 	OnError func(error)
+	// Guard ends operations and conditions that panic; nil: a panic goes on.
+	Guard *guard.Guard
 }
 
 // Unsafe switches safeguards off, for the tests that show that they are needed.
@@ -89,6 +92,7 @@ type Coordinator struct {
 	leader   *counterLeader
 	batchlog *batchlog
 	onError  func(error)
+	guard    *guard.Guard // may be nil
 	run      func(func())
 	arriving func() bool // nil: never
 	// confirmed says whether the metadata may be acted on without a request; nil: always.
@@ -128,7 +132,7 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, run: o.Run, arriving: o.Arriving,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, run: o.Run, arriving: o.Arriving,
 		confirmed: o.Confirmed,
 	}
 	if c.run == nil {

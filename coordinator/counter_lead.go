@@ -159,6 +159,7 @@ func (l *counterLeader) next(q *counterQueue) {
 	s.mu.Unlock()
 
 	g := &counterGroup{l: l, queue: q}
+	defer g.guarded()
 	now := l.c.clock.Monotonic()
 	for _, u := range updates {
 		if u.deadline <= now { // nobody waits for it any more
@@ -185,6 +186,7 @@ type counterGroup struct {
 	epoch    uint64
 	change   counter.Change
 	result   *row.Mutation
+	passed   bool // the next group may begin
 }
 
 // begin reads the shards that will grow.
@@ -207,6 +209,7 @@ func (g *counterGroup) read(cmd *row.ReadCommand) {
 		return
 	}
 	c.replicas.Replica(c.view.Self()).Read(g.epoch, cmd, c.remaining(g.deadline), func(page []byte, err error) {
+		defer g.guarded()
 		if err == nil {
 			cmd, err = g.change.Take(page, cmd)
 		}
@@ -225,6 +228,7 @@ func (g *counterGroup) write() {
 	first := g.updates[0].Mutation
 	g.result = g.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
 	c.replicas.Replica(c.view.Self()).Apply(g.epoch, []*row.Mutation{g.result}, c.remaining(g.deadline), func(err error) {
+		defer g.guarded()
 		if err != nil {
 			g.conclude(err)
 			return
@@ -240,6 +244,7 @@ func (g *counterGroup) replicate() {
 	req := &WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level, Type: WriteCounter,
 		Timeout: c.remaining(g.deadline), Applied: true}
 	c.Write(req, func(err error) {
+		defer g.guarded()
 		if errors.Is(err, ErrNotSent) { // to the others; it is counted here
 			c.counts.writeTimeouts.Add(1)
 			table := c.view.Schema().TableByStorage(g.result.Table)
@@ -251,7 +256,15 @@ func (g *counterGroup) replicate() {
 		}
 		g.answer(err)
 	})
-	g.l.onwards(g.queue)
+	g.pass()
+}
+
+// pass lets the next group of the partition begin, once.
+func (g *counterGroup) pass() {
+	if !g.passed {
+		g.passed = true
+		g.l.onwards(g.queue)
+	}
 }
 
 // onwards goes on with what has come meanwhile, as an event of its own: this one may be the disk's.
@@ -270,11 +283,13 @@ func (l *counterLeader) onwards(q *counterQueue) {
 // conclude answers after a failure on this node.
 func (g *counterGroup) conclude(err error) {
 	g.answer(err)
-	g.l.onwards(g.queue)
+	g.pass()
 }
 
 func (g *counterGroup) answer(err error) {
-	for _, u := range g.updates {
+	updates := g.updates
+	g.updates = nil
+	for _, u := range updates {
 		u.done(err)
 	}
 }

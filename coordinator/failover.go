@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 
+	"cqld/internal/env"
 	"cqld/ring"
 )
 
@@ -44,6 +45,10 @@ func (op *readOp) needPage() (ask, bool) {
 func (op *readOp) failedLocked(t *readTarget, err error) {
 	wasPage := t.state == readOpenPage
 	t.state, t.err = readFailed, err
+	if errors.Is(err, env.ErrCanceled) {
+		op.failLocked(env.ErrCanceled)
+		return
+	}
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.Failed(t.node)
@@ -124,6 +129,7 @@ func (op *readOp) failure() error {
 
 // tick is the event of the timer: first it speculates, then the time is over.
 func (op *readOp) tick() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.timer = nil
 	if op.done == nil {

@@ -107,6 +107,7 @@ func (op *orderOp) begin() {
 }
 
 func (op *orderOp) proceed() {
+	defer op.guarded()
 	c := op.c
 	wait := c.remaining(op.deadline)
 	asks := make([][]ring.NodeID, len(op.parts))
@@ -193,6 +194,7 @@ func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 // answer is the event of a replica's answer. When one fails, all others are asked.
 func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) {
 	op, c := p.op, p.op.c
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil || plan != p.plans {
 		op.mu.Unlock()
@@ -236,6 +238,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 // replan asks again, with the topology of now: nothing was sent yet that would be lost.
 func (p *orderPart) replan(plan int) {
 	op := p.op
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil || plan != p.plans {
 		op.mu.Unlock()
@@ -259,6 +262,7 @@ func (p *orderPart) replan(plan int) {
 
 // tick is the event of the timer: first it asks all who were not asked, then the time is over.
 func (op *orderOp) tick() {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil {
 		op.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -46,6 +47,8 @@ type PartitionsRequest struct {
 	// is dear; who reads them all sees it.
 	Dead  bool
 	Trace Trace
+	// Cancel ends the listing early, here and at the replicas, with env.ErrCanceled; nil: nothing does.
+	Cancel *env.Cancel
 }
 
 // Partitions answers: every partition of the span that had a live row when the request began is there, up
@@ -67,8 +70,9 @@ type PartitionsRead struct {
 	Reversed bool
 	Limit    int
 	Now      int64
-	Dead     bool   // take partitions without a live row, too
-	Moved    uint64 // ring.Topology.Moved of the topology that the request was planned with
+	Dead     bool        // take partitions without a live row, too
+	Moved    uint64      // ring.Topology.Moved of the topology that the request was planned with
+	Cancel   *env.Cancel // not encoded; nil: nothing ends the step early
 }
 
 // PartitionsPage is a replica's answer: every partition that it holds and that has a live row, from the
@@ -86,6 +90,10 @@ type PartitionsPage struct {
 func (c *Coordinator) Partitions(req *PartitionsRequest, done func(*Partitions, error)) {
 	if c.view.Schema().TableByStorage(req.Table.StorageID) == nil {
 		done(nil, &UnknownTable{Table: req.Table.StorageID})
+		return
+	}
+	if err := req.Cancel.Err(); err != nil {
+		done(nil, env.ErrCanceled)
 		return
 	}
 	if req.Span.empty() {

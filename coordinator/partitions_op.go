@@ -43,6 +43,8 @@ type partitionsOp struct {
 	quotas   []partitionsQuota
 	nodes    []*partitionsNode // nearest first
 	timer    env.Timer
+	cancel   *env.Cancel // of the steps
+	unhook   func() bool // from the request's Cancel
 
 	at     keyMark // the watermark
 	answer Partitions
@@ -95,7 +97,15 @@ func (c *Coordinator) listPartitions(req *PartitionsRequest, limit int, done fun
 	op := &partitionsOp{
 		c: c, req: req, limit: limit, done: done, started: now, deadline: now + req.Timeout, at: keyMark{place: -1},
 	}
+	op.cancel = req.Cancel.Child(c.clock, op.deadline)
+	if req.Cancel != nil {
+		op.unhook = req.Cancel.OnCancel(op.canceled)
+	}
 	op.mu.Lock()
+	if op.done == nil { // it is canceled already
+		op.mu.Unlock()
+		return
+	}
 	err := op.planLocked()
 	if err != nil {
 		op.finishLocked(err)
@@ -365,7 +375,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 		}
 		q := &PartitionsRead{
 			Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed, Limit: op.limit - len(op.answer.Keys),
-			Now: op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(),
+			Now: op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(), Cancel: op.cancel,
 		}
 		epoch := op.topology.Epoch()
 		n.asked, n.sent = true, c.clock.Monotonic()
@@ -386,6 +396,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 
 // answered is the event of a node's answer, which began behind from.
 func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page *PartitionsPage, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if n.node != op.c.view.Self() {
 		now := op.c.clock.Monotonic()
@@ -400,6 +411,10 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 		if mark = (keyMark{key: page.Last}); op.compare(mark, from) <= 0 {
 			err = fmt.Errorf("coordinator: the partitions of node %d go back from %x", n.node, page.Last)
 		}
+	}
+	if errors.Is(err, env.ErrCanceled) {
+		op.finishLocked(err)
+		return
 	}
 	n.slow = false
 	if err != nil {
@@ -441,6 +456,7 @@ func (op *partitionsOp) endLocked() {
 
 // replan goes on from the watermark, with the topology of now.
 func (op *partitionsOp) replan() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.pausing = false
 	if op.done == nil {
@@ -501,7 +517,22 @@ func (op *partitionsOp) finishLocked(err error) {
 		timer.Stop()
 	}
 	op.c.reading.Add(-1)
+	if op.unhook != nil {
+		op.unhook()
+	}
 	done(answer, err)
+	op.cancel.Cancel() // the steps of those whose answer is not needed
+}
+
+// canceled is the event that nobody waits for the answer any more.
+func (op *partitionsOp) canceled() {
+	defer op.guarded()
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		return
+	}
+	op.finishLocked(env.ErrCanceled)
 }
 
 // arm starts the timer: for the deadline, or for the moment when others are asked as well.
@@ -532,6 +563,7 @@ func (op *partitionsOp) patienceLocked() (after time.Duration, ok bool) {
 
 // tick is the event of the timer.
 func (op *partitionsOp) tick() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.timer = nil
 	if op.done == nil {

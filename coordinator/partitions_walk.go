@@ -37,7 +37,7 @@ func (c *Coordinator) walkPartitions(req *PartitionsRequest, limit int, done fun
 	w := &partitionsWalk{c: c, req: req, limit: limit, done: done, deadline: c.clock.Monotonic() + req.Timeout}
 	w.cmd = row.ReadCommand{
 		Table: req.Table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
-		Limits: row.Limits{Rows: walkRows, PerPartition: 1}, Now: req.Now,
+		Limits: row.Limits{Rows: walkRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
 	}
 	w.run()
 }
@@ -47,7 +47,7 @@ func (w *partitionsWalk) run() {
 	for {
 		w.turn.Store(0)
 		w.c.Read(&ReadRequest{
-			Command: &w.cmd, Consistency: w.req.Consistency, Timeout: w.c.remaining(w.deadline), Trace: w.req.Trace,
+			Command: &w.cmd, Consistency: w.req.Consistency, Timeout: w.c.remaining(w.deadline), Trace: w.req.Trace, Cancel: w.req.Cancel,
 		}, w.page)
 		if w.turn.Add(1) == 1 || w.ended {
 			return
@@ -57,6 +57,10 @@ func (w *partitionsWalk) run() {
 
 // page is the event of a page.
 func (w *partitionsWalk) page(page []byte, err error) {
+	defer w.c.guard.Recover("coordinator partitions", func(err error) {
+		w.ended = true
+		w.tell(nil, err)
+	})
 	more := false
 	if err == nil {
 		more, err = w.take(page)
@@ -64,17 +68,25 @@ func (w *partitionsWalk) page(page []byte, err error) {
 	w.ended = !more || err != nil
 	switch {
 	case err != nil:
-		w.done(nil, err)
+		w.tell(nil, err)
 	case w.ended:
 		w.trim()
 		w.answer.Keys = w.keys
 		if w.answer.More {
 			w.answer.Reached = w.keys[len(w.keys)-1]
 		}
-		w.done(&w.answer, nil)
+		w.tell(&w.answer, nil)
 	}
 	if w.turn.Add(1) == 2 && !w.ended {
 		w.run()
+	}
+}
+
+// tell answers, once.
+func (w *partitionsWalk) tell(p *Partitions, err error) {
+	if done := w.done; done != nil {
+		w.done = nil
+		done(p, err)
 	}
 }
 

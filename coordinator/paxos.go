@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator/paxos"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -93,6 +94,8 @@ type CASRequest struct {
 	// read while their changes reached the replicas: what it shows comes to nothing.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  Trace
+	// Cancel ends the waiting for others, before anything is proposed, with env.ErrCanceled; nil: nothing does.
+	Cancel *env.Cancel
 }
 
 // CASUnknown says that a conditional change was accepted by Received replicas, fewer than BlockFor, and that no majority

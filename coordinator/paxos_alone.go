@@ -35,17 +35,23 @@ func (op *casRound) decideAloneLocked() {
 	op.mu.Unlock()
 	sole.Decide(epoch, cmd, func(known Known, page []byte) (p *Proposal, m *row.Mutation) {
 		op.mu.Lock()
-		defer op.mu.Unlock()
 		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
-		if m, tooMuch = op.ask(page, op.ballot); tooMuch || m == nil {
+		q := op.questionLocked(page)
+		op.mu.Unlock()
+		a := q.ask() // the acceptor lets nobody else change the partition meanwhile, and no mutex is held
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		op.takeLocked(&a)
+		if tooMuch = a.tooMuch; tooMuch || a.update == nil {
 			return nil, nil
 		}
 		proposed = m
 		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History, Table: cmd.Table, Key: cmd.Key}
 		p = new(Proposal)
 		*p = op.proposal
-		return p, m
+		return p, a.update
 	}, func(err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		var refusal *NotReplica
 		var overloaded *Overloaded

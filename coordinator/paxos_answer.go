@@ -2,65 +2,119 @@ package coordinator
 
 import (
 	"cqld/coordinator/paxos"
+	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/row"
 )
 
-// ask asks each member's condition, one after the other, each with what the ones before it change, and
-// joins the changes to be made; nil when there are none. tooMuch says that the rows, or the changes, are more
-// than fit into one round.
-func (op *casRound) ask(page []byte, ballot Ballot) (update *row.Mutation, tooMuch bool) {
-	j, more := paxos.NewJoined(op.cmd, op.disjoint, page)
-	if more && len(op.members) > 1 {
-		return nil, true
-	}
-	op.outcomes = make([]casOutcome, len(op.members))
-	stamp := ballot.Micros - op.span()
+// casQuestion is what the conditions of a round are asked about: the state of the round that they need, so that its mutex
+// is free meanwhile.
+type casQuestion struct {
+	c        *Coordinator
+	members  []casAsked
+	cmd      *row.ReadCommand
+	disjoint bool
+	page     []byte
+	ballot   Ballot
+	span     int64
+	maySplit bool // members may wait for the next round
+}
+
+// casAsked is one member; answered ones are not asked.
+type casAsked struct {
+	m        *casMember
+	answered bool
+}
+
+// casAnswer is what the conditions said.
+type casAnswer struct {
+	outcomes []casOutcome
+	update   *row.Mutation // all changes to be made; nil when there are none
+	tooMuch  bool          // the rows are more than fit into one round
+	cut      bool          // the changes are: members without an outcome go to the next round
+}
+
+// questionLocked is the question for the present attempt.
+func (op *casRound) questionLocked(page []byte) casQuestion {
+	q := casQuestion{c: op.c, cmd: op.cmd, disjoint: op.disjoint, page: page, ballot: op.ballot, span: op.span(), maySplit: len(op.own) == 0}
+	q.members = make([]casAsked, len(op.members))
 	for i, m := range op.members {
-		o := &op.outcomes[i]
+		q.members[i] = casAsked{m, m.answered}
+	}
+	return q
+}
+
+// takeLocked takes an answer into the round.
+func (op *casRound) takeLocked(a *casAnswer) {
+	op.outcomes = a.outcomes
+	if a.cut {
+		op.putBackAfter(len(a.outcomes) - 1)
+	}
+}
+
+// ask asks each member's condition, one after the other, each with what the ones before it change, and joins the changes
+// to be made.
+func (q *casQuestion) ask() (a casAnswer) {
+	j, more := paxos.NewJoined(q.cmd, q.disjoint, q.page)
+	if more && len(q.members) > 1 {
+		a.tooMuch = true
+		return a
+	}
+	a.outcomes = make([]casOutcome, len(q.members))
+	stamp := q.ballot.Micros - q.span
+	for i, asked := range q.members {
+		m, o := asked.m, &a.outcomes[i]
 		if !m.reads() {
 			stamp += 2
 		}
-		if m.answered {
+		if asked.answered {
 			continue
 		}
 		if o.page, o.err = j.PageOf(m.req.Command); o.err != nil || m.reads() {
 			continue
 		}
-		change, applies, err := m.req.Update(o.page, stamp)
+		change, applies, err := m.update(q.c.guard, o.page, stamp)
 		if o.applied, o.err = applies && err == nil, err; !o.applied || change == nil || change.Empty() {
 			continue
 		}
 		o.changes = true
 		switch {
-		case update == nil && i == len(op.members)-1:
-			update = change
+		case a.update == nil && i == len(q.members)-1:
+			a.update = change
 			continue
-		case update == nil:
-			update = new(row.Mutation)
-			update.Reset(change.Table, change.Key)
-			update.Grow(min(len(op.members)*change.Size(), op.c.limits.CASRoundBytes) + change.Size())
+		case a.update == nil:
+			a.update = new(row.Mutation)
+			a.update.Reset(change.Table, change.Key)
+			a.update.Grow(min(len(q.members)*change.Size(), q.c.limits.CASRoundBytes) + change.Size())
 		}
-		update.Append(change)
-		if i == len(op.members)-1 {
+		a.update.Append(change)
+		if i == len(q.members)-1 {
 			break
 		}
 		if o.err = j.Lay(m.req.Command, change); o.err != nil {
-			op.failAll(o.err)
-			return nil, false
+			failAll(a.outcomes, o.err)
+			return casAnswer{outcomes: a.outcomes}
 		}
-		if update.Size() > op.c.limits.CASRoundBytes && op.putBackAfter(i) {
-			op.outcomes = op.outcomes[:i+1]
+		if a.update.Size() > q.c.limits.CASRoundBytes && q.maySplit {
+			a.outcomes, a.cut = a.outcomes[:i+1], true
 			break
 		}
 	}
-	return update, false
+	return a
+}
+
+// update asks the member's condition. It is the code of a request: a panic of it fails that member alone.
+func (m *casMember) update(g *guard.Guard, page []byte, stamp int64) (change *row.Mutation, applies bool, err error) {
+	if g != nil {
+		defer g.Recover("condition", func(panicked error) { change, applies, err = nil, false, panicked })
+	}
+	return m.req.Update(page, stamp)
 }
 
 // failAll makes every member fail: the round cannot be carried out.
-func (op *casRound) failAll(err error) {
-	for i := range op.outcomes {
-		op.outcomes[i] = casOutcome{err: err}
+func failAll(outcomes []casOutcome, err error) {
+	for i := range outcomes {
+		outcomes[i] = casOutcome{err: err}
 	}
 }
 
@@ -177,6 +231,7 @@ func (op *casRound) answerLocked(outcomes []casOutcome, err error) {
 
 // leave lets the next round of the partition begin.
 func (op *casRound) leave() {
+	op.left.Store(true)
 	op.endTurn()
 	if next := op.c.casLines.leave(op.line, &op.c.limits); next != nil {
 		// Not on this stack: a long line would be a deep one.

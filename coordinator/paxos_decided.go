@@ -39,6 +39,7 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 	op.c.Write(&WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: WriteSimple, Timeout: op.timeout, Trace: op.tracer(), decided: d,
 	}, func(err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		switch {
 		case early:

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator/paxos"
@@ -25,7 +27,8 @@ type casMember struct {
 	entered  time.Duration // when it came
 	deadline time.Duration // of contention
 	done     func(applied bool, page []byte, err error)
-	answered bool // of the round it is in
+	answered bool                     // of the round it is in
+	round    atomic.Pointer[casRound] // the latest that it was a member of
 }
 
 // reads says whether m changes nothing in any case.
@@ -57,6 +60,20 @@ func (l *casLines) putBack(line string, members []*casMember) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines[line] = append(append(make([]*casMember, 0, len(members)+len(l.lines[line])), members...), l.lines[line]...)
+}
+
+// withdraw takes out a member that waits; false when it does not.
+func (l *casLines) withdraw(line string, m *casMember) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.lines[line]
+	i := slices.Index(waiting, m)
+	if i < 0 {
+		return false
+	}
+	l.lines[line] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may have a part of the slice
+	l.count--
+	return true
 }
 
 // answered counts members that are no more under way.

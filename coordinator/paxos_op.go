@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/coordinator/paxos"
@@ -24,6 +25,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		done(false, nil, &UnknownTable{Table: req.Command.Table})
 		return
 	}
+	if req.Cancel.Err() != nil {
+		done(false, nil, env.ErrCanceled)
+		return
+	}
 	now := c.clock.Monotonic()
 	m := &casMember{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
 	line := turn.Line(req.Command.Table, req.Command.Key)
@@ -33,7 +38,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 		c.counts.overloaded.Add(1)
 		done(false, nil, &Overloaded{What: "too many conditional changes in flight"})
 	case first:
+		c.watch(line, m)
 		c.casRound(line, []*casMember{m}).begin()
+	default:
+		c.watch(line, m)
 	}
 }
 
@@ -46,7 +54,7 @@ func (c *Coordinator) readSerial(req *ReadRequest, done func(page []byte, err er
 	}
 	c.CAS(&CASRequest{
 		Command: req.Command, Serial: req.Consistency, Consistency: plainLevel(req.Consistency),
-		Contention: contention, Timeout: req.Timeout, Trace: req.Trace,
+		Contention: contention, Timeout: req.Timeout, Trace: req.Trace, Cancel: req.Cancel,
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
@@ -113,7 +121,8 @@ type casRound struct {
 	seen        int64         // the latest ballot of others
 	own         []casProposed // proposals of this round that some may have accepted and nobody decided yet
 	contentions int
-	tries       int // since the last success
+	left        atomic.Bool // the next round may begin
+	tries       int         // since the last success
 	plans       int
 }
 
@@ -149,6 +158,7 @@ func (op *casRound) enroll() {
 	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
 	found := false
 	for _, m := range op.members {
+		m.round.Store(op)
 		op.timeout = min(op.timeout, m.req.Timeout)
 		if !found && !m.reads() {
 			op.level, found = m.req.Consistency, true
@@ -227,6 +237,7 @@ func (op *casRound) disarmLocked() {
 
 // onPromise is the event of an acceptor's answer to prepare.
 func (op *casRound) onPromise(attempt, i int, p *Promise, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.over {
 		op.mu.Unlock()
@@ -344,6 +355,7 @@ func (op *casRound) bringLocked(commit Proposal) {
 	for _, node := range missing {
 		op.traceNode("Sending missing commit to", node)
 		op.c.replicas.Replica(node).Commit(epoch, &commit, timeout, func(err error) {
+			defer op.guarded()
 			op.mu.Lock()
 			switch {
 			case attempt != op.attempt || op.phase != casPreparedWork || op.over:
@@ -386,6 +398,7 @@ func (op *casRound) readLocked() {
 	op.c.Read(&ReadRequest{
 		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
 	}, func(page []byte, err error) {
+		defer op.guarded()
 		op.mu.Lock()
 		switch {
 		case attempt != op.attempt || op.phase != casPreparedWork || op.over:
@@ -398,11 +411,21 @@ func (op *casRound) readLocked() {
 	})
 }
 
-// decideLocked asks the conditions and proposes what follows. It frees mu.
+// decideLocked asks the conditions and proposes what follows. It frees mu, also while the conditions are asked: they are
+// the code of requests.
 func (op *casRound) decideLocked(page []byte) {
-	update, tooMuch := op.ask(page, op.ballot)
+	attempt, q := op.attempt, op.questionLocked(page)
+	op.mu.Unlock()
+	a := q.ask()
+	op.mu.Lock()
+	if attempt != op.attempt || op.phase != casPreparedWork || op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.takeLocked(&a)
+	update := a.update
 	switch {
-	case tooMuch:
+	case a.tooMuch:
 		op.splitLocked()
 	case op.allFail():
 		op.concludeLocked(op.outcomes, nil)
@@ -443,6 +466,7 @@ func (op *casRound) declineLocked() {
 
 // onUnsettled is the event that the last promises were waited for long enough.
 func (op *casRound) onUnsettled(attempt int) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.phase != casSettling || op.over {
 		op.mu.Unlock()
@@ -483,6 +507,7 @@ func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 
 // onAccept is the event of an acceptor's answer to a proposal.
 func (op *casRound) onAccept(attempt, i int, refused Ballot, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || op.phase != casAccepting || op.over {
 		op.mu.Unlock()

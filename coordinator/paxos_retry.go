@@ -90,6 +90,7 @@ func (op *casRound) hurryLocked() {
 
 // onSlow is the event that the last votes of a phase in which one was refused did not come.
 func (op *casRound) onSlow(attempt int, phase casPhase) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || phase != op.phase || op.over {
 		op.mu.Unlock()
@@ -142,6 +143,7 @@ func (op *casRound) againLocked(pause time.Duration) {
 
 // onTimeout is the event that replicas were silent for too long.
 func (op *casRound) onTimeout(attempt int, phase casPhase) {
+	defer op.guarded()
 	op.mu.Lock()
 	if attempt != op.attempt || phase != op.phase || op.over {
 		op.mu.Unlock()

@@ -41,6 +41,7 @@ type casTurn struct {
 
 // begin starts an attempt, when it is the round's turn if the partition is contested.
 func (op *casRound) begin() {
+	defer op.guarded()
 	op.mu.Lock()
 	now := op.c.clock.Monotonic()
 	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
@@ -109,6 +110,7 @@ func (op *casRound) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 
 // onNoTurn is the event that an arbiter failed, or did not answer in time. The next one is asked.
 func (op *casRound) onNoTurn(asked int) {
+	defer op.guarded()
 	op.mu.Lock()
 	if asked != op.turn.asked {
 		op.mu.Unlock()
@@ -125,6 +127,7 @@ func (op *casRound) onNoTurn(asked int) {
 
 // onTurn is the event that the turn came.
 func (op *casRound) onTurn(asked int, home ring.NodeID, t turn.Turn) {
+	defer op.guarded()
 	op.mu.Lock()
 	if asked != op.turn.asked { // the round went on without
 		op.mu.Unlock()

@@ -87,6 +87,7 @@ func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
 // replan plans and sends everything again: mutations carry their timestamps, so that applying them
 // twice is applying them once.
 func (op *writeOp) replan() {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.ended {
 		op.mu.Unlock()
@@ -214,6 +215,7 @@ func (op *readOp) nextSpare() *readTarget {
 
 // replan reads from the beginning, with the topology of now.
 func (op *readOp) replan() {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil {
 		op.mu.Unlock()

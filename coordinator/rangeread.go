@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator/resolve"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -37,6 +38,8 @@ type rangeOp struct {
 	counted  uint32
 	plans    int
 	failed   error
+	cancel   *env.Cancel // of all pieces
+	unhook   func() bool // from the request's Cancel
 }
 
 // readRange reads a stretch of the ring.
@@ -50,7 +53,22 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 		rest.Start = after.Token - 1 // other keys may have the same token
 	}
 	op.plan(rest)
+	op.cancel = req.Cancel.Child(c.clock, op.deadline)
+	if req.Cancel != nil {
+		op.unhook = req.Cancel.OnCancel(op.canceled)
+	}
 	op.advance(req.Blocks)
+}
+
+// canceled is the event that nobody waits for the answer any more.
+func (op *rangeOp) canceled() {
+	defer op.guarded()
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		return
+	}
+	op.finish(nil, env.ErrCanceled)
 }
 
 // plan cuts the rest of the range at the present topology. Neighbours with the same replicas are
@@ -104,6 +122,7 @@ func (op *rangeOp) advance(blocks bool) {
 		i, plan := op.started, op.plans
 		op.started++
 		cmd := *op.req.Command
+		cmd.Cancel = op.cancel
 		cmd.Range.Tokens = op.pieces[i].Range
 		if after := cmd.Range.After; after != nil && after.Token <= cmd.Range.Tokens.Start {
 			cmd.Range.After = nil
@@ -122,7 +141,7 @@ func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet,
 	r := op.c.reads.Get().(*readOp)
 	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
 	r.prepare(&part, op.table, op.topology)
-	r.set, r.deadline = set, op.deadline
+	r.set, r.deadline, r.cancel = set, op.deadline, op.cancel
 	r.done = func(page []byte, err error) { op.answered(i, plan, page, err) }
 	r.begin(blocks)
 	r.release()
@@ -130,6 +149,7 @@ func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet,
 
 // answered is the event of a piece's page.
 func (op *rangeOp) answered(i, plan int, page []byte, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil || plan != op.plans {
 		op.mu.Unlock()
@@ -231,6 +251,7 @@ func (op *rangeOp) fail(err error) {
 	op.mu.Unlock()
 	op.c.counts.replans.Add(1)
 	op.c.clock.After(pause, func() {
+		defer op.guarded()
 		op.mu.Lock()
 		op.plans--
 		op.plan(rest)
@@ -245,5 +266,9 @@ func (op *rangeOp) finish(page []byte, err error) {
 	op.done = nil
 	op.mu.Unlock()
 	op.c.reading.Add(-1)
+	if op.unhook != nil {
+		op.unhook()
+	}
 	done(page, err)
+	op.cancel.Cancel() // the pieces, and the replicas, whose answer is not needed
 }

@@ -21,6 +21,10 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, &UnknownTable{Table: req.Command.Table})
 		return
 	}
+	if req.Cancel.Err() != nil {
+		done(nil, env.ErrCanceled)
+		return
+	}
 	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
 		c.reading.Add(-1)
 		c.counts.overloaded.Add(1)
@@ -46,8 +50,25 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		op.deadline = c.clock.Monotonic() + req.Timeout
 		op.set = c.replicasOf(op.topology, table, req.Command.Key.Token)
 	}
+	if req.Cancel != nil {
+		op.cancel = req.Cancel.Child(c.clock, op.deadline)
+		op.refs++
+		op.unhook = req.Cancel.OnCancel(op.canceled)
+	}
 	op.begin(req.Blocks)
 	op.release()
+}
+
+// canceled is the event that nobody waits for the answer any more.
+func (op *readOp) canceled() {
+	defer op.guarded()
+	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.failLocked(env.ErrCanceled)
 }
 
 // readTarget is one replica of a read.
@@ -119,6 +140,8 @@ type readOp struct {
 	rounds     int
 	next       *resolve.Position // where reading goes on after the repairs
 	kept       []*[]byte         // pages that the resolver's result points into
+	cancel     *env.Cancel       // of what replicas are asked; nil: nothing ends it
+	unhook     func() bool       // from the request's Cancel, when cancel is this read's own
 }
 
 func newReadOp(c *Coordinator) *readOp {
@@ -135,6 +158,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
+	op.cancel, op.unhook = nil, nil
 	op.resolver = resolve.New(req.Command, op.c.limits.ResultBytes)
 }
 
@@ -246,14 +270,15 @@ func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.
 	traceNode(a.target.op.trace, a.target.op.self, what, a.target.node)
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
-		remote.DigestEncoded(request, timeout, onDigest)
+		remote.DigestEncoded(request, timeout, a.target.op.cancel, onDigest)
 		return
 	}
-	remote.ReadEncoded(request, timeout, onPage)
+	remote.ReadEncoded(request, timeout, a.target.op.cancel, onPage)
 }
 
 // gotPage is the event of a replica's page.
 func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	op.clocked(t)
 	if op.stale(t, round) {
@@ -286,6 +311,7 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 
 // gotDigest is the event of a replica's digest.
 func (op *readOp) gotDigest(t *readTarget, round int, d row.Digest, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	op.clocked(t)
 	if op.stale(t, round) {
@@ -450,7 +476,7 @@ func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 // concludeLocked answers the client. The op may live on until the last replica has answered, but
 // needs no page any more. It frees mu and the caller's reference.
 func (op *readOp) concludeLocked(page []byte, err error) {
-	done, kept := op.done, op.kept
+	done, kept, unhook := op.done, op.kept, op.unhook
 	op.done, op.kept = nil, nil
 	op.resolver = resolve.Resolver{}
 	op.mu.Unlock()
@@ -460,6 +486,12 @@ func (op *readOp) concludeLocked(page []byte, err error) {
 	done(page, err)
 	for _, b := range kept {
 		op.c.release(b)
+	}
+	if unhook != nil {
+		if unhook() {
+			op.release()
+		}
+		op.cancel.Cancel() // those whose answer is not needed
 	}
 	op.stopTimer()
 	op.release()
@@ -491,7 +523,7 @@ func (op *readOp) release() {
 		op.spareSlots = append(op.spareSlots, t)
 	}
 	op.targets = op.targets[:0]
-	op.cmd, op.asked, op.table, op.topology, op.trace = nil, nil, nil, nil, nil
+	op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.unhook = nil, nil, nil, nil, nil, nil, nil
 	op.set = ring.ReplicaSet{}
 	c.reads.Put(op)
 }

@@ -185,6 +185,7 @@ func (op *writeOp) proceed() {
 			op.refs++
 			op.mu.Unlock()
 			op.c.clock.After(arrivalPause, func() {
+				defer op.guarded()
 				op.proceed()
 				op.release()
 			})
@@ -276,6 +277,7 @@ func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, s
 
 // answer is the event of a replica's answer.
 func (op *writeOp) answer(t *writeTarget, plan int, err error) {
+	defer op.guarded()
 	if op.direct {
 		if err == nil {
 			t.state = targetAcked
@@ -417,6 +419,7 @@ func (op *writeOp) act(v verdict) {
 
 // timeout is the event of the deadline: the answer, when it is still owed, and hints for the silent.
 func (op *writeOp) timeout() {
+	defer op.guarded()
 	op.mu.Lock()
 	op.ended = true
 	op.timer = nil
@@ -480,6 +483,7 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 
 // hintKept is the event that a hint is on disk, or lost.
 func (op *writeOp) hintKept(t *writeTarget, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	t.kept = err == nil
 	op.mu.Unlock()
@@ -488,6 +492,7 @@ func (op *writeOp) hintKept(t *writeTarget, err error) {
 
 // hintStored is the event that a hint is on disk, at level ANY.
 func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
+	defer op.guarded()
 	op.mu.Lock()
 	t.kept = err == nil
 	if plan != op.plans {

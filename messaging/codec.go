@@ -12,9 +12,10 @@ import (
 // A frame is what one gRPC message carries: every envelope that was ready when it was written.
 //
 //	frame    := stamp(8) envelope*
-//	envelope := length(4, of the rest) kind(1) verb(1) id(8) payload
+//	envelope := length(4, of the rest) kind(1) verb(1) id(8) timeout(4) payload
 //
-// stamp is the sender's hybrid logical clock.
+// stamp is the sender's hybrid logical clock; timeout, of a request, is after how many milliseconds its sender does not
+// wait for the answer any more.
 type frame struct{ b []byte }
 
 type envelopeKind uint8
@@ -24,14 +25,16 @@ const (
 	request
 	reply
 	failure // payload is code(1) and a message
+	cancel  // the request with the id is not waited for any more
 )
 
-const envelopeHeader = 4 + 1 + 1 + 8
+const envelopeHeader = 4 + 1 + 1 + 8 + 4
 
 type envelope struct {
 	kind    envelopeKind
 	verb    Verb
 	id      uint64
+	timeout uint32 // ms
 	payload []byte
 }
 
@@ -39,13 +42,14 @@ func appendEnvelope(dst []byte, e envelope) []byte {
 	dst = wire.AppendUint32(dst, uint32(envelopeHeader-4+len(e.payload)))
 	dst = append(dst, byte(e.kind), byte(e.verb))
 	dst = wire.AppendUint64(dst, e.id)
+	dst = wire.AppendUint32(dst, e.timeout)
 	return append(dst, e.payload...)
 }
 
 func consumeEnvelope(c *wire.Cursor) envelope {
 	n := int(c.Uint32())
 	body := wire.NewCursor(c.Take(n))
-	e := envelope{kind: envelopeKind(body.Uint8()), verb: Verb(body.Uint8()), id: body.Uint64()}
+	e := envelope{kind: envelopeKind(body.Uint8()), verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32()}
 	if body.Err() != nil {
 		c.Fail(body.Err())
 	}

@@ -3,7 +3,6 @@ package messaging
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,11 +21,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"cqld/internal/guard"
 	"cqld/ring"
 )
 
 // ProtocolVersion is that of frames and of all payloads; both ends must have the same.
-const ProtocolVersion = 3
+const ProtocolVersion = 4
 
 const (
 	streamService = "cqld.Messaging"
@@ -52,6 +52,8 @@ type Options struct {
 	Observe func(int64)
 	// Connected is told when the stream to a peer comes up or goes down; it must not block.
 	Connected func(peer ring.NodeID, up bool)
+	// Guard ends requests and replies whose handling panics; nil: a panic goes on.
+	Guard *guard.Guard
 }
 
 // GRPC is the Transport over gRPC bidirectional streams: one each way between two nodes.
@@ -65,6 +67,7 @@ type GRPC struct {
 	listener    net.Listener
 	services    [256]Service
 	pool        *pool
+	clock       monotonicClock
 	work        sync.WaitGroup // every goroutine of the transport
 	setting     sync.Mutex     // one SetPeers at a time
 
@@ -82,7 +85,7 @@ type GRPC struct {
 // NewGRPC makes a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
-		dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
 		pool: newPool(opts.Limits)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -96,6 +99,12 @@ func (t *GRPC) Handle(s Service) { t.services[s.Verb] = s }
 
 // Run implements Transport.
 func (t *GRPC) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
+
+// reply gives the outcome of a request to who waits for it.
+func (t *GRPC) reply(r Reply, payload []byte, err error) {
+	defer t.opts.Guard.Recover("answer of a peer", nil)
+	r(payload, err)
+}
 
 // SetSelf tells the transport which node it is, once that is known.
 func (t *GRPC) SetSelf(id ring.NodeID) {
@@ -253,6 +262,17 @@ func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.D
 	p.request(verb, payload, timeout, rep)
 }
 
+// RequestCancelable implements Canceler.
+func (t *GRPC) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) (cancel func()) {
+	p := t.peer(to)
+	if p == nil {
+		rep(nil, ErrUnreachable)
+		return func() {}
+	}
+	id := p.request(verb, payload, timeout, rep)
+	return func() { p.cancelRequest(id) }
+}
+
 // RequestAddr asks whoever listens at addr, for a node that is not a member yet. It waits.
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
 	s, conn, cancel, err := t.open(ctx, addr, 0)
@@ -399,73 +419,16 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 		return err
 	}
 	l := newLink(t)
-	in := &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers)}
+	in := newInbound(t, l, from)
 	var writer sync.WaitGroup
 	writer.Go(func() { _ = l.write(s) }) // a broken stream ends the reader too
 	err = l.read(s, in.receive)
+	in.cancelAll()
 	in.running.Wait()
 	l.close()
 	writer.Wait()
 	return err
 }
-
-// inbound is the requests of one peer on one stream.
-type inbound struct {
-	t       *GRPC
-	link    *link
-	from    ring.NodeID
-	slots   chan struct{}
-	running sync.WaitGroup
-}
-
-func (in *inbound) receive(e envelope) {
-	service := &in.t.services[e.verb]
-	respond := func(payload []byte, err error) {
-		if e.kind != request {
-			return
-		}
-		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
-		if err != nil {
-			out.kind, out.payload = failure, appendFailure(nil, err)
-		}
-		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
-		}
-	}
-	switch {
-	case service.Handler == nil:
-		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
-	case !service.Blocking:
-		service.Handler(in.from, e.payload, respond)
-	default:
-		in.hand(service, e.payload, respond)
-	}
-}
-
-// hand gives a request that may block to a worker.
-func (in *inbound) hand(service *Service, payload []byte, respond Respond) {
-	select {
-	case in.slots <- struct{}{}:
-	default:
-		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
-		return
-	}
-	payload = slices.Clone(payload) // the stream goes on meanwhile
-	in.running.Add(1)
-	err := in.t.pool.run(len(payload), func() {
-		defer in.running.Done()
-		service.Handler(in.from, payload, respond)
-		<-in.slots
-	})
-	if err != nil {
-		in.running.Done()
-		<-in.slots
-		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests wait for the disk"})
-	}
-}
-
-// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
-const CodeOverloaded = 255
 
 func (t *GRPC) notify(id ring.NodeID, up bool) {
 	if t.opts.Connected != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -57,32 +58,55 @@ func (p *peer) send(verb Verb, payload []byte) {
 	}
 }
 
-func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+// request sends a request, and returns its id; zero: it was not sent.
+func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, rep Reply) (id uint64) {
 	p.mu.Lock()
 	l := p.mu.link
 	if l == nil {
 		p.mu.Unlock()
 		rep(nil, ErrUnreachable)
-		return
+		return 0
 	}
 	if len(p.mu.pending) >= p.t.limits.Pending {
 		p.mu.Unlock()
 		rep(nil, ErrOverloaded)
-		return
+		return 0
 	}
 	p.mu.nextID++
-	id := p.mu.nextID
+	id = p.mu.nextID
 	p.mu.pending[id] = pendingRequest{rep, time.Now().Add(timeout)}
 	p.mu.Unlock()
 	p.t.awaited()
-	if err := l.send(envelope{kind: request, verb: verb, id: id, payload: payload}); err != nil {
+	if err := l.send(envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), payload: payload}); err != nil {
 		if r, ok := p.take(id); ok {
 			if err == errQueueFull {
 				err = ErrOverloaded
 			}
 			r.reply(nil, err)
 		}
+		return 0
 	}
+	return id
+}
+
+// timeoutMillis is a timeout as an envelope has it: rounded up, at most 49 days.
+func timeoutMillis(d time.Duration) uint32 {
+	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), math.MaxUint32))
+}
+
+// cancelRequest ends a request that is not answered yet.
+func (p *peer) cancelRequest(id uint64) {
+	r, ok := p.take(id)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	l := p.mu.link
+	p.mu.Unlock()
+	if l != nil {
+		_ = l.send(envelope{kind: cancel, id: id}) // a peer that does not get it stops when the timeout has passed
+	}
+	p.t.reply(r.reply, nil, ErrCanceled)
 }
 
 // take removes a pending request, so that only one outcome reaches it.
@@ -107,7 +131,7 @@ func (p *peer) expire(now time.Time) (pending bool) {
 	pending = len(p.mu.pending) > 0
 	p.mu.Unlock()
 	for _, r := range late {
-		r(nil, ErrTimeout)
+		p.t.reply(r, nil, ErrTimeout)
 	}
 	return pending
 }
@@ -172,11 +196,11 @@ func (p *peer) receive(e envelope) {
 	}
 	switch e.kind {
 	case reply:
-		r.reply(e.payload, nil)
+		p.t.reply(r.reply, e.payload, nil)
 	case failure:
-		r.reply(nil, decodeFailure(e.payload))
+		p.t.reply(r.reply, nil, decodeFailure(e.payload))
 	default:
-		r.reply(nil, fmt.Errorf("messaging: unexpected envelope kind %d from peer %d", e.kind, p.id))
+		p.t.reply(r.reply, nil, fmt.Errorf("messaging: unexpected envelope kind %d from peer %d", e.kind, p.id))
 	}
 }
 
@@ -187,7 +211,7 @@ func (p *peer) failPending() {
 	p.mu.pending = map[uint64]pendingRequest{}
 	p.mu.Unlock()
 	for _, r := range lost {
-		r.reply(nil, ErrTimeout)
+		p.t.reply(r.reply, nil, ErrTimeout)
 	}
 }
 

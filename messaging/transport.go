@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/ring"
 )
 
@@ -51,6 +52,9 @@ var ErrTimeout = errors.New("messaging: no reply in time")
 // ErrOverloaded is the reply's error when too many bytes wait for the peer; nothing was sent.
 var ErrOverloaded = errors.New("messaging: too much in flight to peer")
 
+// ErrCanceled is the reply's error when the request was canceled: the peer may have done what was asked, or not.
+var ErrCanceled = errors.New("messaging: the request was canceled")
+
 // ErrClosed is why a transport that closes runs nothing more.
 var ErrClosed = errors.New("messaging: the transport is closed")
 
@@ -73,6 +77,28 @@ type Respond func(payload []byte, err error)
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
 
+// CancelableHandler is a Handler of a verb that may take long. It looks at cancel, which ends when the sender does not
+// wait for the answer any more: it said so, its timeout has passed, or its stream broke. cancel may be nil.
+type CancelableHandler func(from ring.NodeID, payload []byte, cancel *env.Cancel, respond Respond)
+
+// Canceler is a Transport whose requests can be canceled.
+type Canceler interface {
+	// RequestCancelable is Request. cancel calls reply with ErrCanceled, if it was not called yet, and tells the peer.
+	RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply) (cancel func())
+}
+
+// RequestCancelable sends a request of an operation that cancel ends, which may be nil. Where t is no Canceler, the
+// request goes on until its timeout.
+func RequestCancelable(t Transport, to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, cancel *env.Cancel, reply Reply) {
+	c, ok := t.(Canceler)
+	if cancel == nil || !ok {
+		t.Request(to, verb, payload, timeout, reply)
+		return
+	}
+	// What is left of an answered request does nothing, and ends with the operation.
+	cancel.OnCancel(c.RequestCancelable(to, verb, payload, timeout, reply))
+}
+
 // Service is what a node does for a verb.
 type Service struct {
 	Verb Verb
@@ -82,11 +108,16 @@ type Service struct {
 	// may block to Transport.Run.
 	Blocking bool
 	Handler  Handler
+	// Cancelable, when it is not nil, is called instead of Handler by transports that know of canceled requests.
+	Cancelable CancelableHandler
 }
 
 // Register makes t offer services.
 func Register(t Transport, services ...Service) {
 	for _, s := range services {
+		if h := s.Cancelable; s.Handler == nil && h != nil {
+			s.Handler = func(from ring.NodeID, payload []byte, respond Respond) { h(from, payload, nil, respond) }
+		}
 		t.Handle(s)
 	}
 }

@@ -6,20 +6,27 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/guard"
 )
 
 // realClock is the machine's, or one that is wrong by an offset, for tests.
 type realClock struct {
 	start  time.Time
 	offset time.Duration
+	guard  *guard.Guard
 }
 
-func newRealClock(offset time.Duration) realClock { return realClock{time.Now(), offset} }
+func newRealClock(offset time.Duration, g *guard.Guard) realClock {
+	return realClock{time.Now(), offset, g}
+}
 
 func (c realClock) Now() time.Time           { return time.Now().Add(c.offset) }
 func (c realClock) Monotonic() time.Duration { return time.Since(c.start) }
 func (c realClock) After(d time.Duration, f func()) env.Timer {
-	return time.AfterFunc(d, f)
+	return time.AfterFunc(d, func() {
+		defer c.guard.Recover("timer", nil)
+		f()
+	})
 }
 
 // realRand is the runtime's source, safe for concurrent use.

@@ -17,6 +17,7 @@ import (
 	"cqld/coordinator"
 	"cqld/coordinator/repair"
 	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
@@ -67,7 +68,8 @@ type Node struct {
 	failed   chan error // capacity 1: why the node must stop
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the node stops
-	running  sync.WaitGroup
+	running  workGroup
+	guard    *guard.Guard
 
 	mu struct {
 		sync.Mutex
@@ -95,10 +97,12 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, log: opts.Logger, clock: newRealClock(opts.ClockOffset), started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
 	for _, w := range opts.Warnings {
 		n.log.Warn("configuration", "problem", w)
 	}
+	n.guard = guard.New(n.log, n.running.Go)
+	n.running.guard, n.clock = n.guard, newRealClock(opts.ClockOffset, n.guard)
 	n.estimates.n = n
 	n.mu.arriving = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
@@ -117,7 +121,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	o.Begin = func() {
-		n.running.Go(func() {
+		n.running.Critical(n.fail, func() {
 			if err := n.cluster.Run(background); err != nil {
 				n.fail(err)
 			}
@@ -163,7 +167,7 @@ func (n *Node) listen() error {
 
 func (n *Node) openTransport() {
 	n.transport = messaging.NewGRPC(messaging.Options{
-		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Logger: n.log, Limits: messaging.DefaultLimits(),
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
 		Stamp: n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
@@ -183,7 +187,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 	}
 	return assembly.Opening{
 		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
-		Requests: func(*storage.Engine) replica.Engine { return n.measured },
+		Requests: func(*storage.Engine) replica.Engine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
 		Retired: n.left, AutoRepair: n.opts.AutoRepair,
@@ -198,6 +202,7 @@ func (n *Node) storageOptions() storage.Options {
 	return storage.Options{
 		Dir: filepath.Join(n.opts.DataDir, "data"), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
+		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
 			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
 		},
@@ -220,7 +225,8 @@ func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
 		Coordinator: coordinator.Options{
-			Rand: realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+			Guard: n.guard,
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
@@ -240,7 +246,7 @@ func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Store: serving{n.coordinator, n.clockRefusal, &n.askedCQL}, View: n.parts.View, Changer: n.cluster, Virtual: n.systemTables(), Clock: n.clock, Rand: realRand{},
+		Store: n.store(), View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
@@ -259,11 +265,11 @@ func (n *Node) startBinary() error {
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
-	s := server.New(server.Options{Processor: n.processor, Logger: n.log, ReplicaAddress: n.replicaAddress,
+	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
 	n.log.Info("this node serves CQL clients", "address", n.opts.Native())
-	n.running.Go(func() {
+	n.running.Critical(n.fail, func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)
 		}

@@ -19,6 +19,7 @@ import (
 // cannot be had is an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log)
+	n.control.Guard = n.guard
 	n.handleOperations()
 	l, err := control.Listen(n.opts.DataDir)
 	if err != nil {

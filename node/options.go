@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/query"
+	"cqld/replica"
 	"cqld/table"
 )
 
@@ -89,6 +91,15 @@ type Options struct {
 
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // Logger's, when it can be changed
+
+	faults faults
+}
+
+// faults are what tests of this package put between the parts of a node; nil: nothing.
+type faults struct {
+	engine      func(replica.Engine) replica.Engine           // what this node's replica reads and writes
+	coordinator func(serving) query.Store                     // what CQL statements ask
+	virtual     func(query.VirtualSource) query.VirtualSource // the tables that this node makes up
 }
 
 // DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.

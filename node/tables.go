@@ -72,7 +72,7 @@ func (n *Node) startTables() error {
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
 	d, err := table.New(table.Options{
-		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log,
+		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Hosts:         n.opts.TablesHosts,
 		Limits:        table.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
@@ -85,7 +85,7 @@ func (n *Node) startTables() error {
 		return fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}
 	n.tables.Store(d)
-	n.running.Go(func() {
+	n.running.Critical(n.fail, func() {
 		if err := d.Serve(l); err != nil && !errors.Is(err, table.ErrClosed) {
 			n.fail(err)
 		}

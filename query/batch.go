@@ -60,7 +60,7 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	return b, checkConditionalBatch(b.statements, b.timestamp != nil)
 }
 
-func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executeBatchPlan(ctx context.Context, b *batchPlan, params *Params, t *trace) (*Result, error) {
 	statements := make([]batchStatement, len(b.statements))
 	for i, m := range b.statements {
 		statements[i] = batchStatement{m, params.Values}
@@ -77,11 +77,11 @@ func (p *Processor) executeBatchPlan(b *batchPlan, params *Params, t *trace) (*R
 		}
 		params = &with
 	}
-	return p.executeBatch(b.kind, statements, params, t)
+	return p.executeBatch(ctx, b.kind, statements, params, t)
 }
 
 // Batch executes a BATCH message.
-func (p *Processor) Batch(_ context.Context, s *Session, params *BatchParams) (*Result, error) {
+func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) (*Result, error) {
 	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", func(t *trace) (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
@@ -98,7 +98,7 @@ func (p *Processor) Batch(_ context.Context, s *Session, params *BatchParams) (*
 			}
 			statements = append(statements, batchStatement{pl.modification, e.Values})
 		}
-		return p.executeBatch(params.Kind, statements, &params.Params, t)
+		return p.executeBatch(ctx, params.Kind, statements, &params.Params, t)
 	})
 }
 
@@ -111,7 +111,7 @@ func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
 }
 
 // executeBatch makes one mutation for each partition of each table and writes them.
-func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statements []batchStatement, params *Params, t *trace) (*Result, error) {
 	modifications := make([]*modification, len(statements))
 	for i := range statements {
 		modifications[i] = statements[i].m
@@ -123,7 +123,7 @@ func (p *Processor) executeBatch(kind cql.BatchKind, statements []batchStatement
 		if err := checkConditionalBatch(modifications, false); err != nil {
 			return nil, err
 		}
-		return p.executeConditional(statements, true, params, t)
+		return p.executeConditional(ctx, statements, true, params, t)
 	}
 	if err := checkWriteConsistency(params.Consistency); err != nil {
 		return nil, err

@@ -2,10 +2,12 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"cqld/coordinator"
 	"cqld/cql/types"
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
@@ -46,7 +48,7 @@ type casRow struct {
 }
 
 // executeConditional executes statements of which at least one has a condition.
-func (p *Processor) executeConditional(statements []batchStatement, batch bool, params *Params, trace *trace) (*Result, error) {
+func (p *Processor) executeConditional(ctx context.Context, statements []batchStatement, batch bool, params *Params, trace *trace) (*Result, error) {
 	if params.Consistency.IsSerial() {
 		return nil, invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
 			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", params.Consistency)
@@ -63,7 +65,7 @@ func (p *Processor) executeConditional(statements []batchStatement, batch bool, 
 	}
 	req := &coordinator.CASRequest{
 		Command: x.command(), Serial: params.SerialConsistency, Consistency: params.Consistency,
-		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Trace: trace.sink(), Update: x.update,
+		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Trace: trace.sink(), Update: x.update, Cancel: env.NewCancel(ctx),
 	}
 	c := p.calls.get()
 	defer p.calls.put(c)
@@ -72,9 +74,9 @@ func (p *Processor) executeConditional(statements []batchStatement, batch bool, 
 		applied = ok
 		c.onPage(page, err)
 	})
-	c.waiter.Wait()
+	env.WaitOrCancel(ctx, c.waiter, req.Cancel)
 	if c.err != nil {
-		return nil, c.err
+		return nil, ended(c.err)
 	}
 	return x.result(applied, c.page)
 }

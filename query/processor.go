@@ -191,11 +191,11 @@ func (p *Processor) executePlan(ctx context.Context, s *Session, e *cached, pl *
 func (p *Processor) run(ctx context.Context, s *Session, pl *plan, params *Params, t *trace) (*Result, error) {
 	switch {
 	case pl.modification != nil:
-		return p.executeModification(pl.modification, params, params.Values, t)
+		return p.executeModification(ctx, pl.modification, params, params.Values, t)
 	case pl.selectPlan != nil:
-		return p.executeSelect(pl.selectPlan, s, params, params.Values, t)
+		return p.executeSelect(ctx, pl.selectPlan, s, params, params.Values, t)
 	case pl.batch != nil:
-		return p.executeBatchPlan(pl.batch, params, t)
+		return p.executeBatchPlan(ctx, pl.batch, params, t)
 	}
 	if pl.keyspace != s.Keyspace {
 		in := *s

@@ -2,10 +2,12 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -54,6 +56,8 @@ type scan struct {
 
 	consistency ring.Consistency
 	trace       coordinator.Trace
+	ctx         context.Context
+	cancel      *env.Cancel // ends with ctx; nil: the scan is too short
 
 	at         position
 	more       bool // stopped before the end
@@ -158,7 +162,7 @@ func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err er
 func (s *scan) command() *row.ReadCommand {
 	return &row.ReadCommand{
 		Table: s.table.StorageID, Slices: s.slices, Reversed: s.reversed, StaticCounts: s.staticCounts,
-		Limits: row.Limits{Rows: s.batch, PerPartition: s.perPartition}, Now: s.now,
+		Limits: row.Limits{Rows: s.batch, PerPartition: s.perPartition}, Now: s.now, Cancel: s.cancel,
 	}
 }
 
@@ -292,6 +296,9 @@ func (s *scan) anyLeft(r *row.PageReader) bool {
 
 // fetch executes a command, by the coordinator or on a virtual table.
 func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	if s.p.isVirtual(s.table) {
 		page, err := s.p.virtualPage(s.table, cmd)
 		return page, nil, err
@@ -300,8 +307,8 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) 
 	if cmd.SinglePartition() {
 		timeout = s.p.o.Timeouts.Read
 	}
-	call, err := s.p.read(&coordinator.ReadRequest{
-		Command: cmd, Consistency: s.consistency, Timeout: timeout, Contention: s.p.o.Timeouts.CAS, Trace: s.trace,
+	call, err := s.p.read(s.ctx, &coordinator.ReadRequest{
+		Command: cmd, Consistency: s.consistency, Timeout: timeout, Contention: s.p.o.Timeouts.CAS, Trace: s.trace, Cancel: s.cancel,
 	})
 	if err != nil {
 		return nil, nil, err

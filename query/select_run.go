@@ -2,9 +2,11 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"slices"
 
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
@@ -39,7 +41,7 @@ type selectRun struct {
 }
 
 // executeSelect executes a SELECT.
-func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+func (p *Processor) executeSelect(ctx context.Context, plan *selectPlan, s *Session, params *Params, values []wire.Value, trace *trace) (*Result, error) {
 	if err := checkReadConsistency(params.Consistency); err != nil {
 		return nil, err
 	}
@@ -87,6 +89,10 @@ func (p *Processor) executeSelect(plan *selectPlan, s *Session, params *Params, 
 	run.limits(params.PageSize)
 	if err := checkSerialLevel(params.Consistency, len(run.scan.keys)); err != nil && !empty {
 		return nil, err
+	}
+	run.scan.ctx = ctx
+	if !plan.single { // one row does not take long
+		run.scan.cancel = env.NewCancel(ctx)
 	}
 	run.scan.consistency, run.scan.trace = params.Consistency, trace.sink()
 	if !empty {

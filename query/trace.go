@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -111,12 +112,12 @@ func (p *Processor) writeTrace(t *trace, events []traceEvent, s *Session, params
 			intValue(int32(source.Port())), intValue(e.elapsed), textValue("cqld"))
 	}
 	level := &Params{Consistency: ring.One}
-	if _, err := p.executeBatch(cql.BatchUnlogged, statements, level, nil); err != nil {
+	if _, err := p.executeBatch(context.Background(), cql.BatchUnlogged, statements, level, nil); err != nil {
 		return
 	}
 	statements = statements[:0]
 	add(traceDuration, intValue(int32(duration.Microseconds())), id)
-	_, _ = p.executeBatch(cql.BatchUnlogged, statements, level, nil)
+	_, _ = p.executeBatch(context.Background(), cql.BatchUnlogged, statements, level, nil)
 }
 
 // address is where other nodes reach a node.

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -69,17 +71,26 @@ func (p *Processor) write(req *coordinator.WriteRequest) error {
 	return err
 }
 
-// read answers with a call that holds the page; the caller puts it back.
-func (p *Processor) read(req *coordinator.ReadRequest) (*call, error) {
+// read answers with a call that holds the page; the caller puts it back. When ctx ends, it ends req.Cancel, if there is
+// one, and with it the read.
+func (p *Processor) read(ctx context.Context, req *coordinator.ReadRequest) (*call, error) {
 	c := p.calls.get()
 	req.Blocks = true // this is the request's own goroutine
 	p.o.Store.Read(req, c.onPage)
-	c.waiter.Wait()
+	env.WaitOrCancel(ctx, c.waiter, req.Cancel)
 	if err := c.err; err != nil {
 		p.calls.put(c)
-		return nil, err
+		return nil, ended(err)
 	}
 	return c, nil
+}
+
+// ended makes the error of a read that was canceled the one that the owners of contexts know.
+func ended(err error) error {
+	if errors.Is(err, env.ErrCanceled) {
+		return context.Canceled
+	}
+	return err
 }
 
 func (p *Processor) truncate(t *schema.Table, timeout time.Duration) error {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"slices"
 
@@ -351,7 +352,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	} else {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	call, err := w.p.read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
+	call, err := w.p.read(context.Background(), &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
 	if err != nil {
 		return err
 	}
@@ -407,9 +408,9 @@ func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 }
 
 // executeModification executes an INSERT, UPDATE or DELETE.
-func (p *Processor) executeModification(m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+func (p *Processor) executeModification(ctx context.Context, m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
 	if m.conditional() {
-		return p.executeConditional([]batchStatement{{m, values}}, false, params, trace)
+		return p.executeConditional(ctx, []batchStatement{{m, values}}, false, params, trace)
 	}
 	if err := m.checkConsistency(params.Consistency); err != nil {
 		return nil, err

@@ -1,12 +1,15 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -233,7 +236,14 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 func fromStorage(err error) error {
 	var tombstones *storage.TooManyTombstones
 	var unknown *storage.UnknownTable
+	var panicked *guard.PanicError
 	switch {
+	case errors.Is(err, env.ErrCanceled):
+		return env.ErrCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return coordinator.ErrNoReply
+	case errors.As(err, &panicked):
+		return &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: err.Error()}
 	case errors.Is(err, storage.ErrOverloaded):
 		return &coordinator.Overloaded{What: "too many bytes wait for the disk"}
 	case errors.Is(err, storage.ErrDiskFull):

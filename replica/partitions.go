@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
@@ -39,7 +40,7 @@ func (l *Local) partitions(epoch uint64, q *coordinator.PartitionsRead, done fun
 	}
 	r := storage.PartitionsRead{
 		Table: q.Table, From: q.Span.From, To: q.Span.To, Reversed: q.Reversed, Limit: q.Limit, Now: q.Now,
-		Dead: q.Dead,
+		Dead: q.Dead, Cancel: q.Cancel,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), l.view.Self()
@@ -63,7 +64,8 @@ func unknownTable(id schema.StorageID) error {
 func (r *Remote) Partitions(
 	epoch uint64, q *coordinator.PartitionsRead, timeout time.Duration, done func(*coordinator.PartitionsPage, error),
 ) {
-	r.transport.Request(r.node, messaging.VerbPartitions, appendPartitionsRead(nil, epoch, q), timeout, func(reply []byte, err error) {
+	request := appendPartitionsRead(nil, epoch, q)
+	messaging.RequestCancelable(r.transport, r.node, messaging.VerbPartitions, request, timeout, q.Cancel, func(reply []byte, err error) {
 		if err != nil {
 			done(nil, fromRemote(err))
 			return
@@ -72,7 +74,7 @@ func (r *Remote) Partitions(
 	})
 }
 
-func (s *server) partitions(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+func (s *server) partitions(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
 	epoch, q, err := decodePartitionsRead(payload)
 	if err == nil {
 		if table := s.local.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
@@ -83,6 +85,7 @@ func (s *server) partitions(_ ring.NodeID, payload []byte, respond messaging.Res
 		respond(nil, toRemote(err))
 		return
 	}
+	q.Cancel = cancel
 	s.local.partitions(epoch, q, func(page *coordinator.PartitionsPage, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -54,8 +55,8 @@ func (r *Remote) AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []by
 }
 
 // ReadEncoded implements coordinator.Remote.
-func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, done func(page []byte, err error)) {
-	r.transport.Request(r.node, messaging.VerbRead, request, timeout, func(page []byte, err error) {
+func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error)) {
+	messaging.RequestCancelable(r.transport, r.node, messaging.VerbRead, request, timeout, cancel, func(page []byte, err error) {
 		if err != nil {
 			done(nil, fromRemote(err))
 			return
@@ -65,8 +66,8 @@ func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, done func(pa
 }
 
 // DigestEncoded implements coordinator.Remote.
-func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, done func(row.Digest, error)) {
-	r.transport.Request(r.node, messaging.VerbDigest, request, timeout, func(payload []byte, err error) {
+func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(row.Digest, error)) {
+	messaging.RequestCancelable(r.transport, r.node, messaging.VerbDigest, request, timeout, cancel, func(payload []byte, err error) {
 		var d row.Digest
 		switch {
 		case err != nil:
@@ -84,12 +85,12 @@ var errBadDigest = errors.New("replica: a digest of the wrong length")
 
 // Read implements coordinator.Replica.
 func (r *Remote) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
-	r.ReadEncoded(appendRead(nil, epoch, cmd), timeout, done)
+	r.ReadEncoded(appendRead(nil, epoch, cmd), timeout, cmd.Cancel, done)
 }
 
 // Digest implements coordinator.Replica.
 func (r *Remote) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
-	r.DigestEncoded(appendRead(nil, epoch, cmd), timeout, done)
+	r.DigestEncoded(appendRead(nil, epoch, cmd), timeout, cmd.Cancel, done)
 }
 
 // Truncate implements coordinator.Replica.

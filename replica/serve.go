@@ -3,6 +3,7 @@ package replica
 import (
 	"sync"
 
+	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -19,10 +20,10 @@ func Serve(transport messaging.Transport, l *Local) {
 		messaging.Service{Verb: messaging.VerbMutation, Name: "mutation", Handler: s.mutate},
 		messaging.Service{Verb: messaging.VerbReadRepair, Name: "read repair", Handler: s.mutate},
 		messaging.Service{Verb: messaging.VerbHint, Name: "hint", Handler: s.mutate},
-		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Handler: s.read},
-		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Handler: s.digest},
+		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Cancelable: s.read},
+		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Cancelable: s.digest},
 		messaging.Service{Verb: messaging.VerbTruncate, Name: "truncate", Blocking: true, Handler: s.truncate},
-		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Handler: s.partitions},
+		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Cancelable: s.partitions},
 		messaging.Service{Verb: messaging.VerbNewest, Name: "newest", Blocking: true, Handler: s.newest},
 		// These read what is not in memory in a worker, each when it is the partition's turn.
 		messaging.Service{Verb: messaging.VerbPaxosPrepare, Name: "paxos prepare", Handler: s.paxosPrepare},
@@ -56,19 +57,19 @@ func (s *server) mutate(_ ring.NodeID, payload []byte, respond messaging.Respond
 	s.local.apply(epoch, mutations, s.admit, func(err error) { respond(nil, toRemote(err)) })
 }
 
-func (s *server) read(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	s.answer(payload, respond, func(page []byte) { respond(page, nil) })
+func (s *server) read(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
+	s.answer(payload, cancel, respond, func(page []byte) { respond(page, nil) })
 }
 
-func (s *server) digest(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	s.answer(payload, respond, func(page []byte) {
+func (s *server) digest(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
+	s.answer(payload, cancel, respond, func(page []byte) {
 		d := row.DigestOf(page)
 		respond(d[:], nil)
 	})
 }
 
 // answer reads what payload asks for and gives the page to use, or refuses.
-func (s *server) answer(payload []byte, respond messaging.Respond, use func(page []byte)) {
+func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Respond, use func(page []byte)) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)
 	epoch, err := decodeRead(payload, cmd)
@@ -79,6 +80,7 @@ func (s *server) answer(payload []byte, respond messaging.Respond, use func(page
 		respond(nil, toRemote(err))
 		return
 	}
+	cmd.Cancel = cancel
 	s.local.ReadHere(epoch, cmd, 0, func(page []byte, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))

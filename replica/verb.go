@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/row"
@@ -123,6 +124,8 @@ func fromRemote(err error) error {
 		return &notApplied{err}
 	case errors.Is(err, messaging.ErrTimeout):
 		return coordinator.ErrNoReply
+	case errors.Is(err, messaging.ErrCanceled):
+		return env.ErrCanceled
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -74,6 +75,8 @@ type ReadCommand struct {
 	// Repair is set in a repair's reads: they go on however many tombstones they meet, and read on
 	// nodes that are being repaired. It does not change what a page shows.
 	Repair *Repair
+	// Cancel ends the read early; nil: nothing does. It is of this node and not encoded: a message has its own.
+	Cancel *env.Cancel
 }
 
 // Repair counts what a repair's reads wrote to replicas.

@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"cqld/internal/guard"
 	"cqld/query"
 	"cqld/server/frame"
 )
@@ -279,8 +281,10 @@ func isReset(err error) bool {
 	return errors.As(err, &op) && !op.Timeout()
 }
 
-func TestAPanicEndsItsConnectionOnly(t *testing.T) {
-	_, addr := start(t, Options{Processor: &fake{
+func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
+	var log bytes.Buffer
+	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
+	_, addr := start(t, Options{Guard: g, Processor: &fake{
 		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "panic" {
 				panic("a defect")
@@ -292,12 +296,69 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 		},
 	}})
 	bystander := connect(t, addr, frame.V4)
-	for _, text := range []string{"panic", "bad result"} {
-		c := connect(t, addr, frame.V4)
-		c.send(1, text)
-		if h, _, err := c.tryRead(); err == nil {
-			t.Errorf("%s: answered by %v", text, h.Opcode)
+	c := connect(t, addr, frame.V4)
+	c.send(1, "panic")
+	if h, _, err := c.tryRead(); err != nil || h.Opcode != frame.OpError {
+		t.Errorf("panic: answered by %v, %v", h.Opcode, err)
+	}
+	bystander.works()
+	c.works() // the statement panicked, the connection's state is whole
+	c.send(2, "bad result")
+	if h, _, err := c.tryRead(); err == nil {
+		t.Errorf("bad result: answered by %v", h.Opcode)
+	}
+	bystander.works()
+	if got := g.Counts(); got["CQL request"] != 1 || got["CQL reply"] != 1 || len(got) != 2 {
+		t.Errorf("counted %v", got)
+	}
+	if n := strings.Count(log.String(), "a defect"); n != 1 || !strings.Contains(log.String(), "processGuarded") {
+		t.Errorf("%d logs of the panic:\n%s", n, &log)
+	}
+}
+
+// untilContext is a processor whose statements end when their contexts do.
+func untilContext(entered chan<- struct{}, ended chan<- error) *fake {
+	return &fake{query: func(ctx context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		if text != "slow" {
+			return void()
 		}
-		bystander.works()
+		entered <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}}
+}
+
+func TestStatementsEndWithTheirClientAndWithADrain(t *testing.T) {
+	entered, ended := make(chan struct{}, 4), make(chan error, 4)
+	s, addr := start(t, Options{Processor: untilContext(entered, ended)})
+	other := connect(t, addr, frame.V5)
+	other.send(1, "slow")
+	c := connect(t, addr, frame.V4)
+	c.send(1, "slow")
+	c.send(2, "slow")
+	for range 3 {
+		<-entered
+	}
+	c.net.Close()
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the statements go on without their client")
+		}
+	}
+	select {
+	case <-ended:
+		t.Error("a statement of another client ended as well")
+	case <-time.After(50 * time.Millisecond):
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("drain: %v", err)
+	}
+	if len(ended) != 1 {
+		t.Error("the drain did not wait for the statement that it ended")
 	}
 }

@@ -35,6 +35,19 @@ func (b *budget) reserve(n int64) bool {
 	return false
 }
 
+// reserveShare takes n bytes if no more than percent of the bound are in use then.
+func (b *budget) reserveShare(n, percent int64) bool {
+	if b.used.Add(n) <= b.limit/100*percent {
+		return true
+	}
+	b.release(n)
+	return false
+}
+
+// reserveAlone takes n bytes if nothing else is in use: what is larger than its
+// share goes by itself.
+func (b *budget) reserveAlone(n int64) bool { return n <= b.limit && b.used.CompareAndSwap(0, n) }
+
 // charge takes n bytes that exist already, such as a reply.
 func (b *budget) charge(n int64) { b.used.Add(n) }
 

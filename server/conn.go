@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,28 +50,36 @@ type conn struct {
 	compression frame.Compression
 	throw       bool              // THROW_ON_OVERLOAD: refuse, do not slow down
 	options     map[string]string // of STARTUP
-	ctx         context.Context   // ends when the socket has failed
+	ctx         context.Context   // ends when the client has gone or the socket has failed
 	cancel      context.CancelFunc
 
 	// Of the reader alone.
 	in       input
-	framed   bool     // v5 segments from here on
-	exchange Exchange // authentication going on
-	counted  bool     // holds a token of server.handshakes
-	waiting  bool     // a read deadline is set for the rest of a large request
-	large    partial  // an envelope spread over several segments
-	inflated []byte   // memory for decompressed segments
-	reply    []byte   // memory for the reader's own replies
+	framed   bool      // v5 segments from here on
+	exchange Exchange  // authentication going on
+	waiting  bool      // a read deadline is set for the rest of a large request
+	large    partial   // an envelope spread over several segments
+	inflated []byte    // memory for decompressed segments
+	lastRead time.Time // when a connection that drains is read no more; zero: it does not drain
+	resumed  bool      // a Read that drain interrupted went on
+	reply    []byte    // memory for the reader's own replies
 
-	out      output
-	budget   *budget
-	jobs     sync.WaitGroup // requests being executed; the reader adds and waits
-	stage    atomic.Uint32  // written by the reader
-	session  atomic.Pointer[query.Session]
-	events   atomic.Uint32 // frame.Events the client registered for
-	requests atomic.Int64
-	stopping atomic.Bool   // the reader shall not read any more
-	ended    chan struct{} // closed when nothing of it runs any more
+	out    output
+	budget *budget
+	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
+	stage  atomic.Uint32  // written by the reader
+	// executing is how many requests are.
+	executing atomic.Int32
+	draining  atomic.Bool // it shall end when it is quiet
+	boundary  atomic.Bool // the reader waits for a request
+	session   atomic.Pointer[query.Session]
+	events    atomic.Uint32 // frame.Events the client registered for
+	requests  atomic.Int64
+	served    atomic.Bool   // a statement of it has been executed
+	stopping  atomic.Bool   // the reader shall not read any more
+	halting   sync.Once     // of halt
+	halt      chan struct{} // closed when stopping becomes true
+	ended     chan struct{} // closed when nothing of it runs any more
 }
 
 // errHangUp ends a connection after an error was sent: the reader lingers so
@@ -81,18 +87,13 @@ type conn struct {
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, counted: true, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
+	c := &conn{server: s, net: nc, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
-	c.in = input{conn: nc, buffers: s.buffers, account: func(delta int64) {
-		if delta > 0 {
-			c.charge(delta)
-		} else {
-			c.release(-delta)
-		}
-	}}
+	c.in = input{conn: incoming{c}, buffers: s.buffers}
+	c.halt = make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -103,22 +104,25 @@ func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
 	err := c.read()
+	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
+		c.cancel() // the client has gone: nobody reads what its requests would be answered
+	}
 	c.jobs.Wait()
 	c.closeOutput()
-	if errors.Is(err, errHangUp) {
+	if errors.Is(err, errHangUp) || err == nil && c.draining.Load() {
 		c.linger()
 	}
 	c.cancel()
 	c.net.Close()
 	c.breakOutput() // releases what a failed flush left
-	c.release(c.large.charge)
+	c.large.held.End()
 	c.in.close()
-	c.handshakeDone()
+	c.server.handshakes.end(c)
 }
 
 // read reads until the connection ends, and says why it did.
 func (c *conn) read() (err error) {
-	defer c.recoverPanic("reader")
+	defer c.server.guard.Recover("CQL connection reader", c.fail)
 	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
 		return err
 	}
@@ -127,6 +131,10 @@ func (c *conn) read() (err error) {
 		if c.stopping.Load() {
 			return nil
 		}
+		more, wrong := c.awaitRequest()
+		if err = wrong; !more {
+			break
+		}
 		if c.framed {
 			err = c.readSegment()
 		} else {
@@ -134,7 +142,7 @@ func (c *conn) read() (err error) {
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
-		c.server.log.Info("client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
+		c.server.late.log(c.server.log, "a client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
 	}
 	return err
 }
@@ -142,10 +150,15 @@ func (c *conn) read() (err error) {
 // stop makes the reader end at the next envelope; requests already read are
 // answered.
 func (c *conn) stop() {
-	c.stopping.Store(true)
+	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means it is closed
 	c.budget.wake()
 	c.server.budget.wake()
+}
+
+func (c *conn) stopReading() {
+	c.stopping.Store(true)
+	c.halting.Do(func() { close(c.halt) })
 }
 
 // fail ends the connection at once: what is not sent yet will not be.
@@ -156,19 +169,9 @@ func (c *conn) fail(err error) {
 	c.breakOutput()
 	c.cancel()
 	c.net.Close()
-	c.stopping.Store(true)
+	c.stopReading()
 	c.budget.wake()
 	c.server.budget.wake()
-}
-
-// recoverPanic is deferred by each goroutine that works for a connection: a
-// defect ends that connection, not the node.
-func (c *conn) recoverPanic(where string) {
-	if r := recover(); r != nil {
-		c.server.log.Error("panic while serving a client", "where", where, "client", c.client.String(),
-			"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		c.fail(errors.New("panic in " + where))
-	}
 }
 
 // linger lets the client read the last error before the connection goes: to
@@ -180,15 +183,8 @@ func (c *conn) linger() {
 	if c.stopping.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
-}
-
-// handshakeDone gives the token of an unfinished handshake back.
-func (c *conn) handshakeDone() {
-	if c.counted {
-		c.counted = false
-		<-c.server.handshakes
-	}
+	n, _ := io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
+	c.server.crossed.Add(n)
 }
 
 // expectMore gives the client ReceiveTimeout to send more of a large request.
@@ -314,51 +310,10 @@ func (c *conn) refuseVersion(err error) error {
 	return c.in.skip(h.Length)
 }
 
-// readBody reads a body of n bytes into memory of its own, reserving as it
-// grows. It fails with errOverloaded, having skipped the body.
-func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
-	step := min(n, bodyStep)
-	charge = requestOverhead + int64(step)
-	if !c.reserve(charge) {
-		return nil, 0, c.skipOverloaded(n)
-	}
-	if n > readBufferSmall && n > c.in.buffered() {
-		c.expectMore()
-		defer c.expectNothing()
-	}
-	body = make([]byte, step)
-	err = c.in.readFull(body)
-	for err == nil && len(body) < n {
-		read := len(body)
-		grow := min(read, n-read)
-		if !c.reserve(int64(grow)) {
-			c.release(charge)
-			return nil, 0, c.skipOverloaded(n - read)
-		}
-		charge += int64(grow)
-		bigger := make([]byte, read+grow)
-		copy(bigger, body)
-		body = bigger
-		err = c.in.readFull(body[read:])
-	}
-	if err != nil {
-		c.release(charge)
-		return nil, 0, err
-	}
-	return body, charge, nil
-}
-
-func (c *conn) skipOverloaded(n int) error {
-	if err := c.in.skip(n); err != nil {
-		return err
-	}
-	return errOverloaded
-}
-
 // takeBody is readBody for a body that is in memory the reader reuses.
 func (c *conn) takeBody(b []byte) (body []byte, charge int64, err error) {
 	charge = requestOverhead + int64(len(b))
-	if !c.reserve(charge) {
+	if !c.reserveRequest(charge) {
 		return nil, 0, errOverloaded
 	}
 	return bytes.Clone(b), charge, nil

@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
+	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/server/frame"
@@ -47,7 +48,8 @@ func (s *Server) translate(err error) *frame.Error {
 	if errors.Is(err, context.DeadlineExceeded) { // a client waited for what did not come: a majority, say
 		return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 	}
-	if !errors.Is(err, context.Canceled) && s.failures.allow() { // the client has gone
+	var panicked *guard.PanicError                                                             // is logged already
+	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has gone
 		s.log.Error("a request failed", "error", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}

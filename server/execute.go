@@ -28,14 +28,15 @@ type worker struct {
 func (w *worker) run(j job) {
 	c := j.conn
 	defer c.jobs.Done()
+	defer c.executing.Add(-1)
 	sent := false
 	defer func() {
 		if !sent { // a panic is on its way up
 			c.release(j.charge)
 		}
 	}()
-	defer c.recoverPanic("worker")
-	result, err := w.process(j)
+	defer c.server.guard.Recover("CQL reply", c.fail)
+	result, err := w.processGuarded(j)
 	w.reply = w.reply[:0]
 	if err != nil {
 		w.reply = appendErrorReply(w.reply, j.request, c.server.wireError(err))
@@ -50,6 +51,7 @@ func (w *worker) run(j job) {
 		w.reply = c.server.compressor.CompressBody(w.reply, 0, c.compression)
 	}
 	sent = true
+	c.served.Store(true)
 	if c.give(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
 		w.reply = nil
 	}
@@ -61,6 +63,13 @@ func (c *conn) use(keyspace string) {
 	session := *c.session.Load()
 	session.Keyspace = keyspace
 	c.session.Store(&session)
+}
+
+// processGuarded is process with an error when that panics. The connection's state is not touched there, so that its
+// other requests go on.
+func (w *worker) processGuarded(j job) (result *query.Result, err error) {
+	defer j.conn.server.guard.Recover("CQL request", func(e error) { err = e })
+	return w.process(j)
 }
 
 // process decodes the request and has it executed.

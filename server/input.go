@@ -2,7 +2,6 @@ package server
 
 import (
 	"io"
-	"net"
 	"sync"
 )
 
@@ -31,16 +30,13 @@ func (p *buffers) put(b []byte) {
 // input reads a connection through a buffer that is small while the
 // connection is quiet. Only the reader uses it.
 type input struct {
-	conn       net.Conn
+	conn       io.Reader
 	buffers    *buffers
 	buf        []byte // buf[start:end] is unread
 	start, end int
 	filled     bool // the last Read filled the buffer: more is waiting
 	lastRead   int  // bytes of the last Read
 
-	// account charges the memory of buffers beyond readBufferLarge, and with
-	// a negative argument gives it back.
-	account func(delta int64)
 }
 
 // next returns the next n bytes, which are valid until the following call.
@@ -118,12 +114,6 @@ func (in *input) makeRoom(n int) {
 
 // replace gives the buffer back and goes on with another.
 func (in *input) replace(to []byte) {
-	if len(in.buf) > readBufferLarge {
-		in.account(-int64(len(in.buf)))
-	}
-	if len(to) > readBufferLarge {
-		in.account(int64(len(to)))
-	}
 	in.buffers.put(in.buf)
 	in.buf = to
 }

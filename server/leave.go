@@ -20,7 +20,7 @@ func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
 	var ending []*conn
 	for _, c := range s.connections() {
 		if c.events.Load() == 0 {
-			c.stop()
+			c.drain()
 			ending = append(ending, c)
 		}
 	}

@@ -10,14 +10,17 @@ type Limits struct {
 	// InFlightBytesMax bounds the requests and unsent replies of all
 	// connections together.
 	InFlightBytesMax int64 // inFlightBytesMax
+	// ReceivingBytesMax bounds the requests of all connections that have not
+	// arrived as a whole, besides InFlightBytesMax.
+	ReceivingBytesMax int64 // receivingBytesMax
 	// ConnectionBytesMax bounds the requests and unsent replies of one connection.
 	ConnectionBytesMax int64 // 5 × FrameBytesMax, at most InFlightBytesMax
 	// ConnectionsMax bounds the connections (native_transport_max_concurrent_connections).
 	ConnectionsMax int // connectionsMax
 	// ConnectionsPerAddressMax bounds the connections of one client address.
 	ConnectionsPerAddressMax int // no bound
-	// HandshakesMax bounds the connections that are not yet authenticated;
-	// further ones wait to be accepted.
+	// HandshakesMax bounds the connections that are not yet authenticated: the
+	// oldest is closed for a further one.
 	HandshakesMax int // handshakesMax
 	// WorkersMax bounds the requests being executed.
 	WorkersMax int // workersMax
@@ -28,6 +31,9 @@ type Limits struct {
 	// ReceiveTimeout is how long a client may take to send more of a request
 	// that takes memory already.
 	ReceiveTimeout time.Duration // receiveTimeout
+	// DrainTimeout is how long a connection that is never quiet is read while the
+	// server drains.
+	DrainTimeout time.Duration // drainTimeout
 	// WriteTimeout is how long one write to a client may take; a client that
 	// does not read for that long is disconnected.
 	WriteTimeout time.Duration // writeTimeout
@@ -37,9 +43,22 @@ const (
 	// Cassandra 5's default; the protocol's own cap is 256 MiB.
 	frameBytesMax = 16 << 20
 
-	// 256 MiB = 16 frames of the largest size, or 400,000 requests of 300 bytes
-	// with their overhead: two seconds of what two cores can execute.
-	inFlightBytesMax = 256 << 20
+	// 192 MiB = 12 frames of the largest size, or 300,000 requests of 300 bytes
+	// with their overhead: over a second of what two cores can execute.
+	inFlightBytesMax = 192 << 20
+
+	// Three frames of the largest size, and 256 beginnings of bodyStep: one in
+	// smallShare of it is for these and for small bodies. With inFlightBytesMax it
+	// is 256 MiB.
+	receivingBytesMax = 64 << 20
+	smallShare        = 4
+
+	// Complete requests beyond bodyStep leave 40 % of the memory to smaller ones,
+	// of which 20 % are below pausePercent. They wait for a moment, as long as a
+	// write may take, and are refused then.
+	largePercent  = 60
+	largeWait     = 2 * time.Second
+	largeWaitStep = 2 * time.Millisecond
 
 	// A connection is read until 80 % of its bound are in use. With five
 	// frames of the largest size the remaining 20 % hold one more, so a client
@@ -69,6 +88,8 @@ const (
 	handshakeTimeout  = 5 * time.Second
 	receiveTimeout    = 30 * time.Second
 	writeTimeout      = 30 * time.Second
+	drainTimeout      = 2 * time.Second
+	drainQuiet        = 10 * time.Millisecond
 
 	// What a request costs beside its body: job, decoded values, reply header.
 	requestOverhead = 256
@@ -106,6 +127,7 @@ const (
 func (l Limits) withDefaults() Limits {
 	setInt(&l.FrameBytesMax, frameBytesMax)
 	setInt64(&l.InFlightBytesMax, inFlightBytesMax)
+	setInt64(&l.ReceivingBytesMax, receivingBytesMax)
 	setInt64(&l.ConnectionBytesMax, min(connectionFrames*int64(l.FrameBytesMax), l.InFlightBytesMax))
 	setInt(&l.ConnectionsMax, connectionsMax)
 	setInt(&l.HandshakesMax, handshakesMax)
@@ -113,6 +135,7 @@ func (l Limits) withDefaults() Limits {
 	setInt(&l.QueueMax, queueMax)
 	setDuration(&l.HandshakeTimeout, handshakeTimeout)
 	setDuration(&l.ReceiveTimeout, receiveTimeout)
+	setDuration(&l.DrainTimeout, drainTimeout)
 	setDuration(&l.WriteTimeout, writeTimeout)
 	return l
 }

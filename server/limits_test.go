@@ -1,13 +1,16 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -272,18 +275,46 @@ func TestConnectionBounds(t *testing.T) {
 	connect(t, addr, 4).works()
 }
 
-// Unfinished handshakes beyond their bound wait for a place.
-func TestHandshakeBound(t *testing.T) {
-	_, addr := start(t, Options{Limits: Limits{HandshakesMax: 2, HandshakeTimeout: time.Second}})
-	silent := []*client{dial(t, addr, 4), dial(t, addr, 4), dial(t, addr, 4)}
-	begun := time.Now()
-	connect(t, addr, 4).works() // after the silent ones have timed out
-	if waited := time.Since(begun); waited < 500*time.Millisecond {
-		t.Errorf("a client with three unfinished handshakes before it waited %v", waited)
+// Clients that connect and say nothing delay nobody, and what is logged of them is bounded.
+func TestSilentConnectionsDelayNobody(t *testing.T) {
+	var log bytes.Buffer
+	var mu sync.Mutex
+	s, addr := start(t, Options{Limits: Limits{HandshakesMax: 50, HandshakeTimeout: time.Minute},
+		Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
+	half := []byte{4, 0, 0} // of a header
+	steady := connect(t, addr, 4)
+	for i := range 1000 {
+		c := dial(t, addr, 4)
+		if i%2 == 0 {
+			c.writeRaw(half)
+		}
+		if i%100 == 99 {
+			begun := time.Now()
+			connect(t, addr, 5).works()
+			steady.works()
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("after %d silent connections a client waited %v", i+1, took)
+			}
+		}
 	}
-	for _, c := range silent {
-		c.closed()
+	eventually(t, "the silent ones are few", func() bool { return len(s.Clients()) <= 50+11 })
+	steady.works()
+	mu.Lock()
+	defer mu.Unlock()
+	if n := strings.Count(log.String(), "\n"); n > 20 {
+		t.Errorf("%d lines are logged:\n%s", n, &log)
 	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
 
 func TestDrainAnswersWhatWasRead(t *testing.T) {

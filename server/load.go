@@ -15,7 +15,7 @@ type Load struct {
 
 // Load counts.
 func (s *Server) Load() Load {
-	l := Load{ActiveMax: s.limits.WorkersMax, QueuedMax: s.limits.QueueMax, Bytes: s.budget.used.Load(), BytesMax: s.budget.limit,
+	l := Load{ActiveMax: s.limits.WorkersMax, QueuedMax: s.limits.QueueMax, Bytes: s.InFlightBytes(), BytesMax: s.budget.limit + s.limits.ReceivingBytesMax,
 		ConnectionsMax: s.limits.ConnectionsMax}
 	s.mu.Lock()
 	l.Connections = len(s.mu.conns)

@@ -69,7 +69,7 @@ func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) 
 func (c *conn) flush() {
 	o := &c.out
 	defer o.flushers.Done()
-	defer c.recoverPanic("flusher")
+	defer c.server.guard.Recover("CQL connection writer", c.fail)
 	// Workers that are ready to run finish first, so that their replies go
 	// out in the same write.
 	runtime.Gosched()

@@ -3,7 +3,9 @@ package server
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"cqld/internal/intake"
 	"cqld/server/frame"
 )
 
@@ -11,8 +13,9 @@ import (
 type partial struct {
 	header header
 	body   []byte
-	charge int64
-	skip   int // bytes still to drop, when the envelope was refused
+	held   *intake.Body // its memory; nil when there is no such envelope
+	until  time.Time    // when it must be complete
+	skip   int          // bytes still to drop, when the envelope was refused
 }
 
 // segmentCompressor is what AppendSegments needs for this connection.
@@ -37,10 +40,20 @@ func (c *conn) readSegment() error {
 	if stage(c.stage.Load()) != stageReady && max(sh.PayloadLength, sh.UncompressedLength) > handshakeFrameMax {
 		return c.corrupt("frame is too big before authentication")
 	}
-	if sh.PayloadLength > readBufferLarge || c.large.charge > 0 {
-		c.expectMore()
+	n := sh.PayloadLength + frame.SegmentTrailerSize
+	arriving := n > readBufferLarge && n > c.in.buffered()
+	if memory := segmentMemory(sh, arriving); memory > 0 && c.large.held == nil { // else that has room for it
+		held, err := c.server.small.Admit(memory, c.served.Load(), c.tooSlow, c.halt)
+		if err != nil {
+			c.refuse(header{Version: c.version}, errOverloaded, 0)
+			return errHangUp // nobody knows which requests are in it
+		}
+		defer held.End()
 	}
-	raw, err = c.in.next(sh.PayloadLength + frame.SegmentTrailerSize)
+	if arriving || c.large.held != nil {
+		c.expectSegment()
+	}
+	raw, err = c.in.next(n)
 	if err != nil {
 		return err
 	}
@@ -63,12 +76,35 @@ func (c *conn) readSegment() error {
 	if cap(c.inflated) > readBufferLarge {
 		c.inflated = nil // a quiet connection keeps no large memory
 	}
-	if c.large.charge == 0 {
+	if c.large.held == nil {
 		c.expectNothing()
 	} else {
-		c.expectMore()
+		c.expectSegment()
 	}
 	return err
+}
+
+// segmentMemory is what a segment takes while it is received and decompressed,
+// beyond what every connection may have.
+func segmentMemory(h frame.SegmentHeader, arriving bool) (n int64) {
+	if arriving {
+		n = int64(h.PayloadLength)
+	}
+	if h.UncompressedLength > readBufferLarge {
+		n += int64(h.UncompressedLength)
+	}
+	return n
+}
+
+// expectSegment gives the client ReceiveTimeout for a segment, and for an
+// envelope of several segments as a whole.
+func (c *conn) expectSegment() {
+	if c.large.held == nil {
+		c.expectMore()
+		return
+	}
+	c.waiting = true
+	c.setReadDeadline(c.large.until)
 }
 
 // corrupt answers input after which nothing can be found, on stream 0.
@@ -79,7 +115,7 @@ func (c *conn) corrupt(message string) error {
 
 // handleWhole handles the payload of a self-contained segment.
 func (c *conn) handleWhole(payload []byte) error {
-	if c.large.charge > 0 || c.large.skip > 0 {
+	if c.large.held != nil || c.large.skip > 0 {
 		return c.corrupt("self-contained frame received within a message that spans several")
 	}
 	for len(payload) > 0 {
@@ -136,7 +172,7 @@ func (c *conn) handleSlice(payload []byte) error {
 		l.skip -= min(l.skip, len(payload))
 		return nil
 	}
-	if l.charge == 0 {
+	if l.held == nil {
 		return c.beginLarge(payload)
 	}
 	return c.appendLarge(payload)
@@ -158,10 +194,12 @@ func (c *conn) beginLarge(payload []byte) error {
 		return nil
 	}
 	c.large = partial{header: h}
-	if !c.reserve(requestOverhead) {
+	held, err := c.server.large.Admit(int64(max(h.Length, 1)), c.served.Load(), c.tooSlow, c.halt)
+	if err != nil {
 		return c.abandonLarge(h.Length - len(payload))
 	}
-	c.large.charge = requestOverhead
+	c.large.held, c.large.until = held, time.Now().Add(c.server.limits.ReceiveTimeout)
+	c.large.body = make([]byte, 0, h.Length)
 	return c.appendLarge(payload)
 }
 
@@ -172,24 +210,26 @@ func (c *conn) appendLarge(payload []byte) error {
 	if len(payload) > missing {
 		return c.corrupt(fmt.Sprintf("message of %d bytes is followed by others in its last frame", l.header.Length))
 	}
-	if !c.reserve(int64(len(payload))) {
-		return c.abandonLarge(missing - len(payload))
-	}
-	l.charge += int64(len(payload))
 	l.body = append(l.body, payload...)
+	l.held.Received(len(payload))
 	if len(payload) < missing {
 		return nil
 	}
+	charge := requestOverhead + int64(len(l.body))
+	if !c.reserveRequest(charge) {
+		return c.abandonLarge(0)
+	}
 	done := *l
 	*l = partial{}
-	return c.handle(done.header, done.body, done.charge)
+	done.held.End()
+	return c.handle(done.header, done.body, charge)
 }
 
 // abandonLarge refuses an envelope there is no memory for; rest bytes of it
 // are still to come.
 func (c *conn) abandonLarge(rest int) error {
 	l := &c.large
-	c.release(l.charge)
+	l.held.End()
 	c.refuse(l.header, errOverloaded, 0)
 	*l = partial{skip: max(0, rest)}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/guard"
+	"cqld/internal/intake"
 	"cqld/query"
 	"cqld/ring"
 	"cqld/server/frame"
@@ -42,6 +44,8 @@ type Options struct {
 	CQLVersion string
 	Limits     Limits
 	Logger     *slog.Logger // nil: slog.Default()
+	// Guard ends requests that panic; nil: one that logs to Logger.
+	Guard *guard.Guard
 }
 
 // ErrClosed is returned by Serve after Drain or Close.
@@ -53,14 +57,19 @@ type Server struct {
 	limits     Limits
 	log        *slog.Logger
 	budget     *budget
+	small      *intake.Intake // of requests that are being received: small ones, and the beginnings of large ones
+	large      *intake.Intake // of the others
 	buffers    *buffers
 	compressor *frame.Compressor
 	workers    *workers
+	guard      *guard.Guard
 	supported  []frame.SupportedOption
-	handshakes chan struct{} // a token for each connection that is not READY
+	handshakes *handshakes
 	closing    atomic.Bool
 	refusals   oncePerSecond // of the logs about refused connections
 	failures   oncePerSecond // of the logs about failed requests
+	late       repeated      // of the logs about clients that took too long
+	crossed    atomic.Int64  // bytes that clients sent while the end of their connections was on the way
 	errors     struct {
 		sync.Mutex
 		counts map[frame.ErrorCode]int64 // that clients were answered
@@ -89,15 +98,21 @@ func New(o Options) *Server {
 		limits:     limits,
 		log:        o.Logger,
 		budget:     newBudget(limits.InFlightBytesMax),
+		small:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax / smallShare)),
+		large:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax - limits.ReceivingBytesMax/smallShare)),
 		buffers:    newBuffers(),
 		compressor: frame.NewCompressor(),
 		workers:    newWorkers(limits),
-		handshakes: make(chan struct{}, limits.HandshakesMax),
+		guard:      o.Guard,
+		handshakes: newHandshakes(limits.HandshakesMax),
 		supported: []frame.SupportedOption{
 			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
 			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
 		},
+	}
+	if s.guard == nil {
+		s.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.addresses = map[netip.Addr]int{}
@@ -142,22 +157,21 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// accept starts the connection, or closes it when a bound is reached. It
-// waits while too many handshakes are going on.
+// accept starts the connection, or closes it when a bound is reached. It never
+// waits: beyond the bound of handshakes, the oldest one is closed.
 func (s *Server) accept(nc net.Conn) {
-	s.handshakes <- struct{}{}
 	if s.options.TLS != nil {
 		nc = tls.Server(nc, s.options.TLS)
 	}
 	c := newConn(s, nc)
 	if err := s.register(c); err != nil {
-		<-s.handshakes
 		if s.refusals.allow() {
 			s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
 		}
 		nc.Close()
 		return
 	}
+	s.handshakes.begin(c)
 	go func() {
 		defer s.goroutines.Done()
 		c.serve()
@@ -210,13 +224,17 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// Drain stops accepting connections and reading requests, waits until every
-// request that was read is answered, and closes the connections. When ctx ends
-// first, connections are closed as they are, and Drain returns its error.
+// Drain stops accepting connections, answers what clients have asked for, and
+// closes each connection when it is quiet. When ctx ends first, connections are
+// closed as they are, what runs for them ends, and Drain returns its error.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
-		c.stop()
+		if ctx.Err() == nil {
+			c.drain()
+		} else {
+			c.stop()
+		}
 	}
 	done := make(chan struct{})
 	go func() {
@@ -257,8 +275,13 @@ func (s *Server) stopAccepting() {
 	clear(s.mu.listeners)
 }
 
-// InFlightBytes is what requests and unsent replies take at this moment.
-func (s *Server) InFlightBytes() int64 { return s.budget.used.Load() }
+// InFlightBytes is what requests, also those that are being received, and unsent
+// replies take at this moment.
+func (s *Server) InFlightBytes() int64 {
+	small, _ := s.small.Used()
+	large, _ := s.large.Used()
+	return s.budget.used.Load() + small + large
+}
 
 // oncePerSecond keeps clients from filling the log.
 type oncePerSecond struct{ last atomic.Int64 } // of allow's true answers, seconds

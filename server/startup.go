@@ -63,14 +63,14 @@ func versionMismatch(got uint8, want frame.Version) error {
 func (c *conn) handle(h header, body []byte, charge int64) error {
 	c.requests.Add(1)
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
-		inflated, err := frame.DecompressBody(body, c.compression, c.server.limits.FrameBytesMax)
+		inflated, more, err := c.decompress(body)
 		if err != nil {
 			c.refuse(h, err, charge)
 			return nil
 		}
+		c.release(int64(len(body))) // the compressed one is not kept
+		charge += more - int64(len(body))
 		body = inflated
-		c.charge(int64(len(body)))
-		charge += int64(len(body))
 	}
 	cur := wire.NewCursor(body)
 	switch h.Opcode {
@@ -92,11 +92,31 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 		return nil
 	}
 	c.jobs.Add(1)
+	c.executing.Add(1)
 	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
+		c.executing.Add(-1)
 		c.jobs.Done()
 		c.refuse(h, errOverloaded, charge)
 	}
 	return nil
+}
+
+// decompress is the body that a compressed one stands for. Its memory is
+// reserved by the size that it declares, before there is any of it.
+func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error) {
+	size, err := frame.DecompressedSize(body, c.compression, c.server.limits.FrameBytesMax)
+	if err != nil {
+		return nil, 0, err
+	}
+	charge = int64(size)
+	if !c.reserveRequest(charge) {
+		return nil, 0, errOverloaded
+	}
+	if inflated, err = frame.DecompressBody(body, c.compression, c.server.limits.FrameBytesMax); err != nil {
+		c.release(charge)
+		return nil, 0, err
+	}
+	return inflated, charge, nil
 }
 
 // startup fixes version, compression and options of the connection.
@@ -146,7 +166,7 @@ func (c *conn) beginFraming() {
 // ready ends the handshake and its limits.
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
-	c.handshakeDone()
+	c.server.handshakes.end(c)
 	c.setReadDeadline(time.Time{})
 }
 

@@ -98,10 +98,11 @@ func (e *Engine) waitsForDisk(ms []*row.Mutation) bool {
 }
 
 // enqueue adds mutations to the group that is committed next, and wakes the committer, if wanted and necessary.
-func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done func(error)) error {
+func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done func(error)) (err error) {
 	q := &e.queue
 	q.Lock()
 	defer q.Unlock()
+	defer e.commitPanic(&err) // a group may have a part of a mutation: it must not be committed
 	if q.closing {
 		return ErrStopped
 	}
@@ -178,8 +179,10 @@ func (e *Engine) giveBack(g *group) {
 // commitLoop is the committer: while one group waits for its fsync, the next one fills.
 func (e *Engine) commitLoop() {
 	q := &e.queue
+	var err error // of a panic; the engine has failed then
 	q.Lock()
 	defer q.Unlock()
+	defer e.commitPanic(&err)
 	for {
 		for q.committing || len(q.groups) == 0 && !q.closing && !q.syncDue {
 			q.wake.Wait()
@@ -207,8 +210,10 @@ func (e *Engine) commitFirst() {
 	q.groups = slices.Delete(q.groups, 0, 1)
 	q.committing = true
 	q.Unlock()
-	e.commit(g)
-	q.Lock()
+	func() {
+		defer q.Lock() // also after a panic, as the caller unlocks it
+		e.commit(g)
+	}()
 	q.committing = false
 	q.bytes -= g.bytes
 	e.giveBack(g)
@@ -244,16 +249,16 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 // commit commits a group and tells everyone.
 func (e *Engine) commit(g *group) {
 	if len(g.early) == 0 {
-		tell(g.synced, e.commitBatch(g))
+		e.tell(g.synced, e.commitBatch(g))
 		return
 	}
 	if err := e.publish(g); err != nil {
-		tell(g.early, err)
-		tell(g.synced, err)
+		e.tell(g.early, err)
+		e.tell(g.synced, err)
 		return
 	}
-	tell(g.early, nil)
-	tell(g.synced, e.await(g))
+	e.tell(g.early, nil)
+	e.tell(g.synced, e.await(g))
 }
 
 // commitBatch makes the group's batch visible and, if wanted, waits until it is on disk.
@@ -293,7 +298,8 @@ func (e *Engine) publish(g *group) (err error) {
 
 // await waits until the group is on disk, if someone wants that, and empties its batch. One that failed is not
 // used again.
-func (e *Engine) await(g *group) error {
+func (e *Engine) await(g *group) (err error) {
+	defer e.commitPanic(&err)
 	if g.sync {
 		began := e.opts.Clock.Monotonic()
 		if err := g.batch.SyncWait(); err != nil {

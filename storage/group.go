@@ -41,11 +41,17 @@ func clearFuncs(fs []func(error)) []func(error) {
 	return fs[:0]
 }
 
-// tell gives every caller of fs the outcome.
-func tell(fs []func(error), err error) {
+// tell gives every caller of fs the outcome. What they do then is not a part of the commit: a panic of one ends that
+// request.
+func (e *Engine) tell(fs []func(error), err error) {
 	for _, f := range fs {
-		f(err)
+		e.tellOne(f, err)
 	}
+}
+
+func (e *Engine) tellOne(f func(error), err error) {
+	defer e.opts.Guard.Recover("answer to a write", nil)
+	f(err)
 }
 
 // checkMutation says why m cannot be applied, or how many bytes its operations take.

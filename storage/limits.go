@@ -80,4 +80,8 @@ const (
 	sweepPause = 20 * time.Millisecond
 	// sweepBatch is how many entries are overwritten under one latch: some 100 µs.
 	sweepBatch = 64
+	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs; cancelEveryKey is
+	// the same for partitions of a listing, of which each is a read.
+	cancelEvery    = 256
+	cancelEveryKey = 32
 )

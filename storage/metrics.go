@@ -9,6 +9,7 @@ import (
 // counters are what the engine counts since it was opened.
 type counters struct {
 	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
+	looked, canceled                                                       atomic.Int64
 }
 
 // Metrics are the engine's figures since it was opened.
@@ -21,6 +22,8 @@ type Metrics struct {
 	TombstoneWarnings int64 // reads that met many tombstones
 	Swept             int64 // entries the sweeper looked at
 	Purged            int64 // entries it overwrote or removed
+	Looked            int64 // entries that reads looked at
+	Canceled          int64 // reads that ended early because nobody wanted their result any more
 	Stalls            int64 // times Pebble made writers wait
 	Corruptions       int64
 	DiskFull          bool
@@ -33,6 +36,7 @@ func (e *Engine) Metrics() Metrics {
 	m := Metrics{
 		Reads: c.reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
 		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
+		Looked: c.looked.Load(), Canceled: c.canceled.Load(),
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
 		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
 	}

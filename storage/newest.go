@@ -17,11 +17,10 @@ func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	}
 	r := e.readers.Get().(*reader)
 	r.begin(e, nil, cmd)
-	newest, err = r.newest()
-	if r.iter != nil {
-		err = errors.Join(err, r.iter.Close())
-		r.iter = nil
-	}
+	err = r.safely(func() (err error) {
+		newest, err = r.newest()
+		return err
+	})
 	if err == nil {
 		err = e.failedErr()
 	}
@@ -30,7 +29,7 @@ func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	if e.hot.count.Load() > 0 {
 		e.foldHot()
 	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
+	if err != nil && !errors.Is(err, ErrInvalid) && !canceled(err) {
 		err = e.failure(err)
 	}
 	return newest, err
@@ -70,6 +69,9 @@ func (r *reader) newest() (newest int64, err error) {
 
 // newer is the newest timestamp of the row that the iterator stands on, or t.
 func (r *reader) newer(t int64) (int64, error) {
+	if err := r.look(); err != nil {
+		return 0, err
+	}
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
 		return 0, err

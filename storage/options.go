@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -107,6 +108,9 @@ type Options struct {
 	OnFatal func(error)
 	// OnCorruption is told of corrupt data as it is found. It must not call the Engine.
 	OnCorruption func(CorruptionInfo)
+
+	// Guard keeps a panic of a request that is told of its write from the committer, which tells it; nil: a panic goes on.
+	Guard *guard.Guard
 
 	// FreeSpace is the free and total number of bytes of the disk. Nil: the file system is asked.
 	FreeSpace func() (free, total int64)

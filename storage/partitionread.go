@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -26,6 +27,8 @@ type PartitionsRead struct {
 	Dead bool
 	// Holds, when it is not nil, says whose partitions are wanted; what else is there is left out.
 	Holds func(ring.Token) bool
+	// Cancel ends the step early, with an error; nil: nothing does.
+	Cancel *env.Cancel
 }
 
 // PartitionsPage answers: every wanted partition that has a live row, up to and with Last. A live static
@@ -67,6 +70,10 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 			err = errors.Join(err, e.dropEntry(q.Table, k))
 		}
 	}
+	if canceled(err) {
+		e.counters.canceled.Add(1)
+		return PartitionsPage{}, err
+	}
 	return w.page, e.failure(err)
 }
 
@@ -95,7 +102,20 @@ func (w *partitionWalk) run() error {
 		return err
 	}
 	w.reader = w.e.readers.Get().(*reader)
-	defer w.e.readers.Put(w.reader)
+	defer func() {
+		if iter != nil { // a panic is on its way up
+			_ = iter.Close()
+		}
+	}()
+	err = w.reader.safely(func() error { return w.walk(iter) })
+	w.e.readers.Put(w.reader)
+	err = errors.Join(err, iter.Error(), iter.Close())
+	iter = nil
+	return err
+}
+
+// walk looks at the entries of the index.
+func (w *partitionWalk) walk(iter *pebble.Iterator) (err error) {
 	first, next := iter.First, iter.Next
 	if w.q.Reversed {
 		first, next = iter.Last, iter.Prev
@@ -105,11 +125,7 @@ func (w *partitionWalk) run() error {
 		err = w.look(iter.Key()[indexFixed:])
 	}
 	w.page.More = valid
-	if w.reader.iter != nil {
-		err = errors.Join(err, w.reader.iter.Close())
-		w.reader.iter = nil
-	}
-	return errors.Join(err, iter.Error(), iter.Close())
+	return err
 }
 
 // enough says whether the step has done its share.
@@ -120,7 +136,11 @@ func (w *partitionWalk) enough() bool {
 
 // look takes a key into the page when its partition lives. The key is valid during the call.
 func (w *partitionWalk) look(key []byte) error {
-	w.page.Scanned++
+	if w.page.Scanned++; w.page.Scanned%cancelEveryKey == 0 {
+		if err := w.q.Cancel.Err(); err != nil {
+			return err
+		}
+	}
 	w.page.Last = append(w.page.Last[:0], key...)
 	k := row.NewPartitionKey(key)
 	if w.q.Holds != nil && !w.q.Holds(k.Token) {
@@ -157,7 +177,7 @@ func (w *partitionWalk) alive(k row.PartitionKey) (live, nothing bool, err error
 		k.Bytes = []byte{}
 	}
 	cmd := row.ReadCommand{
-		Table: w.q.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1}, Now: w.q.Now,
+		Table: w.q.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1}, Now: w.q.Now, Cancel: w.q.Cancel,
 	}
 	r := w.reader
 	r.begin(w.e, w.scratch[:0], &cmd)

@@ -2,12 +2,14 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -24,11 +26,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	e.counters.reads.Add(1)
 	r := e.readers.Get().(*reader)
 	r.begin(e, dst, cmd)
-	err = r.run()
-	if r.iter != nil {
-		err = errors.Join(err, r.iter.Close())
-		r.iter = nil
-	}
+	err = r.safely(r.run)
 	if err == nil {
 		err = e.failedErr()
 	}
@@ -40,14 +38,20 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		e.opts.Logger.Warn("storage: a read met many tombstones",
 			"table", cmd.Table, "live", r.live, "tombstones", r.tombstones)
 	}
+	looked := r.looked
 	r.end()
 	e.readers.Put(r)
 	if e.hot.count.Load() > 0 {
 		e.foldHot()
 	}
+	e.counters.looked.Add(looked)
 	if err != nil {
 		var tooMany *TooManyTombstones
 		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
+			return dst, err
+		}
+		if canceled(err) {
+			e.counters.canceled.Add(1)
 			return dst, err
 		}
 		return dst, e.failure(err)
@@ -69,7 +73,8 @@ type reader struct {
 	pageBytes  int    // where the page ends
 	live       uint32 // rows counted against Limits.Rows
 	tombstones int
-	full       bool // a limit ended the page
+	looked     int64 // entries that were looked at
+	full       bool  // a limit ended the page
 
 	// The partition being read.
 	key       row.PartitionKey
@@ -95,8 +100,19 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes = len(dst), e.opts.PageBytes
 	r.info = e.opts.Table(cmd.Table)
-	r.live, r.tombstones, r.full = 0, 0, false
+	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
 	r.nothing.Reset()
+}
+
+// safely calls f and closes the iterator, also when f panics: an iterator that stays open keeps files for ever.
+func (r *reader) safely(f func() error) (err error) {
+	defer func() {
+		if iter := r.iter; iter != nil {
+			r.iter = nil
+			err = errors.Join(err, iter.Close())
+		}
+	}()
+	return f()
 }
 
 // end lets go of what the command and the page own.
@@ -110,6 +126,9 @@ func (r *reader) end() {
 
 func (r *reader) run() error {
 	if err := r.checkLost(); err != nil {
+		return err
+	}
+	if err := r.cmd.Cancel.Err(); err != nil {
 		return err
 	}
 	if r.cmd.SinglePartition() {
@@ -170,6 +189,9 @@ func (r *reader) readRange() error {
 	}
 	valid := r.iter.First()
 	for valid && !r.full {
+		if err := r.look(); err != nil {
+			return err
+		}
 		_, key, suffix, err := parseKey(r.iter.Key())
 		if err != nil {
 			return err
@@ -393,6 +415,9 @@ func (r *reader) inSlice(s row.Slice) bool {
 // readRow puts the row the iterator stands on into the page, without what is deleted or purged; done
 // when the partition needs no further row.
 func (r *reader) readRow(clustering []byte) (done bool, err error) {
+	if err := r.look(); err != nil {
+		return false, err
+	}
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
 		return false, err
@@ -474,6 +499,19 @@ func (r *reader) count() {
 	if r.cmd.Limits.Rows > 0 && r.live >= r.cmd.Limits.Rows {
 		r.full = true
 	}
+}
+
+// look counts an entry, and says from time to time whether the read is to end early.
+func (r *reader) look() error {
+	if r.looked++; r.looked%cancelEvery == 0 {
+		return r.cmd.Cancel.Err()
+	}
+	return nil
+}
+
+// canceled says whether err is that of a read that ended early because nobody wants its result.
+func canceled(err error) bool {
+	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // met counts tombstones that were met.

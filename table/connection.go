@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -23,6 +24,41 @@ type connection struct {
 	asked atomic.Bool // for something
 	// answer is of the request at hand: the library writes its body from where it stands, after handle.
 	answer *pair
+
+	carrier *carrier // nil in tests
+	// known says that a request of the connection was authorized.
+	known atomic.Bool
+	// wanted is the read deadline that the library wants; a guest gets an earlier one.
+	wanted time.Time
+
+	// ctx ends with the connection, and when the client has closed it while a request is under way.
+	ctx    context.Context
+	cancel context.CancelFunc
+	busy   atomic.Bool // a request is under way
+	watch  *time.Timer // of look
+}
+
+// begin watches the client while a request is under way: the library does not read then.
+func (c *connection) begin() {
+	c.busy.Store(true)
+	c.watch.Reset(watchEvery)
+}
+
+// end stops what begin began.
+func (c *connection) end() {
+	c.busy.Store(false)
+	c.watch.Stop()
+}
+
+// look ends the request under way when its client has gone.
+func (c *connection) look() {
+	switch {
+	case !c.busy.Load():
+	case gone(c.Conn):
+		c.cancel()
+	default:
+		c.watch.Reset(watchEvery)
+	}
 }
 
 // deadlineSlack is the part of the shortest timeout by which timeouts may come too early.
@@ -32,6 +68,7 @@ const deadlineSlack = 16
 type listener struct {
 	net.Listener
 	slack time.Duration
+	c     *carrier
 }
 
 // Accept implements net.Listener.
@@ -41,7 +78,13 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	_, secure := c.(*tls.Conn)
-	return &connection{Conn: c, slack: l.slack, tls: secure}, nil
+	x := &connection{Conn: c, slack: l.slack, tls: secure}
+	x.carrier = l.c
+	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
+	x.watch = time.AfterFunc(time.Hour, x.look)
+	x.watch.Stop()
+	l.c.guests.enter(x)
+	return x, nil
 }
 
 // deadline is one that is wanted, and the one that is set.
@@ -58,8 +101,27 @@ func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 
 // SetReadDeadline implements net.Conn.
 func (c *connection) SetReadDeadline(t time.Time) error {
-	c.reads.wanted = t
+	c.wanted, c.reads.wanted = t, t
+	if c.carrier != nil && !c.known.Load() {
+		if early := time.Now().Add(c.carrier.door.limits.GuestTimeout); t.IsZero() || t.After(early) {
+			c.reads.wanted = early
+		}
+	}
 	return nil
+}
+
+// trust makes the connection one of a client that is known; false when there are too many. It runs, as Read does, on the
+// goroutine of the connection.
+func (c *connection) trust() bool {
+	if c.carrier == nil || c.known.Load() {
+		return true
+	}
+	if !c.carrier.guests.promote(c) {
+		return false
+	}
+	c.known.Store(true)
+	c.reads.wanted = c.wanted
+	return true
 }
 
 // SetWriteDeadline implements net.Conn.
@@ -70,8 +132,8 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 
 // SetDeadline implements net.Conn.
 func (c *connection) SetDeadline(t time.Time) error {
-	c.reads.wanted, c.writes.wanted = t, t
-	return nil
+	c.writes.wanted = t
+	return c.SetReadDeadline(t)
 }
 
 // Read implements net.Conn.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/schema"
 	"cqld/table/entity"
 	"cqld/table/odata"
@@ -27,6 +28,8 @@ type Options struct {
 	// Hosts are the names, without port, by which clients may address the development account, besides IP addresses and
 	// localhost.
 	Hosts []string
+	// Guard ends requests that panic; nil: one that logs to Logger.
+	Guard *guard.Guard
 	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
 	// requests are refused with ServerBusy; 0: no such bound.
 	AccountTarget, PartitionTarget int
@@ -47,6 +50,7 @@ type Door struct {
 	o          Options
 	limits     Limits
 	log        *slog.Logger
+	guard      *guard.Guard
 	accounts   map[string]*account
 	byAccount  *throttle
 	partitions *throttle
@@ -59,7 +63,10 @@ func New(o Options) (*Door, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	d := &Door{o: o, limits: o.Limits.withDefaults(), log: o.Logger, accounts: map[string]*account{}}
+	d := &Door{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard, accounts: map[string]*account{}}
+	if d.guard == nil {
+		d.guard = guard.New(o.Logger, func(f func()) { go f() })
+	}
 	for _, a := range o.Accounts {
 		if err := CheckAccount(a); err != nil {
 			return nil, fmt.Errorf("table: account %q: %w", a.Name, err)
@@ -283,6 +290,9 @@ func (c *call) authorize() (err error) {
 		c.grant, err = c.account.authorizeSignature(c.req, &c.params.signature, c.now, c.policiesOf)
 	default:
 		err = odata.Of(odata.AuthenticationFailed)
+	}
+	if err == nil && c.req.conn != nil && !c.req.conn.trust() {
+		err = odata.Of(odata.ServerBusy)
 	}
 	return err
 }

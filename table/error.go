@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"cqld/coordinator"
+	"cqld/internal/guard"
 	"cqld/table/entity"
 	"cqld/table/odata"
 )
@@ -52,6 +53,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		writeFailure *coordinator.WriteFailure
 		readFailure  *coordinator.ReadFailure
 		unknown      *coordinator.CASUnknown
+		panicked     *guard.PanicError
 	)
 	switch {
 	case errors.As(err, &e):
@@ -61,7 +63,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return odata.Of(odata.OperationTimedOut), true
-	case errors.As(err, &writeFailure), errors.As(err, &readFailure):
+	case errors.As(err, &writeFailure), errors.As(err, &readFailure), errors.As(err, &panicked):
 		return odata.Of(odata.InternalError), true
 	}
 	return odata.Of(odata.InternalError), false

@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"cqld/internal/intake"
 	"cqld/table/odata"
 )
 
@@ -26,7 +27,10 @@ var ErrClosed = errors.New("table: closed")
 type carrier struct {
 	door   *Door
 	server *fasthttp.Server
-	large  atomic.Int64 // bytes of large bodies in memory
+	large  *intake.Intake // memory of large bodies
+	guests *guests
+	active atomic.Int64 // requests in handle
+	drains atomic.Bool  // connections end with their next answer
 	pairs  sync.Pool    // *pair
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -58,14 +62,15 @@ func (p *pair) room(size int) []byte {
 }
 
 func newCarrier(d *Door) *carrier {
-	c := &carrier{door: d}
+	c := &carrier{door: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	l := &d.limits
 	c.server = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
-		Concurrency: l.ConnectionsMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
+		// The bounds are those of guests; connections that it has closed may take a moment to end.
+		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
 		// Bodies beyond this are read by readBody, which bounds all of them together.
 		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
@@ -89,7 +94,7 @@ func (d *Door) Serve(l net.Listener) error {
 	}
 	limits := &d.limits
 	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
-	err := d.carrier.server.Serve(listener{l, slack})
+	err := d.carrier.server.Serve(listener{l, slack, d.carrier})
 	if d.carrier.closing() {
 		return ErrClosed
 	}
@@ -117,19 +122,50 @@ func (d *Door) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
 	c.mu.closing = true
+	c.drains.Store(true)
 	l := c.mu.listener
 	c.mu.Unlock()
 	if l != nil {
 		l.Close() // the library closes it again, if it knows it by now
 	}
 	c.closeConns(false)
+	c.awaitLastRequests(ctx)
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
+	c.awaitRequests()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return ctx.Err()
+}
+
+// awaitLastRequests gives clients with a connection time to send one request more: its answer tells them that the
+// connection ends. To close one while a request is on its way would lose that.
+func (c *carrier) awaitLastRequests(ctx context.Context) {
+	late := time.NewTimer(c.door.limits.DrainTimeout)
+	defer late.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for c.guests.count() > 0 {
+		select {
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// awaitRequests waits for the requests that were canceled: what they use is closed next.
+func (c *carrier) awaitRequests() {
+	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			c.door.log.Error("requests of Tables do not end", "requests", c.active.Load())
+			return
+		}
+	}
 }
 
 // Close closes everything without waiting for answers.
@@ -155,6 +191,8 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateIdle:
 		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
+		x.cancel()
+		c.guests.leave(x)
 		c.conns.Delete(x)
 		c.written(x)
 	}
@@ -182,26 +220,51 @@ func (c *carrier) closeConns(all bool) {
 // handle takes a request apart, has it answered, and puts the answer together.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
+	c.active.Add(1)
+	defer c.active.Add(-1)
+	conn.begin()
+	defer conn.end()
 	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
 		conn.asked.Store(true)
 	}
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
+	var held *intake.Body
+	defer func() { held.End() }()
+	defer c.door.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
-	held, err := c.readBody(ctx, p)
+	var err error
+	held, err = c.readBody(ctx, p)
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
 		c.door.reject(&p.req, &p.resp, err)
 	} else {
-		c.door.handle(c.ctx, &p.req, &p.resp)
+		c.door.handle(conn.ctx, &p.req, &p.resp)
 	}
 	writeResponse(ctx, &p.resp)
-	c.large.Add(-held)
+	if c.drains.Load() {
+		ctx.Response.SetConnectionClose()
+	}
 	if p.req.kept {
 		p.body = nil
 	}
 	p.req = request{}
+}
+
+// panicked answers a request whose code panicked, and closes the connection: what was to be read of it, and the memory
+// that it shares with its answer, are in an unknown state.
+func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
+	conn.answer = nil // no other request gets that memory
+	ctx.Response.Reset()
+	resp := new(response)
+	resp.reset()
+	if c.door.guard.Do("Tables error answer", func() { c.door.reject(&p.req, resp, err) }) == nil {
+		writeResponse(ctx, resp)
+	} else {
+		ctx.Response.SetStatusCode(fasthttp.StatusInternalServerError)
+	}
+	ctx.Response.SetConnectionClose()
 }
 
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
@@ -218,6 +281,7 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
 	}
 	r.path, r.query, _ = strings.Cut(target, "?")
 	r.host = unsafeString(h.Host())
+	r.conn = conn
 	r.tls = conn.tls
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		r.remote = a.AddrPort().Addr()
@@ -230,28 +294,28 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
 	}
 }
 
-// readBody makes the body the request's own. It says how many bytes were taken from the total for it.
-func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held int64, err error) {
+// readBody makes the body the request's own. held, which may be nil, is the memory of a large one.
+func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body, err error) {
 	r := &p.req
 	size := ctx.Request.Header.ContentLength()
 	if size == 0 || size < -1 {
-		return 0, nil
+		return nil, nil
 	}
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
 		body := ctx.Request.Body()
 		r.body = p.room(len(body))
 		copy(r.body, body)
-		return 0, nil
+		return nil, nil
 	}
 	limit := c.door.limits.BodyBytesMax
 	if size > limit {
-		return 0, tooLarge(stream)
+		return nil, tooLarge(stream)
 	}
 	if size <= smallBodyBytes && size >= 0 {
 		r.body = p.room(size)
 		_, err = io.ReadFull(stream, r.body)
-		return 0, unreadable(err)
+		return nil, unreadable(err)
 	}
 	chunked := size < 0
 	if chunked {
@@ -259,22 +323,50 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held int64, err e
 	}
 	if err := c.door.recognize(r); err != nil { // strangers get no memory
 		linger(stream)
-		return 0, err
+		return nil, err
 	}
-	if held = int64(size); c.large.Add(held) > c.door.limits.BodyBytesTotal {
+	conn := ctx.Conn().(*connection)
+	if held, err = c.admit(conn, int64(size)); err != nil {
 		linger(stream)
-		return held, odata.Of(odata.ServerBusy)
+		return nil, err
 	}
-	if !chunked {
+	arriving := arrival{stream, held}
+	if chunked {
+		r.body, err = io.ReadAll(io.LimitReader(arriving, int64(size)+1))
+	} else {
 		r.body = p.room(size)
-		_, err = io.ReadFull(stream, r.body)
-		return held, unreadable(err)
+		_, err = io.ReadFull(arriving, r.body)
 	}
-	r.body, err = io.ReadAll(io.LimitReader(stream, int64(size)+1))
 	if err == nil && len(r.body) > limit {
 		return held, tooLarge(stream)
 	}
+	held.Complete()
 	return held, unreadable(err)
+}
+
+// admit takes the memory of a large body.
+func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
+	if size > c.door.limits.BodyBytesTotal {
+		return nil, odata.Of(odata.ServerBusy)
+	}
+	held, err := c.large.Admit(size, true, func() { conn.Close() }, c.ctx.Done())
+	if err != nil {
+		return nil, odata.Of(odata.ServerBusy)
+	}
+	return held, nil
+}
+
+// arrival tells the intake what of a body has arrived.
+type arrival struct {
+	stream io.Reader
+	held   *intake.Body
+}
+
+// Read implements io.Reader.
+func (a arrival) Read(p []byte) (int, error) {
+	n, err := a.stream.Read(p)
+	a.held.Received(n)
+	return n, err
 }
 
 func tooLarge(stream io.Reader) error {
@@ -314,6 +406,7 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 
 // refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
+	defer c.door.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	e, status := odata.Of(odata.InvalidInput), 400

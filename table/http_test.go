@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestLargeBodies(t *testing.T) {
 	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
 		t.Errorf("after what was refused: %d", resp.StatusCode)
 	}
-	if held := b.door.carrier.large.Load(); held != 0 {
+	if held, _ := b.door.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes of large bodies are still counted", held)
 	}
 }
@@ -65,7 +66,7 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
 		t.Errorf("the next request: %d", resp.StatusCode)
 	}
-	if held := b.door.carrier.large.Load(); held != 0 {
+	if held, _ := b.door.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 }
@@ -246,7 +247,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		conns = append(conns, c)
-		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+			b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -256,4 +258,72 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Errorf("connection %d of 2: %d", i+1, resp.StatusCode)
 		}
 	}
+}
+
+// Connections that send no request, a part of one, or none that is authorized, hold few places for a short time.
+func TestUnknownConnectionsDelayNobody(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits = Limits{ConnectionsMax: 64, GuestTimeout: 300 * time.Millisecond} })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	var guests []net.Conn
+	for i := range 500 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		guests = append(guests, c)
+		fmt.Fprint(c, []string{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+			"POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"}[i%4])
+	}
+	begun := time.Now()
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a known connection: %d", resp.StatusCode)
+	}
+	b.conn.Close()
+	b.conn = nil
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a new connection: %d", resp.StatusCode)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("they took %v", took)
+	}
+	for _, c := range guests {
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("an unknown connection stays")
+		}
+	}
+}
+
+// Bodies that stop on the way hold their memory no longer than others need it.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 4 << 20 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	for range 4 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+			1<<20, b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/races", "application/json"))
+		c.Write(bytes.Repeat([]byte(" "), 900<<10))
+	}
+	for late := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if held, _ := b.door.carrier.large.Used(); held == 4<<20 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the slow bodies hold nothing")
+		}
+	}
+	post := "POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n"
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a small request: %d", resp.StatusCode)
+	}
+	begun := time.Now()
+	if resp, body := b.send(post + largeEntity(500<<10)); resp.StatusCode != 204 {
+		t.Errorf("a large one: %d %s", resp.StatusCode, body)
+	}
+	t.Logf("a large request took %v", time.Since(begun))
 }

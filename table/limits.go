@@ -15,6 +15,11 @@ type Limits struct {
 	ReadTimeout  time.Duration // readTimeout
 	WriteTimeout time.Duration // writeTimeout
 	IdleTimeout  time.Duration // idleTimeout
+	// GuestTimeout is how long a connection may take to send a request, and may be idle, until one of its requests was
+	// authorized.
+	GuestTimeout time.Duration // guestTimeout
+	// DrainTimeout is how long connections without a request are kept while the server drains.
+	DrainTimeout time.Duration // drainTimeout
 	// RequestTimeout is how long a request may take, the answer included: the service's 30 s.
 	RequestTimeout time.Duration // requestTimeout
 	// QueryTimeout is after how long a query answers with what it has, and a continuation.
@@ -47,9 +52,19 @@ const (
 
 	readTimeout    = 30 * time.Second
 	writeTimeout   = 30 * time.Second
+	guestTimeout   = 5 * time.Second
+	drainTimeout   = time.Second
+	lookEvery      = 10 * time.Millisecond
+	guestsShare    = 4 // one in so many connections may be of those
+	closingMax     = 1024
 	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
 	requestTimeout = 30 * time.Second
 	queryTimeout   = 5 * time.Second
+
+	// watchEvery is how often a client whose request takes long is looked after: its request ends when it has gone.
+	watchEvery = 25 * time.Millisecond
+	// endTimeout is how long requests may take to end after they were canceled.
+	endTimeout = 5 * time.Second
 
 	pageEntities = 1000 // of one answer
 
@@ -89,6 +104,8 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReadTimeout, readTimeout)
 	set(&l.WriteTimeout, writeTimeout)
 	set(&l.IdleTimeout, idleTimeout)
+	set(&l.GuestTimeout, guestTimeout)
+	set(&l.DrainTimeout, drainTimeout)
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)
 	set(&l.PageEntities, pageEntities)

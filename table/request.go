@@ -17,6 +17,7 @@ type request struct {
 	kept   bool // a change whose outcome is not known may still look at body
 	remote netip.Addr
 	tls    bool
+	conn   *connection // that it came on; nil in tests
 }
 
 // header are the headers that mean something here.

@@ -10,7 +10,7 @@ import (
 // ADR first. Rooms that are not listed belong to the listed one above them in the tree.
 func layers() map[string]int {
 	return map[string]int{
-		"internal/wire": 0, "internal/invariant": 0, "internal/env": 0,
+		"internal/wire": 0, "internal/invariant": 0, "internal/env": 0, "internal/guard": 0, "internal/intake": 0,
 		"cql/types": 1, "ring": 1, "schema": 1, "auth": 1,
 		"row":     2,
 		"grammar": 3, "cql": 3, "storage": 3, "messaging": 3, "internal/model": 3,

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cqld/internal/guard"
 )
 
 // Server answers operations.
@@ -20,9 +22,11 @@ type Server struct {
 	log        *slog.Logger
 	operations map[string]operation
 	pages      map[string]http.Handler
-	slots      chan struct{}
-	serving    sync.WaitGroup
-	closing    sync.Mutex // held by the one who takes all slots
+	// Guard ends operations that panic, and is set before Serve; nil: net/http ends them.
+	Guard   *guard.Guard
+	slots   chan struct{}
+	serving sync.WaitGroup
+	closing sync.Mutex // held by the one who takes all slots
 
 	mu struct {
 		sync.Mutex
@@ -123,7 +127,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	result, err := do(r.Context(), args, a.progress)
+	var result any
+	if panicked := s.Guard.Do("control operation", func() { result, err = do(r.Context(), args, a.progress) }); panicked != nil {
+		err = panicked
+	}
 	s.report(name, err)
 	a.end(result, err)
 }

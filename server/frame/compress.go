@@ -121,34 +121,43 @@ func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 	return dst[:start+n], true
 }
 
-// DecompressBody returns the body of a v3 or v4 envelope with FlagCompressed.
-// A result beyond sizeMax fails before it is allocated.
-func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
+// DecompressedSize returns the size that the body of a v3 or v4 envelope with
+// FlagCompressed declares to have. It fails when that is beyond sizeMax, or
+// more than so many bytes can stand for.
+func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int, err error) {
 	switch algorithm {
 	case LZ4:
 		if len(body) < 4 {
-			return nil, ErrDecompress
+			return 0, ErrDecompress
 		}
-		size := int(binary.BigEndian.Uint32(body))
-		if err := checkDeclared(size, len(body), lz4RatioMax, sizeMax); err != nil {
-			return nil, err
-		}
-		return appendLZ4Decompressed(make([]byte, 0, size), body[4:], size)
+		size = int(binary.BigEndian.Uint32(body))
+		return size, checkDeclared(size, len(body), lz4RatioMax, sizeMax)
 	case Snappy:
-		size, err := snappy.DecodedLen(body)
-		if err != nil {
-			return nil, ErrDecompress
+		if size, err = snappy.DecodedLen(body); err != nil {
+			return 0, ErrDecompress
 		}
-		if err := checkDeclared(size, len(body), snappyRatioMax, sizeMax); err != nil {
-			return nil, err
-		}
+		return size, checkDeclared(size, len(body), snappyRatioMax, sizeMax)
+	default:
+		return 0, protocolError("Received a compressed message, but no compression was negotiated")
+	}
+}
+
+// DecompressBody returns the body of a v3 or v4 envelope with FlagCompressed.
+// A result beyond sizeMax fails before it is allocated.
+func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
+	size, err := DecompressedSize(body, algorithm, sizeMax)
+	if err != nil {
+		return nil, err
+	}
+	switch algorithm {
+	case LZ4:
+		return appendLZ4Decompressed(make([]byte, 0, size), body[4:], size)
+	default:
 		out, err := snappy.Decode(make([]byte, size), body)
 		if err != nil {
 			return nil, ErrDecompress
 		}
 		return out, nil
-	default:
-		return nil, protocolError("Received a compressed message, but no compression was negotiated")
 	}
 }
 

@@ -123,8 +123,10 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 		if len(all) == 0 {
 			continue
 		}
-		err = s.addColumns(ctx, account, p.table, missing, all)
-		s.altering.end(p.table.ID)
+		err = func() error {
+			defer s.altering.end(p.table.ID) // the others do not wait for one that panicked
+			return s.addColumns(ctx, account, p.table, missing, all)
+		}()
 		var gone *schema.NotFound
 		var refused *schema.Invalid
 		switch {

@@ -37,7 +37,7 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		err := t.attempt()
+		err := t.attempt(ctx)
 		switch {
 		case err == nil && t.failed != nil:
 			err = t.failed
@@ -71,10 +71,13 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 const ticksPerMicro = 10
 
 // attempt makes the change once.
-func (t *transaction) attempt() error {
+func (t *transaction) attempt(ctx context.Context) error {
 	t.stamps = t.stamps[:0]
+	if ctx.Done() != nil {
+		t.asked.req.Cancel = env.NewCancel(ctx)
+	}
 	t.s.o.Coordinator.CAS(&t.asked.req, t.onDone)
-	t.waiter.Wait()
+	env.WaitOrCancel(ctx, t.waiter, t.asked.req.Cancel)
 	return known(t.err)
 }
 
@@ -158,7 +161,7 @@ func (s *Store) settled(ctx context.Context, cmd row.ReadCommand, deadline time.
 		r := newRead(s)
 		r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS}
 		s.o.Coordinator.Read(&r.req, r.onPage)
-		page, err := r.end()
+		page, err := r.end(ctx)
 		if err == nil {
 			return page, true
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -123,7 +124,7 @@ func (f *feed) fetch() error {
 	f.asked = true
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
 	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
-		Consistency: ring.Quorum, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead}
+		Consistency: ring.Quorum, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}
@@ -137,7 +138,7 @@ func (f *feed) fetch() error {
 		failed = err
 		waiter.Signal()
 	})
-	waiter.Wait()
+	env.WaitOrCancel(f.r.ctx, waiter, f.r.cancel)
 	if failed != nil {
 		return known(failed)
 	}

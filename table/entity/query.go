@@ -5,12 +5,13 @@ import (
 	"math"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/row"
 	"cqld/table/odata"
 )
 
 // Get implements Service.
-func (s *Store) Get(_ context.Context, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error) {
+func (s *Store) Get(ctx context.Context, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error) {
 	p, err := s.plan(account, table)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (s *Store) Get(_ context.Context, account, table, partitionKey, rowKey stri
 		Slices: []row.Slice{row.ExactRow(p.appendClustering(nil, []byte(rowKey)))}, Now: s.now()}
 	r.req.Command = &cmd
 	s.begin(r, s.o.Timeouts.Read)
-	page, err := r.end()
+	page, err := r.end(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (s *Store) Query(ctx context.Context, account, table string, q *Query) (*Pa
 		return nil, err
 	}
 	where := boxesOf(q.Filter, false)
-	r := &run{s: s, p: p, q: q, ctx: ctx, now: s.now(), exact: where.exact}
+	r := &run{s: s, p: p, q: q, ctx: ctx, cancel: env.NewCancel(ctx), now: s.now(), exact: where.exact}
 	list := stretches(where.list)
 	r.page.Plan = planOf(list)
 	r.left = s.o.Limits.PageEntities
@@ -117,9 +118,11 @@ type run struct {
 	p   *plan
 	q   *Query
 	ctx context.Context
-	d   *decoder
-	now int64 // seconds
-	end time.Duration
+	// cancel ends with ctx, and with it what the coordinator and replicas do for the query.
+	cancel *env.Cancel
+	d      *decoder
+	now    int64 // seconds
+	end    time.Duration
 
 	exact    bool   // what is read matches
 	asked    []bool // properties that the filter looks at
@@ -287,7 +290,8 @@ func (r *run) drain() {
 	for _, x := range r.readings {
 		if x.read != nil {
 			if x.open {
-				_, _ = x.read.end() // nobody wants it
+				r.cancel.Cancel() // nobody wants it
+				_, _ = x.read.end(r.ctx)
 			}
 			r.s.put(x.read)
 		}
@@ -310,7 +314,8 @@ func (r *run) start(x *reading) {
 		x.read = r.s.reads.Get().(*read)
 	}
 	x.cmd.Limits.Rows = x.limit
-	x.read.req.Command, x.open = &x.cmd, true
+	x.cmd.Cancel = r.cancel
+	x.read.req.Command, x.read.req.Cancel, x.open = &x.cmd, r.cancel, true
 	r.s.begin(x.read, r.timeout())
 }
 
@@ -318,7 +323,7 @@ func (r *run) start(x *reading) {
 func (r *run) take(x *reading) (full bool, err error) {
 	before, scanned := r.page.Count, r.page.Scanned
 	for {
-		page, err := x.read.end()
+		page, err := x.read.end(r.ctx)
 		x.open = false
 		if err != nil {
 			return false, err

@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -117,9 +118,9 @@ func (s *Store) begin(r *read, timeout time.Duration) {
 	s.o.Coordinator.Read(&r.req, r.onPage)
 }
 
-// end waits for the answer: a page that is valid until r is put back.
-func (r *read) end() ([]byte, error) {
-	r.waiter.Wait()
+// end waits for the answer: a page that is valid until r is put back. The end of ctx ends the read, if it has a Cancel.
+func (r *read) end(ctx context.Context) ([]byte, error) {
+	env.WaitOrCancel(ctx, r.waiter, r.req.Cancel)
 	return r.page, known(r.err)
 }
 
@@ -131,11 +132,15 @@ func (s *Store) put(r *read) {
 	s.reads.Put(r)
 }
 
-// known is an error of the coordinator as the door must know it: a table that was deleted meanwhile.
+// known is an error of the coordinator as the server must know it: of a table that was deleted meanwhile, or of a request
+// that was canceled.
 func known(err error) error {
 	var gone *coordinator.UnknownTable
-	if errors.As(err, &gone) {
+	switch {
+	case errors.As(err, &gone):
 		return odata.Of(odata.TableNotFound)
+	case errors.Is(err, env.ErrCanceled):
+		return context.Canceled
 	}
 	return err
 }

@@ -1,0 +1,146 @@
+package coordinator
+
+import "sync"
+
+// Panics of operations. An event of an operation runs on the goroutine of whatever completes: a peer's stream, a timer,
+// storage's committer, or a request. Each defers guarded, so that a panic ends the operation with an error, frees its
+// mutex, which other replicas' answers wait for, and leaves that goroutine as it was. An operation that panicked never
+// goes back to its pool: how often it is referenced is not known any more.
+//
+// Without a Guard, in the simulation, the panic goes on.
+
+// guarded is deferred by the events of a read.
+func (op *readOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator read", p, &op.mu, func(err error) {
+			if op.done == nil {
+				op.mu.Unlock()
+				return
+			}
+			op.refs++
+			op.failLocked(err)
+		})
+	}
+}
+
+// guarded is deferred by the events of a range read.
+func (op *rangeOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator range read", p, &op.mu, func(err error) {
+			if op.done == nil {
+				op.mu.Unlock()
+				return
+			}
+			op.finish(nil, err)
+		})
+	}
+}
+
+// guarded is deferred by the events of a listing of partitions.
+func (op *partitionsOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator partitions", p, &op.mu, func(err error) {
+			if op.done == nil {
+				op.mu.Unlock()
+				return
+			}
+			op.finishLocked(err)
+		})
+	}
+}
+
+// guarded is deferred by the events of a write. What replicas have applied stays applied.
+func (op *writeOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator write", p, &op.mu, func(err error) {
+			done := op.done
+			op.done = nil
+			op.mu.Unlock()
+			op.c.writeBytes.Add(-op.size)
+			if done != nil {
+				op.conclude(done, err)
+			}
+		})
+	}
+}
+
+// guarded is deferred by the events of a write that asks for timestamps first.
+func (op *orderOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator ordered write", p, &op.mu, func(err error) {
+			if op.done == nil {
+				op.mu.Unlock()
+				return
+			}
+			op.concludeLocked()(err)
+		})
+	}
+}
+
+// guarded is deferred by the events of the storing of a logged batch. One that others keep already is written by them.
+func (op *batchOp) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator batch log", p, &op.mu, func(err error) {
+			if op.done == nil {
+				op.mu.Unlock()
+				return
+			}
+			op.concludeLocked(err)
+		})
+	}
+}
+
+// guarded is deferred by the events of a round of conditional changes. The next round of the partition begins.
+func (op *casRound) guarded() {
+	if op.c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		op.c.abandon("coordinator conditional change", p, &op.mu, func(err error) {
+			if op.left.Load() {
+				op.mu.Unlock()
+				return
+			}
+			if (op.phase == casAccepting || op.phase == casCommitting) && len(op.outcomes) == len(op.members) {
+				op.own = append(op.own, casProposed{op.proposal, op.outcomes, false, 0}) // it may be decided
+			}
+			op.attempt++
+			op.concludeLocked(nil, err)
+		})
+	}
+}
+
+// guarded is deferred by the events of a group of counter updates. The next group of the partition begins.
+func (g *counterGroup) guarded() {
+	c := g.l.c
+	if c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		g.conclude(c.guard.Caught("coordinator counter", p))
+	}
+}
+
+// abandon ends an operation of which an event panicked: end is called with mu locked, and unlocks it.
+func (c *Coordinator) abandon(where string, panicked any, mu *sync.Mutex, end func(error)) {
+	err := c.guard.Caught(where, panicked)
+	c.guard.Abandon(mu, func() { end(err) })
+}

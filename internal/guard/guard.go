@@ -1,0 +1,123 @@
+// Package guard ends the request whose code panics, and keeps the process running.
+//
+// A panic, and a broken invariant (package invariant), is a defect of this program. What it ends depends on the state
+// that the panicking code may have left half changed:
+//
+//   - State of one request: the request ends with an error, its connection ends as well where the connection's own state
+//     may be half changed, and everything else goes on. These are the CQL connection goroutines (package server), the
+//     requests of Tables (package table), the statements, conditions, functions and filters that they evaluate
+//     (packages query and table/entity), the operations of the coordinator, the handlers of other nodes' requests to a
+//     replica, the callbacks of timers and replies, control operations, and background jobs that can be repeated.
+//   - State of the whole node: the node stops. These are the commit path of package storage, from the queue of groups to
+//     Pebble, the loop that owns Raft and the handlers of its messages (package cluster), and the loops that accept
+//     clients. Their state is no longer known after a panic, and a restart brings it back from the disk.
+//
+// In the simulation and in tests there is no Guard: there a panic ends the program, as nobody would see it otherwise.
+package guard
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// PanicError is the error of a request whose code panicked. Its message, which clients see, does not tell what the panic
+// was: that is logged with the stack.
+type PanicError struct{ Where string }
+
+// Error names the part of the program that panicked.
+func (e *PanicError) Error() string {
+	return "internal error in " + e.Where + ": the request ended with a panic, which this node has logged"
+}
+
+// Guard logs and counts panics. A nil *Guard recovers from nothing. It is safe for concurrent use.
+type Guard struct {
+	log *slog.Logger
+	run func(func()) // starts a goroutine that its owner waits for
+
+	mu     sync.Mutex
+	counts map[string]int64 // by place
+}
+
+// New makes a Guard that logs to log and starts goroutines by run.
+func New(log *slog.Logger, run func(func())) *Guard {
+	return &Guard{log: log, run: run, counts: map[string]int64{}}
+}
+
+// stacksLogged is how many panics of one place are logged each, with the stack. After that, one in stacksEvery is:
+// clients that have found a way to make requests panic must not fill the disk.
+const (
+	stacksLogged = 100
+	stacksEvery  = 1000
+)
+
+// Recover is deferred by code that may panic. It ends the panic, logs and counts it, and gives the error that it means
+// to fail, which may be nil. where is one of a fixed set of names.
+func (g *Guard) Recover(where string, fail func(error)) {
+	if g == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		err := g.Caught(where, p)
+		if fail != nil {
+			fail(err)
+		}
+	}
+}
+
+// Do calls f, and returns the error that a panic of f means; nil when there was none.
+func (g *Guard) Do(where string, f func()) (err error) {
+	defer g.Recover(where, func(e error) { err = e })
+	f()
+	return nil
+}
+
+// Caught logs and counts a panic that a deferred function has recovered, and returns the error that it means. g is not
+// nil.
+func (g *Guard) Caught(where string, value any) error {
+	g.mu.Lock()
+	g.counts[where]++
+	n := g.counts[where]
+	g.mu.Unlock()
+	if n <= stacksLogged || n%stacksEvery == 0 {
+		g.log.Error("a request ended with a panic", "where", where, "panic", fmt.Sprint(value), "count", n, "stack", string(debug.Stack()))
+	}
+	return &PanicError{Where: where}
+}
+
+// Counts are the panics since the start, by place.
+func (g *Guard) Counts() map[string]int64 {
+	out := map[string]int64{}
+	if g == nil {
+		return out
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for where, n := range g.counts {
+		out[where] = n
+	}
+	return out
+}
+
+// How long Abandon waits for the mutex of an operation before it takes the panicking code for its holder. Events hold it
+// for microseconds, and never over I/O or a callback.
+const (
+	lockTries = 500
+	lockPause = 2 * time.Millisecond
+)
+
+// Abandon calls end with mu locked, in a goroutine of its own; end unlocks it. It is for an operation of which an event
+// panicked, perhaps with mu locked: the event has ended, so that a lock that does not become free is that of the event.
+func (g *Guard) Abandon(mu *sync.Mutex, end func()) {
+	g.run(func() {
+		for i := 0; i < lockTries && !mu.TryLock(); i++ {
+			if i == lockTries-1 {
+				break // it is locked, by the event that panicked
+			}
+			time.Sleep(lockPause)
+		}
+		end()
+	})
+}

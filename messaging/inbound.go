@@ -1,0 +1,142 @@
+package messaging
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+)
+
+// inbound is the requests of one peer on one stream.
+type inbound struct {
+	t       *GRPC
+	link    *link
+	from    ring.NodeID
+	slots   chan struct{}
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// cancels are of the cancelable requests that are worked on, as many as there are slots.
+	cancels map[uint64]*env.Cancel
+}
+
+func newInbound(t *GRPC, l *link, from ring.NodeID) *inbound {
+	return &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
+}
+
+// receive works on one message of the stream.
+func (in *inbound) receive(e envelope) {
+	if e.kind == cancel {
+		in.cancel(e.id)
+		return
+	}
+	service := &in.t.services[e.verb]
+	respond := func(payload []byte, err error) {
+		if e.kind != request {
+			return
+		}
+		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
+		if err != nil {
+			out.kind, out.payload = failure, appendFailure(nil, err)
+		}
+		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
+			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
+		}
+	}
+	switch {
+	case service.Handler == nil:
+		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
+	case !service.Blocking:
+		in.call(service, e.payload, nil, respond)
+	default:
+		in.hand(service, &e, respond)
+	}
+}
+
+// hand gives a request that may block to a worker.
+func (in *inbound) hand(service *Service, e *envelope, respond Respond) {
+	select {
+	case in.slots <- struct{}{}:
+	default:
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
+		return
+	}
+	payload := slices.Clone(e.payload) // the stream goes on meanwhile
+	c, respond := in.register(service, e, respond)
+	in.running.Add(1)
+	err := in.t.pool.run(len(payload), func() {
+		defer in.running.Done()
+		defer func() { <-in.slots }()
+		in.call(service, payload, c, respond)
+	})
+	if err != nil {
+		in.running.Done()
+		<-in.slots
+		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests wait for the disk"})
+	}
+}
+
+// call calls a handler. When that panics, the peer gets an error: if it was answered already, it ignores the second
+// answer.
+func (in *inbound) call(service *Service, payload []byte, c *env.Cancel, respond Respond) {
+	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
+	if service.Cancelable != nil {
+		service.Cancelable(in.from, payload, c, respond)
+		return
+	}
+	service.Handler(in.from, payload, respond)
+}
+
+// register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the
+// stream is read, so that a cancel that follows the request finds it.
+func (in *inbound) register(service *Service, e *envelope, respond Respond) (*env.Cancel, Respond) {
+	if service.Cancelable == nil || e.kind != request {
+		return nil, respond
+	}
+	id := e.id
+	c := (*env.Cancel)(nil).Child(in.t.clock, in.t.clock.Monotonic()+time.Duration(e.timeout)*time.Millisecond)
+	in.mu.Lock()
+	in.cancels[id] = c
+	in.mu.Unlock()
+	return c, func(payload []byte, err error) {
+		in.mu.Lock()
+		delete(in.cancels, id)
+		in.mu.Unlock()
+		respond(payload, err)
+	}
+}
+
+// cancel ends a request that its sender does not wait for any more.
+func (in *inbound) cancel(id uint64) {
+	in.mu.Lock()
+	c := in.cancels[id]
+	in.mu.Unlock()
+	c.Cancel()
+}
+
+// cancelAll ends all requests: the stream broke, so that none can be answered.
+func (in *inbound) cancelAll() {
+	in.mu.Lock()
+	cancels := in.cancels
+	in.cancels = map[uint64]*env.Cancel{}
+	in.mu.Unlock()
+	for _, c := range cancels {
+		c.Cancel()
+	}
+}
+
+// monotonicClock is the machine's clock, for deadlines.
+type monotonicClock struct{ start time.Time }
+
+func (c monotonicClock) Now() time.Time           { return time.Now() }
+func (c monotonicClock) Monotonic() time.Duration { return time.Since(c.start) }
+func (c monotonicClock) After(d time.Duration, f func()) env.Timer {
+	return time.AfterFunc(d, f)
+}
+
+// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
+const CodeOverloaded = 255

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cqld/internal/guard"
+	"cqld/query"
+	"cqld/replica"
+)
+
+// workGroup is goroutines that their owner waits for.
+type workGroup struct {
+	sync.WaitGroup
+	guard *guard.Guard
+}
+
+// Go runs f. A panic of f ends f alone: it is a job that begins again, or whose failure somebody sees.
+func (w *workGroup) Go(f func()) {
+	w.WaitGroup.Go(func() {
+		defer w.guard.Recover("background job", nil)
+		f()
+	})
+}
+
+// Critical runs f, without which the node cannot go on: fail is told of its panic.
+func (w *workGroup) Critical(fail func(error), f func()) {
+	w.WaitGroup.Go(func() {
+		defer w.guard.Recover("node", fail)
+		f()
+	})
+}
+
+// panics are the metrics of what panicked.
+func (c figuresCollector) panics(m metricSink) {
+	for where, n := range c.n.guard.Counts() {
+		m.send(prometheus.CounterValue, "panics_total", "Panics that ended a request or a job; each is a defect, and in the log with its stack.",
+			float64(n), []string{"where"}, []string{where})
+	}
+}
+
+// requests is storage as this node's replica uses it.
+func (n *Node) requests() replica.Engine {
+	var e replica.Engine = n.measured
+	if f := n.opts.faults.engine; f != nil {
+		e = f(e)
+	}
+	return replica.GuardReads(e, n.guard)
+}
+
+// store is the coordinator as CQL statements use it.
+func (n *Node) store() query.Store {
+	s := serving{n.coordinator, n.clockRefusal, &n.askedCQL}
+	if f := n.opts.faults.coordinator; f != nil {
+		return f(s)
+	}
+	return s
+}
+
+// virtualTables are the tables that this node makes up.
+func (n *Node) virtualTables() query.VirtualSource {
+	if f := n.opts.faults.virtual; f != nil {
+		return f(n.systemTables())
+	}
+	return n.systemTables()
+}

@@ -1,0 +1,278 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/integration/cqlclient"
+	"cqld/internal/env"
+	"cqld/query"
+	"cqld/replica"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/table"
+	"cqld/table/client"
+)
+
+// logBuffer keeps a log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// faulty is what a test has a node do wrong. Its fields are called where they are not nil.
+type faulty struct {
+	mu      sync.Mutex
+	table   schema.StorageID // of which
+	read    func(*row.ReadCommand) error
+	applied func()
+	cas     func()
+	virtual func()
+	scan    func(*env.Cancel) error
+}
+
+func (f *faulty) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *faulty) get() faulty {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return faulty{table: f.table, read: f.read, applied: f.applied, cas: f.cas, virtual: f.virtual, scan: f.scan}
+}
+
+// faultyEngine is storage with faults.
+type faultyEngine struct {
+	replica.Engine
+	f *faulty
+}
+
+func (e faultyEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
+	f := e.f.get()
+	if f.read != nil && cmd.Table == f.table {
+		if err := f.read(cmd); err != nil {
+			return dst, err
+		}
+	}
+	if f.scan != nil && cmd.Table == f.table {
+		if err := f.scan(cmd.Cancel); err != nil {
+			return dst, err
+		}
+	}
+	return e.Engine.Read(dst, cmd)
+}
+
+func (e faultyEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
+	if f := e.f.get(); f.scan != nil && q.Table == f.table {
+		if err := f.scan(q.Cancel); err != nil {
+			return storage.PartitionsPage{}, err
+		}
+	}
+	return e.Engine.Partitions(q)
+}
+
+func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
+	f := e.f.get()
+	if f.applied == nil || ms[0].Table != f.table {
+		return e.Engine.Apply(ms, durable, done)
+	}
+	return e.Engine.Apply(ms, durable, func(err error) {
+		done(err)
+		f.applied()
+	})
+}
+
+// faultyStore is a coordinator with faults.
+type faultyStore struct {
+	serving
+	f *faulty
+}
+
+func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+	if f := s.f.get(); f.cas != nil && req.Command.Table == f.table {
+		again := *req
+		again.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			f.cas()
+			return req.Update(page, timestamp)
+		}
+		req = &again
+	}
+	s.serving.CAS(req, done)
+}
+
+// faultyTables are virtual tables with faults.
+type faultyTables struct {
+	query.VirtualSource
+	f *faulty
+}
+
+func (s faultyTables) Partitions(t *schema.Table, yield func(*row.Partition) bool) error {
+	if f := s.f.get(); f.virtual != nil && t.Name == "settings" {
+		f.virtual()
+	}
+	return s.VirtualSource.Partitions(t, yield)
+}
+
+// inProcess is nodes of one ring in this process, with real sockets and disks in memory.
+type inProcess struct {
+	t      *testing.T
+	nodes  []*Node
+	faults []*faulty
+	log    logBuffer
+}
+
+// openNodes opens a ring of n nodes at 127.0.subnet.1 and on.
+func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProcess {
+	t.Helper()
+	r := &inProcess{t: t}
+	for i := range n {
+		f := &faulty{}
+		o := DefaultOptions()
+		o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, subnet, byte(i + 1)})
+		o.RPCAddress, o.FS, o.DataDir = o.ListenAddress, vfs.NewMem(), "data"
+		o.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}), o.StoragePort)}
+		o.CacheBytes, o.AutoRepair, o.NumTokens = 8<<20, false, 8
+		o.DataDir = t.TempDir() // of the control socket
+		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.faults.engine = func(e replica.Engine) replica.Engine { return faultyEngine{e, f} }
+		o.faults.coordinator = func(s serving) query.Store { return faultyStore{s, f} }
+		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
+		if change != nil {
+			change(&o)
+		}
+		if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		node, err := Open(ctx, o)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := node.Close(ctx); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+		r.nodes, r.faults = append(r.nodes, node), append(r.faults, f)
+	}
+	for _, node := range r.nodes {
+		for late := time.Now().Add(time.Minute); node.Status().Up < n; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("a node sees %+v", node.Status())
+			}
+		}
+	}
+	return r
+}
+
+// connect connects to a node's CQL port.
+func (r *inProcess) connect(i int) *cqlclient.Conn {
+	r.t.Helper()
+	c, err := cqlclient.Dial(r.nodes[i].opts.Native().String(), 5)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (r *inProcess) query(c *cqlclient.Conn, text string) *cqlclient.Answer {
+	r.t.Helper()
+	a, err := send(c, text, cqlclient.Options{})
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	return a
+}
+
+// refused is a server's error.
+type refused struct{ answer *cqlclient.Error }
+
+func (r *refused) Error() string { return r.answer.Error() }
+
+// send executes a statement. A *refused is the server's error, others are the connection's.
+func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answer, error) {
+	a, err := c.Query(text, o)
+	if err == nil && a.Err != nil {
+		err = &refused{a.Err}
+	}
+	return a, err
+}
+
+// tables is a client of a node's Tables port.
+func (r *inProcess) tables(i int) *client.Client {
+	r.t.Helper()
+	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), table.DevelopmentAccount, table.DevelopmentKey, 1)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// storage is the storage id of a table.
+func (r *inProcess) storage(keyspace, name string) schema.StorageID {
+	return r.nodes[0].cluster.Metadata().Schema.Table(keyspace, name).StorageID
+}
+
+// tableOf is the storage id of k.t or of the table races of Azure Tables.
+func (r *inProcess) tableOf(name string) schema.StorageID {
+	if name == "races" {
+		return r.storage(table.DevelopmentAccount, name)
+	}
+	return r.storage("k", "t")
+}
+
+// ask sends a request to a node's Tables port.
+func (r *inProcess) ask(c *client.Client, req client.Request) (status int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	resp, err := c.Do(ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	if resp.Status >= 500 {
+		r.t.Logf("%s %s: %d %s", req.Method, req.Path, resp.Status, resp.Body)
+	}
+	return resp.Status, nil
+}
+
+// fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int).
+func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
+	r.t.Helper()
+	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+replication+"}")
+	r.query(c, "CREATE TABLE k.t (a int PRIMARY KEY, v int)")
+	for i := range n {
+		r.query(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i))
+	}
+}
+
+var _ io.Writer = (*logBuffer)(nil)

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"cqld/internal/intake"
+)
+
+// Requests that have not arrived as a whole take the memory of the intake, and
+// not that of the budgets: a client that sends slowly, or stops, takes nothing
+// from the requests that are complete. Small bodies, and the beginnings of large
+// ones, have an intake of their own.
+
+// errSlow ends a connection whose request arrives too slowly while others wait
+// for memory.
+var errSlow = errors.New("the client sends its request too slowly while others wait for memory")
+
+// tooSlow is what an intake calls to end the receiving of a request.
+func (c *conn) tooSlow() {
+	if c.server.refusals.allow() {
+		c.server.log.Warn("client connection closed", "client", c.client.String(), "reason", errSlow)
+	}
+	c.fail(errSlow)
+}
+
+// readBody reads a body of n bytes into memory of its own, which is reserved in
+// the budgets when it is complete. It fails with errOverloaded, having skipped
+// the body.
+func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
+	charge = requestOverhead + int64(n)
+	if n <= c.in.buffered() || n <= readBufferSmall { // it is here, or takes no more than a quiet connection
+		if !c.reserveRequest(charge) {
+			return nil, 0, c.skipOverloaded(n)
+		}
+		body = make([]byte, n)
+		if err = c.in.readFull(body); err != nil {
+			c.release(charge)
+			return nil, 0, err
+		}
+		return body, charge, nil
+	}
+	if body, err = c.receiveBody(n); err != nil {
+		return nil, 0, err
+	}
+	if !c.reserveRequest(charge) {
+		return nil, 0, errOverloaded
+	}
+	return body, charge, nil
+}
+
+// receiveBody reads a body of which a part is still to come.
+func (c *conn) receiveBody(n int) (body []byte, err error) {
+	first := min(n, bodyStep)
+	held, err := c.server.small.Admit(int64(first), c.served.Load(), c.tooSlow, c.halt)
+	if err != nil {
+		return nil, c.skipOverloaded(n)
+	}
+	defer func() { held.End() }()
+	c.expectMore()
+	defer c.expectNothing()
+	if body, err = c.receive(held, make([]byte, first), 0); err != nil || first == n {
+		return body, err
+	}
+	// The deadline does not count the waiting for memory.
+	whole, err := c.server.large.Admit(int64(n), c.served.Load(), c.tooSlow, c.halt)
+	if err != nil {
+		return nil, c.skipOverloaded(n - first)
+	}
+	held.End()
+	held = whole
+	held.Received(first)
+	bigger := make([]byte, n)
+	copy(bigger, body)
+	c.expectMore()
+	return c.receive(held, bigger, first)
+}
+
+// receive reads the rest of body, of which at bytes are there.
+func (c *conn) receive(held *intake.Body, body []byte, at int) ([]byte, error) {
+	for at < len(body) {
+		step := min(len(body)-at, bodyStep)
+		if err := c.in.readFull(body[at : at+step]); err != nil {
+			return nil, err
+		}
+		held.Received(step)
+		at += step
+	}
+	return body, nil
+}
+
+// reserveRequest takes the memory of a complete request. Large ones leave a part
+// of it to small ones, and wait for a moment.
+func (c *conn) reserveRequest(n int64) bool {
+	if n <= bodyStep+requestOverhead {
+		return c.reserve(n)
+	}
+	for late := time.Now().Add(largeWait); ; time.Sleep(largeWaitStep) {
+		if c.budget.reserve(n) {
+			if c.server.budget.reserveShare(n, largePercent) || c.server.budget.reserveAlone(n) {
+				return true
+			}
+			c.budget.release(n)
+		}
+		if c.throw || c.stopping.Load() || time.Now().After(late) {
+			return false
+		}
+	}
+}
+
+func (c *conn) skipOverloaded(n int) error {
+	if err := c.in.skip(n); err != nil {
+		return err
+	}
+	return errOverloaded
+}

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// pooled is a connection as drivers have them: one goroutine reads, and those that use it get its answers by stream. It
+// does not repeat anything.
+type pooled struct {
+	net net.Conn
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[int16]chan bool
+	next    int16
+}
+
+func (p *pooled) read() {
+	var raw [frame.HeaderSize]byte
+	for {
+		_, err := io.ReadFull(p.net, raw[:])
+		var h frame.Header
+		if err == nil {
+			if h, err = frame.DecodeHeader(raw[:]); err == nil {
+				_, err = io.CopyN(io.Discard, p.net, int64(h.Length))
+			}
+		}
+		p.mu.Lock()
+		if err != nil {
+			p.closed = true
+			for _, w := range p.waiting {
+				w <- false
+			}
+			p.mu.Unlock()
+			p.net.Close()
+			return
+		}
+		w := p.waiting[h.Stream]
+		delete(p.waiting, h.Stream)
+		p.mu.Unlock()
+		w <- h.Opcode == frame.OpResult
+	}
+}
+
+// ask executes one statement; sent is false when the connection was closed before.
+func (p *pooled) ask() (answered, sent bool) {
+	w := make(chan bool, 1)
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return false, false
+	}
+	for p.next++; p.waiting[p.next] != nil || p.next <= 0; p.next++ {
+	}
+	p.waiting[p.next] = w
+	_, err := p.net.Write(envelope(4, frame.OpQuery, p.next, 0, queryBody(4, "x")))
+	p.mu.Unlock()
+	return <-w && err == nil, true
+}
+
+// pool is a driver's connections to one node.
+type pool struct {
+	addr  string
+	conns atomic.Pointer[[]*pooled]
+}
+
+func (p *pool) connect(n int) {
+	var conns []*pooled
+	for range n {
+		nc, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			return
+		}
+		nc.Write(envelope(4, frame.OpStartup, 0, 0, frame.AppendStringMap(nil, []frame.StringPair{{Key: "CQL_VERSION", Value: "3.0.0"}})))
+		var ready [frame.HeaderSize]byte
+		if _, err := io.ReadFull(nc, ready[:]); err != nil {
+			nc.Close()
+			return
+		}
+		c := &pooled{net: nc, waiting: map[int16]chan bool{}}
+		go c.read()
+		conns = append(conns, c)
+	}
+	p.conns.Store(&conns)
+}
+
+// Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
+// the end of its connection is on the way cannot be answered: there is no message of the protocol that announces it. So
+// every request that fails must be among what the server found behind the end.
+func TestRollingRestartsAnswerWhatWasSent(t *testing.T) {
+	const restarts, workers = 20, 16
+	processor := &fake{query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		return void()
+	}}
+	serve := func(addr string) (*Server, string, chan error) {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(Options{Processor: processor, Logger: slog.New(slog.DiscardHandler)})
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(l) }()
+		return s, l.Addr().String(), served
+	}
+	var servers [3]*Server
+	var ended [3]chan error
+	var pools [3]pool
+	for i := range servers {
+		servers[i], pools[i].addr, ended[i] = serve("127.0.0.1:0")
+		pools[i].connect(2)
+	}
+	var answered, failed atomic.Int64
+	var stop atomic.Bool
+	var load sync.WaitGroup
+	for w := range workers {
+		load.Go(func() {
+			for n := w; !stop.Load(); n++ {
+				conns := pools[n%len(pools)].conns.Load()
+				switch ok, sent := (*conns)[n/len(pools)%2].ask(); {
+				case ok:
+					answered.Add(1)
+				case sent:
+					failed.Add(1)
+				}
+				time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			}
+		})
+	}
+	crossed := int64(0)
+	for n := range restarts {
+		i := n % len(servers)
+		time.Sleep(20 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := servers[i].Drain(ctx); err != nil {
+			t.Errorf("drain %d: %v", n, err)
+		}
+		cancel()
+		if err := <-ended[i]; !errors.Is(err, ErrClosed) {
+			t.Errorf("serve: %v", err)
+		}
+		crossed += servers[i].crossed.Load()
+		servers[i], _, ended[i] = serve(pools[i].addr)
+		pools[i].connect(2)
+	}
+	stop.Store(true)
+	load.Wait()
+	behind := crossed / int64(len(envelope(4, frame.OpQuery, 1, 0, queryBody(4, "x"))))
+	t.Logf("%d requests were answered, %d failed, %d were sent while the end was on the way", answered.Load(), failed.Load(), behind)
+	if failed.Load() > behind || answered.Load() < 100 {
+		t.Errorf("%d requests failed, of which %d were sent while the end was on the way; %d were answered", failed.Load(), behind, answered.Load())
+	}
+	for i := range servers {
+		servers[i].Close()
+	}
+}
