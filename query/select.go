@@ -84,21 +84,19 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 
 // onlyStatic says whether a SELECT names static columns and otherwise keys of partitions only.
 func (c *compiler) onlyStatic(stmt *cql.Select) bool {
-	any := false
+	static, others := false, len(stmt.Columns) == 0
 	for _, sc := range stmt.Columns {
-		col, ok := sc.Selector.(*cql.ColumnSelector)
-		if !ok {
-			return false
-		}
-		switch c.Table.Column(col.Column).Kind {
-		case schema.Static:
-			any = true
-		case schema.PartitionKey:
-		default:
-			return false
-		}
+		walkColumns(sc.Selector, func(name string) {
+			switch c.Table.Column(name).Kind {
+			case schema.Static:
+				static = true
+			case schema.PartitionKey:
+			default:
+				others = true
+			}
+		})
 	}
-	return any
+	return static && !others
 }
 
 func (p *selectPlan) checkDistinct(stmt *cql.Select) error {

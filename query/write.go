@@ -180,8 +180,14 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 	return nil
 }
 
+// deletion is that of a row, of rows, or of a partition. In a conditional change it is just before
+// the cells that the change writes, as in Cassandra, so that a batch may delete a row and write it.
 func (w *write) deletion() row.Deletion {
-	return row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+	d := row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+	if w.known != nil {
+		d.Timestamp--
+	}
+	return d
 }
 
 func (w *write) addPartitionDeletion(t *schema.Table) {
