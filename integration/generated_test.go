@@ -150,3 +150,36 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	}
 	t.Logf("%d statements, %d differ", compared, different)
 }
+
+var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt anew; tools/oracle/record adds the answers")
+
+// recordedTables is how many generated tables each of the recorded transcripts has.
+const recordedTables = 5
+
+// TestGeneratedTranscripts writes generated statements as transcripts, if asked to.
+func TestGeneratedTranscripts(t *testing.T) {
+	if !*generatedWrite {
+		t.Skip("-generated-write is not given")
+	}
+	seed := *generatedSeed
+	for file := 0; file*recordedTables*statementsPerTable < *generatedCount; file++ {
+		var out strings.Builder
+		out.WriteString("# Generated statements. See TestGeneratedTranscripts.\n")
+		for range recordedTables {
+			s := newScript(seed)
+			seed++
+			fmt.Fprintf(&out, "\ncql\n%s;\n----\n", strings.Join(s.definitions, ";\n"))
+			for from := 0; from < len(s.statements); from += 8 {
+				option := []string{"", " prepared", " v4"}[from/8%3]
+				fmt.Fprintf(&out, "\ncql%s\n", option)
+				for i, x := range s.statements[from:min(from+8, len(s.statements))] {
+					out.WriteString(block(x, i%4 == 0 && option != " prepared") + "\n")
+				}
+				out.WriteString("----\n")
+			}
+		}
+		if err := os.WriteFile(fmt.Sprintf("testdata/cql/generated_%d.txt", file), []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
