@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"sync"
 	"time"
@@ -21,6 +20,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
 		done(false, nil, &UnknownTable{Table: req.Command.Table})
+		return
+	}
+	if err := c.checkFactor(table, req); err != nil {
+		done(false, nil, err)
 		return
 	}
 	now := c.clock.Monotonic()
@@ -56,22 +59,6 @@ func (c *Coordinator) SettleProposals(table schema.StorageID, key row.PartitionK
 		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
 		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
 	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
-}
-
-// asRead is the error of a serial read's votes as readers are told it.
-func asRead(err error) error {
-	var timeout *WriteTimeout
-	var failure *WriteFailure
-	var unknown *CASUnknown
-	switch {
-	case errors.As(err, &timeout):
-		return &ReadTimeout{Consistency: timeout.Consistency, Received: timeout.Received, BlockFor: timeout.BlockFor}
-	case errors.As(err, &failure):
-		return &ReadFailure{Consistency: failure.Consistency, Received: failure.Received, BlockFor: failure.BlockFor, Failures: failure.Failures}
-	case errors.As(err, &unknown):
-		return &ReadTimeout{Consistency: unknown.Consistency, Received: unknown.Received, BlockFor: unknown.BlockFor}
-	}
-	return err
 }
 
 // casRound is conditional changes and serial reads of a partition that go together, from their first

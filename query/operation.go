@@ -86,11 +86,9 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	t := col.Type
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
-			if f == nil {
-				r.Cells = append(r.Cells, w.tombstone(col, fieldPath(i)))
-				continue
+			if f != nil { // the deletion of what was there makes the others null
+				r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
 			}
-			r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
 		}
 		return nil
 	}

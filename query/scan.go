@@ -293,6 +293,9 @@ func (s *scan) anyLeft(r *row.PageReader) bool {
 // fetch executes a command, by the coordinator or on a virtual table.
 func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) {
 	if s.p.isVirtual(s.table) {
+		if err := checkLocalLevel(s.table, s.consistency); err != nil {
+			return nil, nil, err
+		}
 		page, err := s.p.virtualPage(s.table, cmd)
 		return page, nil, err
 	}
