@@ -2,6 +2,7 @@ package query
 
 import (
 	"crypto/md5" //nolint:gosec // Cassandra's prepared ids are MD5
+	"slices"
 	"sync/atomic"
 
 	"cqld/cql"
@@ -45,6 +46,21 @@ func (pl *plan) valid(s *schema.Schema) bool {
 	}
 	pl.seen.Store(s)
 	return true
+}
+
+// outdated says whether a table of the plan is gone in s, or has other columns.
+func (pl *plan) outdated(s *schema.Schema) bool {
+	for _, t := range pl.tables {
+		now := s.Table(t.Keyspace, t.Name)
+		if now == nil || now.StorageID != t.StorageID || !slices.EqualFunc(t.Columns(), now.Columns(), sameColumn) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameColumn(a, b *schema.Column) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) && a.Type.MarshalClass() == b.Type.MarshalClass()
 }
 
 // metadata is that of the rows the statement answers with; nil when it has none.

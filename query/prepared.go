@@ -18,7 +18,9 @@ type cached struct {
 	key  cacheKey
 	plan atomic.Pointer[plan]
 	used atomic.Bool // since the hand passed
-	size int
+	// stale says that the columns of a table have changed: the statement has to be prepared again.
+	stale atomic.Bool
+	size  int
 	// preparedID is the result metadata's id when the statement was prepared: clients of v4 know
 	// those columns and no others.
 	preparedID []byte
@@ -70,6 +72,7 @@ func (c *planCache) put(k cacheKey, pl *plan) *cached {
 	before := c.mu.byKey[k]
 	if before != nil && before.knows(pl) {
 		before.plan.Store(pl)
+		before.stale.Store(false)
 		return before
 	}
 	e := &cached{key: k, size: planBytes + 4*len(pl.text), changed: before != nil}

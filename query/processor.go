@@ -126,19 +126,25 @@ func (p *Processor) Prepare(_ context.Context, s *Session, text, keyspace string
 	return &Result{Kind: KindPrepared, Prepared: info}, nil
 }
 
-// preparedPlan finds a prepared statement's plan and makes it anew when the schema has changed.
+// preparedPlan finds a prepared statement's plan and compiles it again when the schema has changed.
+// As in Cassandra, a statement on a table whose columns changed has to be prepared again: clients
+// then learn the new columns of its result and its markers.
 func (p *Processor) preparedPlan(id []byte) (*cached, *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
 	e := p.prepared.get(cacheKey{id: [16]byte(id)})
-	if e == nil {
+	if e == nil || e.stale.Load() {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl := e.plan.Load()
 	now := p.o.View.Schema()
 	if pl.valid(now) {
 		return e, pl, nil
+	}
+	if pl.outdated(now) {
+		e.stale.Store(true)
+		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl, err := p.recompile(now, pl)
 	if err != nil {
