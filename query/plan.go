@@ -71,6 +71,14 @@ func (pl *plan) metadata() *Metadata {
 	return nil
 }
 
+// resultID is the id of the metadata of its rows; nil when it has none.
+func (pl *plan) resultID() []byte {
+	if m := pl.metadata(); m != nil {
+		return m.ID
+	}
+	return nil
+}
+
 // table finds the table a data statement names.
 func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName) (*schema.Table, error) {
 	if n.Keyspace != "" {
