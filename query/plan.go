@@ -130,7 +130,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}
 	pl.markers = c.Markers
-	if pl.batch == nil {
+	if len(pl.tables) > 0 && !slices.ContainsFunc(pl.tables, func(t *schema.Table) bool { return t != pl.tables[0] }) {
 		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.Markers)
 	}
 	pl.seen.Store(s)

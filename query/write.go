@@ -466,10 +466,13 @@ func copyMutation(dst, src *row.Mutation) {
 func voidResult() *Result { return &Result{Kind: KindVoid} }
 
 func (m *modification) checkConsistency(c ring.Consistency) error {
-	if isCounterTable(m.table) {
-		return checkCounterConsistency(c)
+	switch {
+	case !isCounterTable(m.table):
+		return checkWriteConsistency(c)
+	case c == ring.Any:
+		return invalidf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
 	}
-	return checkWriteConsistency(c)
+	return checkCounterConsistency(c)
 }
 
 func checkWriteConsistency(c ring.Consistency) error {

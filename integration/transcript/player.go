@@ -201,7 +201,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 }
 
 var consistencies = map[string]uint16{
-	"ANY": 0, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
+	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
 }
 
 type boundStatement struct {
