@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -27,6 +26,10 @@ func (c *Coordinator) CAS(req *CASRequest, done func(applied bool, page []byte, 
 	}
 	if req.Cancel.Err() != nil {
 		done(false, nil, env.ErrCanceled)
+		return
+	}
+	if err := c.checkFactor(table, req); err != nil {
+		done(false, nil, err)
 		return
 	}
 	now := c.clock.Monotonic()
@@ -65,22 +68,6 @@ func (c *Coordinator) SettleProposals(table schema.StorageID, key row.PartitionK
 		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
 		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
 	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
-}
-
-// asRead is the error of a serial read's votes as readers are told it.
-func asRead(err error) error {
-	var timeout *WriteTimeout
-	var failure *WriteFailure
-	var unknown *CASUnknown
-	switch {
-	case errors.As(err, &timeout):
-		return &ReadTimeout{Consistency: timeout.Consistency, Received: timeout.Received, BlockFor: timeout.BlockFor}
-	case errors.As(err, &failure):
-		return &ReadFailure{Consistency: failure.Consistency, Received: failure.Received, BlockFor: failure.BlockFor, Failures: failure.Failures}
-	case errors.As(err, &unknown):
-		return &ReadTimeout{Consistency: unknown.Consistency, Received: unknown.Received, BlockFor: unknown.BlockFor}
-	}
-	return err
 }
 
 // casRound is conditional changes and serial reads of a partition that go together, from their first

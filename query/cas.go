@@ -265,10 +265,10 @@ func (x *cas) read(page []byte) error {
 		v.partition(r.Key)
 		fixed := len(v.marked)
 		for r.NextRow(&v.row) {
-			if !v.live(&v.row) {
+			// A row that no column counts of exists only if it was inserted.
+			if v.row.Cells = slices.DeleteFunc(v.row.Cells, regular); !v.live(&v.row) {
 				continue
 			}
-			v.row.Cells = slices.DeleteFunc(v.row.Cells, regular)
 			v.next(fixed, term.NotNil(v.row.Clustering))
 			v.mark(&v.row)
 			x.found[string(v.clustering)] = v.clone()

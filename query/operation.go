@@ -86,11 +86,9 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	t := col.Type
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
-			if f == nil {
-				r.Cells = append(r.Cells, w.tombstone(col, fieldPath(i)))
-				continue
+			if f != nil { // the deletion of what was there makes the others null
+				r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
 			}
-			r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
 		}
 		return nil
 	}
@@ -100,7 +98,7 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 		}
 		switch t.Kind() {
 		case types.List:
-			r.Cells = append(r.Cells, w.cell(col, w.p.listPath(w.env.millis), p.Bytes()))
+			r.Cells = append(r.Cells, w.cell(col, w.p.ids.ListPath(w.env.millis), p.Bytes()))
 		case types.Set:
 			r.Cells = append(r.Cells, w.cell(col, elementPath(t, p.Bytes()), nil))
 		case types.Map:
@@ -146,7 +144,7 @@ func (o *prependElements) apply(w *write, r *row.Row) error {
 	}
 	elements := term.SplitCollection(v.Bytes, 1)
 	for i := len(elements) - 1; i >= 0; i-- {
-		r.Cells = append(r.Cells, w.cell(o.col, w.p.listFrontPath(w.env.millis), elements[i]))
+		r.Cells = append(r.Cells, w.cell(o.col, w.p.ids.ListFrontPath(w.env.millis), elements[i]))
 	}
 	return nil
 }

@@ -40,20 +40,35 @@ func (run *selectRun) orderRow(v *rowView) error {
 	return nil
 }
 
+// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's
+// own order, ascending or not, and last in the reverse of it.
+func (p *selectPlan) compareOrdered(a, b orderedRow) int {
+	for i, o := range p.order {
+		n := 0
+		switch x, y := a.keys[i], b.keys[i]; {
+		case x == nil && y == nil:
+		case x == nil:
+			n = -1
+		case y == nil:
+			n = 1
+		case o.col.Desc:
+			n = o.col.Type.Compare(y, x)
+		default:
+			n = o.col.Type.Compare(x, y)
+		}
+		if p.reversed {
+			n = -n
+		}
+		if n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
 // endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
 func (run *selectRun) endOrdered() {
-	slices.SortStableFunc(run.ordered.rows, func(a, b orderedRow) int {
-		for i, o := range run.plan.order {
-			n := o.col.Type.Compare(a.keys[i], b.keys[i])
-			if o.descending {
-				n = -n
-			}
-			if n != 0 {
-				return n
-			}
-		}
-		return 0
-	})
+	slices.SortStableFunc(run.ordered.rows, run.plan.compareOrdered)
 	for _, r := range run.ordered.rows {
 		if uint32(run.count) >= run.pageLimit {
 			break

@@ -2,6 +2,7 @@ package query
 
 import (
 	"crypto/md5" //nolint:gosec // Cassandra's prepared ids are MD5
+	"slices"
 	"sync/atomic"
 
 	"cqld/cql"
@@ -47,10 +48,33 @@ func (pl *plan) valid(s *schema.Schema) bool {
 	return true
 }
 
+// outdated says whether a table of the plan is gone in s, or has other columns.
+func (pl *plan) outdated(s *schema.Schema) bool {
+	for _, t := range pl.tables {
+		now := s.Table(t.Keyspace, t.Name)
+		if now == nil || now.StorageID != t.StorageID || !slices.EqualFunc(t.Columns(), now.Columns(), sameColumn) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameColumn(a, b *schema.Column) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) && a.Type.MarshalClass() == b.Type.MarshalClass()
+}
+
 // metadata is that of the rows the statement answers with; nil when it has none.
 func (pl *plan) metadata() *Metadata {
 	if pl.selectPlan != nil {
 		return pl.selectPlan.selection.metadata
+	}
+	return nil
+}
+
+// resultID is the id of the metadata of its rows; nil when it has none.
+func (pl *plan) resultID() []byte {
+	if m := pl.metadata(); m != nil {
+		return m.ID
 	}
 	return nil
 }
@@ -106,7 +130,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}
 	pl.markers = c.Markers
-	if pl.batch == nil {
+	if len(pl.tables) > 0 && !slices.ContainsFunc(pl.tables, func(t *schema.Table) bool { return t != pl.tables[0] }) {
 		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.Markers)
 	}
 	pl.seen.Store(s)

@@ -65,63 +65,55 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 	}
 }
 
-// TestAlterChangesTheMetadata: after an ALTER a client of v5 is told the new columns, one of v4 has to prepare
-// again and gets them although it asks to skip them, and who knows them is spared them.
-func TestAlterChangesTheMetadata(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t (k, v) VALUES (1, 2)")
-	info := prepare(t, p, s, "SELECT * FROM t WHERE k = ?")
-	tryExecute := func(version int, metadata []byte) (*Result, error) {
+// TestAlterUnpreparesStatements: after its table's columns have changed, a statement has to be prepared again, once, in
+// all versions of the protocol, as in Cassandra. A client that still knows the old columns is sent the new ones.
+func TestAlterUnpreparesStatements(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t (k, v) VALUES (1, 2)",
+		"CREATE TABLE other (k int PRIMARY KEY)")
+	const text = "SELECT * FROM t WHERE k = ?"
+	info, other := prepare(t, p, s, text), prepare(t, p, s, "SELECT * FROM other WHERE k = ?")
+	execute := func(version int, info *PreparedInfo, metadata []byte) (*Result, error) {
 		return p.Execute(context.Background(), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{Consistency: ring.One,
 			SkipMetadata: true, ResultMetadataID: metadata, Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
 	}
-	execute := func(version int, metadata []byte) *Result {
-		r, err := tryExecute(version, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if r := execute(5, info.Result.ID); !r.NoMetadata || r.MetadataChanged {
-		t.Error("a client that knows the columns is told them")
-	}
-	mustQuery(t, p, s, "ALTER TABLE t ADD w int")
-	r := execute(5, info.Result.ID)
-	if !r.MetadataChanged || r.NoMetadata || len(r.Metadata.Columns) != 3 {
-		t.Error("a client of v5 is not told the new columns")
-	}
-	if r := execute(5, r.Metadata.ID); !r.NoMetadata {
-		t.Error("a client that knows the new columns is told them")
-	}
 	var unprepared *Unprepared
-	if _, err := tryExecute(4, nil); !errors.As(err, &unprepared) {
-		t.Errorf("a client of v4 reads new rows by old columns: %v", err)
+	for _, version := range []int{4, 5} {
+		if r, err := execute(version, info, info.Result.ID); err != nil || !r.NoMetadata || r.MetadataChanged {
+			t.Errorf("a client of v%d that knows the columns is sent them: %v", version, err)
+		}
 	}
-	if again := prepare(t, p, s, "SELECT * FROM t WHERE k = ?"); !bytes.Equal(again.ID, info.ID) || len(again.Result.Columns) != 3 {
-		t.Errorf("prepared again: %x, %v", again.ID, again.Result.Columns)
+	for _, alter := range []string{"ALTER TABLE t ADD w int", "ALTER TABLE t DROP w"} {
+		mustQuery(t, p, s, alter)
+		for _, version := range []int{4, 5} {
+			if _, err := execute(version, info, info.Result.ID); !errors.As(err, &unprepared) {
+				t.Errorf("%s, v%d: %v", alter, version, err)
+			}
+			if _, err := execute(version, other, other.Result.ID); err != nil {
+				t.Errorf("%s: a statement on another table: %v", alter, err)
+			}
+		}
+		again := prepare(t, p, s, text)
+		if !bytes.Equal(again.ID, info.ID) || bytes.Equal(again.Result.ID, info.Result.ID) {
+			t.Errorf("%s: prepared again with id %x, result %x", alter, again.ID, again.Result.ID)
+		}
+		if r, err := execute(5, again, again.Result.ID); err != nil || !r.NoMetadata || r.MetadataChanged {
+			t.Errorf("%s: a client of v5 that prepared again is sent the columns: %v", alter, err)
+		}
+		if r, err := execute(5, again, info.Result.ID); err != nil || !r.MetadataChanged || r.NoMetadata {
+			t.Errorf("%s: another client of v5 is not sent the new columns: %v", alter, err)
+		}
+		if r, err := execute(4, again, nil); err != nil || r.NoMetadata {
+			t.Errorf("%s: another client of v4 reads new rows by old columns: %v", alter, err)
+		}
+		info = again
 	}
-	if r := execute(4, nil); r.NoMetadata {
-		t.Error("another client of v4 reads new rows by old columns")
+	mustQuery(t, p, s, "ALTER TABLE t WITH comment = 'x'")
+	if _, err := execute(5, info, info.Result.ID); err != nil {
+		t.Errorf("a comment unprepares: %v", err)
 	}
 	mustQuery(t, p, s, "DROP TABLE t")
-	_, err := p.Execute(context.Background(), s, info.ID, &Params{Consistency: ring.One, Values: make([]wire.Value, 1)})
-	var invalid *Invalid
-	if !errors.As(err, &invalid) {
+	if _, err := execute(5, info, info.Result.ID); !errors.As(err, &unprepared) {
 		t.Errorf("a statement on a dropped table: %v", err)
-	}
-}
-
-func TestPlanCacheIsBounded(t *testing.T) {
-	c := newPlanCache(100 * (planBytes + 40))
-	keep := cacheKey{text: "keep"}
-	c.put(keep, &plan{text: "0123456789"})
-	for i := range 10000 {
-		c.put(cacheKey{text: fmt.Sprint(i)}, &plan{text: "0123456789"})
-		if i%10 == 0 && c.get(keep) == nil {
-			t.Fatalf("a plan in use was dropped at %d", i)
-		}
-	}
-	if n := len(c.entries()); n > 100 || n < 90 {
-		t.Errorf("%d plans are kept, want about 100", n)
 	}
 }
 

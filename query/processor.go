@@ -7,6 +7,8 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/query/function"
+	"cqld/query/identifier"
+	"cqld/query/plancache"
 	"cqld/schema"
 )
 
@@ -15,10 +17,10 @@ import (
 type Processor struct {
 	o          Options
 	functions  *function.Library
-	ids        *identifiers
+	ids        *identifier.Source
 	timestamps Timestamps
-	prepared   *planCache // by id
-	texts      *planCache // by text
+	prepared   *plancache.Cache[plan] // by id
+	texts      *plancache.Cache[plan] // by text
 
 	calls      calls
 	writes     sync.Pool
@@ -39,10 +41,10 @@ func New(o Options) *Processor {
 	p := &Processor{
 		o:          o,
 		functions:  function.New(),
-		ids:        newIdentifiers(o.Rand),
+		ids:        identifier.New(o.Rand),
 		timestamps: o.Timestamps,
-		prepared:   newPlanCache(o.Limits.PreparedBytesMax),
-		texts:      newPlanCache(textsMax * planBytes * 2),
+		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
+		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 		calls:      calls{newWaiter: o.NewWaiter},
 	}
 	p.writes.New = func() any { return new(write) }
@@ -79,10 +81,10 @@ func keyspaceOf(s *Session, keyspace string) string {
 // textPlan is the plan of a text, from the cache if it came before.
 func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 	now := p.o.View.Schema()
-	k := cacheKey{keyspace: keyspace, text: text}
+	k := plancache.Key{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
-		if e := p.texts.get(k); e != nil {
-			if pl := e.plan.Load(); pl.valid(now) {
+		if e := p.texts.Get(k); e != nil {
+			if pl := e.Plan(); pl.valid(now) {
 				return pl, nil
 			}
 		}
@@ -93,7 +95,7 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 	}
 	pl, err := p.compile(now, keyspace, text, stmt)
 	if err == nil && pl.isData() && len(text) <= textKeepMax {
-		p.texts.put(k, pl)
+		p.texts.Put(k, pl, len(pl.text), pl.resultID())
 	}
 	return pl, err
 }
@@ -114,37 +116,43 @@ func (p *Processor) Prepare(_ context.Context, s *Session, text, keyspace string
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
-	if planBytes+4*len(text) > p.o.Limits.PreparedBytesMax {
+	if plancache.Size(len(text)) > p.o.Limits.PreparedBytesMax {
 		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
-			planBytes+4*len(text), p.o.Limits.PreparedBytesMax)
+			plancache.Size(len(text)), p.o.Limits.PreparedBytesMax)
 	}
-	e := p.prepared.put(cacheKey{id: id}, pl)
-	info := &PreparedInfo{ID: e.key.id[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata()}
+	e := p.prepared.Put(plancache.Key{ID: id}, pl, len(pl.text), pl.resultID())
+	info := &PreparedInfo{ID: e.Key.ID[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata()}
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
 	return &Result{Kind: KindPrepared, Prepared: info}, nil
 }
 
-// preparedPlan finds a prepared statement's plan and makes it anew when the schema has changed.
-func (p *Processor) preparedPlan(id []byte) (*cached, *plan, error) {
+// preparedPlan finds a prepared statement's plan and compiles it again when the schema has changed.
+// As in Cassandra, a statement on a table whose columns changed has to be prepared again: clients
+// then learn the new columns of its result and its markers.
+func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plan], *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
-	e := p.prepared.get(cacheKey{id: [16]byte(id)})
-	if e == nil {
+	e := p.prepared.Get(plancache.Key{ID: [16]byte(id)})
+	if e == nil || e.Stale() {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
-	pl := e.plan.Load()
+	pl := e.Plan()
 	now := p.o.View.Schema()
 	if pl.valid(now) {
 		return e, pl, nil
+	}
+	if pl.outdated(now) {
+		e.MarkStale()
+		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl, err := p.recompile(now, pl)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.plan.Store(pl)
+	e.Replace(pl)
 	return e, pl, nil
 }
 
@@ -166,7 +174,7 @@ func (p *Processor) Execute(ctx context.Context, s *Session, id []byte, params *
 	return p.executePlan(ctx, s, e, pl, params, nil)
 }
 
-func (p *Processor) executePlan(ctx context.Context, s *Session, e *cached, pl *plan, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executePlan(ctx context.Context, s *Session, e *plancache.Entry[plan], pl *plan, params *Params, t *trace) (*Result, error) {
 	if params.Names != nil {
 		named := *params
 		named.Values, named.Names = pl.values(params), nil
@@ -175,13 +183,13 @@ func (p *Processor) executePlan(ctx context.Context, s *Session, e *cached, pl *
 	if len(params.Values) != len(pl.markers) {
 		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(params.Values))
 	}
-	if s.Version < 5 && params.SkipMetadata && !e.knows(pl) {
+	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
 		// The client knows the columns of before an ALTER, and some drivers read rows by what they know
 		// whatever comes with them: as in Cassandra the statement has to be prepared again.
-		return nil, &Unprepared{ID: append([]byte(nil), e.key.id[:]...)}
+		return nil, &Unprepared{ID: append([]byte(nil), e.Key.ID[:]...)}
 	}
 	r, err := p.run(ctx, s, pl, params, t)
-	if err == nil && s.Version < 5 && e.changed {
+	if err == nil && s.Version < 5 && e.Changed {
 		r.NoMetadata = false // other clients may know older columns still
 	}
 	return r, err

@@ -300,6 +300,9 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) 
 		return nil, nil, err
 	}
 	if s.p.isVirtual(s.table) {
+		if err := checkLocalLevel(s.table, s.consistency); err != nil {
+			return nil, nil, err
+		}
 		page, err := s.p.virtualPage(s.table, cmd)
 		return page, nil, err
 	}

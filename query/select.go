@@ -84,21 +84,19 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 
 // onlyStatic says whether a SELECT names static columns and otherwise keys of partitions only.
 func (c *compiler) onlyStatic(stmt *cql.Select) bool {
-	any := false
+	static, others := false, len(stmt.Columns) == 0
 	for _, sc := range stmt.Columns {
-		col, ok := sc.Selector.(*cql.ColumnSelector)
-		if !ok {
-			return false
-		}
-		switch c.Table.Column(col.Column).Kind {
-		case schema.Static:
-			any = true
-		case schema.PartitionKey:
-		default:
-			return false
-		}
+		cql.WalkColumns(sc.Selector, func(name string) {
+			switch c.Table.Column(name).Kind {
+			case schema.Static:
+				static = true
+			case schema.PartitionKey:
+			default:
+				others = true
+			}
+		})
 	}
-	return any
+	return static && !others
 }
 
 func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
@@ -141,61 +139,12 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 
 // appendColumns appends the columns that a selector names.
 func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*schema.Column {
-	walkColumns(x, func(name string) {
+	cql.WalkColumns(x, func(name string) {
 		if col := t.Column(name); col != nil {
 			dst = append(dst, col)
 		}
 	})
 	return dst
-}
-
-// walkColumns calls f for every column that a selector names.
-func walkColumns(x cql.Selector, f func(name string)) {
-	if c, ok := x.(*cql.ColumnSelector); ok {
-		f(c.Column)
-	}
-	for _, s := range operands(x) {
-		walkColumns(s, f)
-	}
-}
-
-// operands are the selectors that a selector is made of.
-func operands(x cql.Selector) (all []cql.Selector) {
-	switch x := x.(type) {
-	case *cql.FunctionSelector:
-		all = x.Args
-	case *cql.CastSelector:
-		all = []cql.Selector{x.Value}
-	case *cql.TypeHintSelector:
-		all = []cql.Selector{x.Value}
-	case *cql.MetadataSelector:
-		all = []cql.Selector{x.Of}
-	case *cql.FieldSelector:
-		all = []cql.Selector{x.Of}
-	case *cql.ElementSelector:
-		all = []cql.Selector{x.Of}
-	case *cql.SliceSelector:
-		all = []cql.Selector{x.Of}
-	case *cql.ListSelector:
-		all = x.Elements
-	case *cql.SetSelector:
-		all = x.Elements
-	case *cql.TupleSelector:
-		all = x.Elements
-	case *cql.MapSelector:
-		for _, e := range x.Entries {
-			all = append(all, e.Key, e.Value)
-		}
-	case *cql.UDTSelector:
-		for _, e := range x.Fields {
-			all = append(all, e.Value)
-		}
-	case *cql.ArithmeticSelector:
-		all = []cql.Selector{x.Left, x.Right}
-	case *cql.NegateSelector:
-		all = []cql.Selector{x.Value}
-	}
-	return all
 }
 
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"

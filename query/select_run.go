@@ -167,6 +167,9 @@ func (run *selectRun) where() (empty bool, err error) {
 	if run.scan.slices, err = rs.slices(s); err != nil {
 		return false, err
 	}
+	if len(run.scan.slices) == 0 {
+		return true, nil // whatever the partition key is
+	}
 	if rs.keyRange {
 		if run.scan.tokens, empty, err = rs.tokenRange(s); err != nil {
 			return false, err
@@ -183,7 +186,7 @@ func (run *selectRun) where() (empty bool, err error) {
 	if run.filters, err = rs.rowFilters(s, run.filters[:0]); err != nil {
 		return false, err
 	}
-	return empty || len(run.scan.slices) == 0, nil
+	return empty, nil
 }
 
 // singleRow is where for the key of one row: no list is made.

@@ -128,7 +128,7 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 			return selected{}, invalidf("Cannot assign value %s to %s of type %s", term.SelectorText(x), term.SelectorText(x), t)
 		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, "(" + hintText(&x.Type, t) + ")" + term.SelectorText(x.Value)}, err
+		return selected{v.sel, t, "(" + term.HintText(&x.Type, t) + ")" + term.SelectorText(x.Value)}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -139,42 +139,6 @@ func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, 
 		return b.slice(x)
 	}
 	return b.literal(x, want)
-}
-
-// hintText is a type as the name of a result column with the type hint e shows it: tuples are not
-// called frozen, as they always are.
-func hintText(e *cql.TypeExpr, t *types.Type) string {
-	if t.Kind() == types.UDT {
-		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
-		if e.Frozen {
-			text = "frozen<" + text + ">"
-		}
-		return text
-	}
-	text := t.String()
-	for {
-		before, after, found := strings.Cut(text, "frozen<tuple<")
-		if !found {
-			return text
-		}
-		text = before + "tuple<" + withoutClosing(after)
-	}
-}
-
-// withoutClosing removes the bracket that closes the frozen<…> around a tuple from what follows "frozen<tuple<".
-func withoutClosing(text string) string {
-	depth := 2
-	for i, c := range text {
-		switch c {
-		case '<':
-			depth++
-		case '>':
-			if depth--; depth == 0 {
-				return text[:i] + text[i+1:]
-			}
-		}
-	}
-	return text
 }
 
 func cannotInfer(x cql.Selector) error {

@@ -40,7 +40,7 @@ func (b *selectorCompiler) prepare(x cql.Selector) error {
 		_, err := b.resolve(x)
 		return err
 	}
-	for _, e := range operands(x) {
+	for _, e := range cql.Operands(x) {
 		if err := b.prepare(e); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (t *trace) add(source ring.NodeID, activity string) {
 		return
 	}
 	elapsed := int32((t.p.o.Clock.Monotonic() - t.start).Microseconds())
-	id := t.p.ids.timeUUID(t.p.o.Clock.Now().UnixMilli())
+	id := t.p.ids.TimeUUID(t.p.o.Clock.Now().UnixMilli())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.mu.closed && len(t.mu.events) < traceEventsMax {
@@ -65,7 +65,7 @@ func (p *Processor) traced(s *Session, params *Params, request, text string, f f
 	if !params.Tracing {
 		return f(nil)
 	}
-	t := &trace{p: p, id: p.ids.timeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic()}
+	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic()}
 	started := p.o.Clock.Now()
 	if text != "" {
 		t.add(p.o.View.Self(), "Parsing "+text)

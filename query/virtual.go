@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 
+	"cqld/coordinator"
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -11,6 +13,18 @@ import (
 // isVirtual says whether the rows of t are made up by this node.
 func (p *Processor) isVirtual(t *schema.Table) bool {
 	return p.o.Virtual != nil && p.o.Virtual.Serves(t)
+}
+
+// checkLocalLevel refuses levels of more than one replica for the system keyspaces that every node
+// has for itself. (Cassandra's virtual keyspaces, such as system_views, take every level.)
+func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
+	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
+		return nil
+	}
+	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
+		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
+	}
+	return nil
 }
 
 // virtualPage answers a command on a virtual table with all rows it asks for; limits are left to

@@ -184,8 +184,14 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 	return nil
 }
 
+// deletion is that of a row, of rows, or of a partition. In a conditional change it is just before
+// the cells that the change writes, as in Cassandra, so that a batch may delete a row and write it.
 func (w *write) deletion() row.Deletion {
-	return row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+	d := row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+	if w.known != nil {
+		d.Timestamp--
+	}
+	return d
 }
 
 func (w *write) addPartitionDeletion(t *schema.Table) {
@@ -464,10 +470,13 @@ func copyMutation(dst, src *row.Mutation) {
 func voidResult() *Result { return &Result{Kind: KindVoid} }
 
 func (m *modification) checkConsistency(c ring.Consistency) error {
-	if isCounterTable(m.table) {
-		return checkCounterConsistency(c)
+	switch {
+	case !isCounterTable(m.table):
+		return checkWriteConsistency(c)
+	case c == ring.Any:
+		return invalidf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
 	}
-	return checkWriteConsistency(c)
+	return checkCounterConsistency(c)
 }
 
 func checkWriteConsistency(c ring.Consistency) error {

@@ -23,12 +23,18 @@ type Options struct {
 	Tracing     bool
 }
 
+// ConsistencyAny is the level ANY, whose number in the protocol is 0.
+const ConsistencyAny = 1 << 15
+
 const consistencyOne = 1
 
 func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	consistency := o.Consistency
-	if consistency == 0 {
+	switch consistency {
+	case 0:
 		consistency = consistencyOne
+	case ConsistencyAny:
+		consistency = 0
 	}
 	b = appendShort(b, int(consistency))
 	var flags int

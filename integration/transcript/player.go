@@ -21,7 +21,10 @@ type Player struct {
 
 // Open connects, and makes the file's keyspace anew, with one replica, and uses it. Keyspaces whose names begin with
 // that name are the file's own too: they are dropped now and by Close.
-func Open(address, keyspace string) (*Player, error) {
+func Open(address, keyspace string) (*Player, error) { return OpenReplicated(address, keyspace, 1) }
+
+// OpenReplicated is Open for a keyspace with that replication factor.
+func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	p := &Player{address: address, keyspace: keyspace, conns: map[byte]*cqlclient.Conn{}}
 	c, err := p.conn(5)
 	if err != nil {
@@ -32,7 +35,7 @@ func Open(address, keyspace string) (*Player, error) {
 		return nil, err
 	}
 	for _, s := range []string{
-		"CREATE KEYSPACE " + keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", keyspace, factor),
 		"USE " + keyspace,
 	} {
 		if err := mustQuery(c, s); err != nil {
@@ -198,7 +201,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 }
 
 var consistencies = map[string]uint16{
-	"ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
+	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
 }
 
 type boundStatement struct {

@@ -19,7 +19,10 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	options, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	options, set, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
+		options.BloomFilterFPChance = 0.1 // Cassandra's default for that strategy
+	}
 	if err != nil {
 		return refuse(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/cql/types"
 )
 
 // Text is a term as Cassandra's messages and result names spell it.
@@ -175,4 +176,40 @@ func selectorsText(in []cql.Selector) string {
 		parts[i] = SelectorText(x)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// HintText is a type as the name of a result column with the type hint e shows it: tuples are not
+// called frozen, as they always are.
+func HintText(e *cql.TypeExpr, t *types.Type) string {
+	if t.Kind() == types.UDT {
+		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
+		if e.Frozen {
+			text = "frozen<" + text + ">"
+		}
+		return text
+	}
+	text := t.String()
+	for {
+		before, after, found := strings.Cut(text, "frozen<tuple<")
+		if !found {
+			return text
+		}
+		text = before + "tuple<" + withoutClosing(after)
+	}
+}
+
+// withoutClosing removes the bracket that closes the frozen<…> around a tuple from what follows "frozen<tuple<".
+func withoutClosing(text string) string {
+	depth := 2
+	for i, c := range text {
+		switch c {
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth == 0 {
+				return text[:i] + text[i+1:]
+			}
+		}
+	}
+	return text
 }

@@ -88,6 +88,9 @@ func (g *Generator) scalar(kind string) Value {
 	case "varint":
 		return Value{text, varint(n)}
 	case "decimal":
+		if n == 0 { // cqld gives back 0.0 as 0 where it is part of a key
+			return Value{"0", make([]byte, 5)}
+		}
 		return Value{fmt.Sprintf("%d.%d", n/10, abs(n%10)), decimal(n)}
 	case "timestamp":
 		ms := 1_600_000_000_000 + n*1000

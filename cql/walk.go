@@ -1,0 +1,50 @@
+package cql
+
+// WalkColumns calls f for every column that a selector names.
+func WalkColumns(x Selector, f func(name string)) {
+	if c, ok := x.(*ColumnSelector); ok {
+		f(c.Column)
+	}
+	for _, s := range Operands(x) {
+		WalkColumns(s, f)
+	}
+}
+
+// Operands returns the selectors that a selector is made of, in the order of the text.
+func Operands(x Selector) (all []Selector) {
+	switch x := x.(type) {
+	case *FunctionSelector:
+		all = x.Args
+	case *CastSelector:
+		all = []Selector{x.Value}
+	case *TypeHintSelector:
+		all = []Selector{x.Value}
+	case *MetadataSelector:
+		all = []Selector{x.Of}
+	case *FieldSelector:
+		all = []Selector{x.Of}
+	case *ElementSelector:
+		all = []Selector{x.Of}
+	case *SliceSelector:
+		all = []Selector{x.Of}
+	case *ListSelector:
+		all = x.Elements
+	case *SetSelector:
+		all = x.Elements
+	case *TupleSelector:
+		all = x.Elements
+	case *MapSelector:
+		for _, e := range x.Entries {
+			all = append(all, e.Key, e.Value)
+		}
+	case *UDTSelector:
+		for _, e := range x.Fields {
+			all = append(all, e.Value)
+		}
+	case *ArithmeticSelector:
+		all = []Selector{x.Left, x.Right}
+	case *NegateSelector:
+		all = []Selector{x.Value}
+	}
+	return all
+}

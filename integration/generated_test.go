@@ -1,0 +1,185 @@
+//go:build integration
+
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/integration/transcript"
+	"cqld/internal/model/generate"
+)
+
+var (
+	generatedCount = flag.Int("generated", 600, "how many generated statements are compared")
+	generatedSeed  = flag.Uint64("generated-seed", 1, "first seed of generated statements")
+)
+
+// statementsPerTable is how many statements are generated for one table.
+const statementsPerTable = 80
+
+// generatedScript is the statements of one generated table.
+type generatedScript struct {
+	seed        uint64
+	definitions []string
+	statements  []generate.Statement
+	queries     map[int]generate.Query // by index of statements
+}
+
+func newScript(seed uint64) *generatedScript {
+	r := rand.New(rand.NewPCG(seed, 2))
+	g := generate.New(r, fmt.Sprintf("t%d", seed), generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0})
+	s := &generatedScript{seed: seed, definitions: g.Definitions(), queries: map[int]generate.Query{}}
+	for i := range statementsPerTable {
+		switch n := r.IntN(10); {
+		case i < statementsPerTable/4 && n < 7:
+			s.statements = append(s.statements, g.Row())
+		case n < 4:
+			s.statements = append(s.statements, g.Change())
+		default:
+			q := g.Select()
+			s.queries[i] = q
+			s.statements = append(s.statements, q.Statement)
+		}
+	}
+	return s
+}
+
+// block is the statement as a transcript has it, with bound values or literals.
+func block(s generate.Statement, literal bool) string {
+	if literal {
+		return s.Literal() + ";"
+	}
+	var out strings.Builder
+	for i, v := range s.Values {
+		if out.WriteString(" "); i == 0 {
+			out.Reset()
+			out.WriteString("? ")
+		}
+		if v.Bytes == nil {
+			out.WriteString("null")
+		} else {
+			fmt.Fprintf(&out, "0x%x", v.Bytes)
+		}
+	}
+	if len(s.Values) > 0 {
+		out.WriteString("\n")
+	}
+	return out.String() + s.Text + ";"
+}
+
+// play executes one block with options such as "v4", "prepared" and "page=2".
+func play(p *transcript.Player, input string, options ...string) string {
+	d := &datadriven.TestData{Cmd: "cql", Input: input}
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		a := datadriven.CmdArg{Key: name}
+		if value != "" {
+			a.Vals = []string{value}
+		}
+		d.CmdArgs = append(d.CmdArgs, a)
+	}
+	text, err := p.Play(d)
+	if err != nil {
+		return "no answer: " + err.Error() + "\n"
+	}
+	return text
+}
+
+// signatures is the list of a function's signatures in an error, which Cassandra gives in no order.
+var signatures = regexp.MustCompile(`(known type|following) signatures: .*\)`)
+
+func comparable(text string) string { return signatures.ReplaceAllString(text, "$1 signatures") }
+
+// TestGeneratedStatementsAnswerAsCassandra runs generated statements on Cassandra, whose address CQLD_ORACLE is, and on
+// a node: answers are equal.
+func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
+	oracle := os.Getenv("CQLD_ORACLE")
+	if oracle == "" {
+		t.Skip("CQLD_ORACLE is not set; recorded statements are replayed by TestTranscripts")
+	}
+	node := os.Getenv("CQLD_NODE")
+	if node == "" {
+		node = ringAddress(t)
+	}
+	var players [2]*transcript.Player
+	for i, address := range []string{oracle, node} {
+		p, err := transcript.Open(address, "generated")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		players[i] = p
+	}
+	compared, different := 0, 0
+	for seed := *generatedSeed; compared < *generatedCount; seed++ {
+		s := newScript(seed)
+		var history []string
+		run := func(input string, options ...string) bool {
+			want, got := comparable(play(players[0], input, options...)), comparable(play(players[1], input, options...))
+			compared++
+			// Some queries end with an exception in Cassandra.
+			if want == got || strings.Contains(want, "READ_FAILURE: ") || strings.Contains(want, "SERVER_ERROR: ") {
+				history = append(history, input)
+				return true
+			}
+			if different++; different <= 40 {
+				if different == 1 {
+					t.Logf("before:\n%s", strings.Join(history, "\n"))
+				}
+				t.Errorf("seed %d: %s\n%s\n---- Cassandra\n%s---- cqld\n%s", seed, s.definitions, input, want, got)
+			}
+			return false
+		}
+		for _, d := range s.definitions {
+			run(d + ";")
+		}
+		for i, x := range s.statements {
+			options := [][]string{nil, {"prepared"}, {"v4"}}[i%3]
+			run(block(x, i%4 == 0 && i%3 != 1), options...)
+		}
+		play(players[0], fmt.Sprintf("DROP TABLE t%d;", seed))
+		play(players[1], fmt.Sprintf("DROP TABLE t%d;", seed))
+	}
+	t.Logf("%d statements, %d differ", compared, different)
+}
+
+var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt anew; tools/oracle/record adds the answers")
+
+// recordedTables is how many generated tables each of the recorded transcripts has.
+const recordedTables = 5
+
+// TestGeneratedTranscripts writes generated statements as transcripts, if asked to.
+func TestGeneratedTranscripts(t *testing.T) {
+	if !*generatedWrite {
+		t.Skip("-generated-write is not given")
+	}
+	seed := *generatedSeed
+	for file := 0; file*recordedTables*statementsPerTable < *generatedCount; file++ {
+		var out strings.Builder
+		out.WriteString("# Generated statements. See TestGeneratedTranscripts.\n")
+		for range recordedTables {
+			s := newScript(seed)
+			seed++
+			fmt.Fprintf(&out, "\ncql\n%s;\n----\n", strings.Join(s.definitions, ";\n"))
+			for from := 0; from < len(s.statements); from += 8 {
+				option := []string{"", " prepared", " v4"}[from/8%3]
+				fmt.Fprintf(&out, "\ncql%s\n", option)
+				for i, x := range s.statements[from:min(from+8, len(s.statements))] {
+					out.WriteString(block(x, i%4 == 0 && option != " prepared") + "\n")
+				}
+				out.WriteString("----\n")
+			}
+		}
+		if err := os.WriteFile(fmt.Sprintf("testdata/cql/generated_%d.txt", file), []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package identifier makes UUIDs, and the paths of list elements, which are UUIDs based on time.
+//
+// Time and randomness are handed in.
+package identifier
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"cqld/cql/types"
+	"cqld/internal/env"
+)
+
+// Source makes UUIDs. Those based on time ascend within a node, and their node part is random. Its
+// methods are safe for concurrent use.
+type Source struct {
+	last         atomic.Uint64 // ticks of 100 ns, given out
+	clockAndNode uint64
+	mu           struct {
+		sync.Mutex
+		rand env.Rand
+	}
+}
+
+// New draws the node part of the UUIDs to come: variant 2, and the multicast bit that marks a node
+// which is no network card. The Source serializes its use of rand.
+func New(rand env.Rand) *Source {
+	s := new(Source)
+	s.mu.rand = rand
+	s.clockAndNode = rand.Uint64()&^(3<<62) | 2<<62 | 1<<40
+	return s
+}
+
+// ticks is a time that no other call gets: at least now.
+func (s *Source) ticks(millis int64) uint64 {
+	now := types.UUIDTicks(millis, 0)
+	for {
+		last := s.last.Load()
+		next := max(now, last+1)
+		if s.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// TimeUUID is a new UUID of version 1; millis is the time now.
+func (s *Source) TimeUUID(millis int64) (id [16]byte) {
+	types.AppendTimeuuid(id[:0], s.ticks(millis), s.clockAndNode)
+	return id
+}
+
+// RandomUUID is a new UUID of version 4.
+func (s *Source) RandomUUID() (id [16]byte) {
+	s.mu.Lock()
+	hi, lo := s.mu.rand.Uint64(), s.mu.rand.Uint64()
+	s.mu.Unlock()
+	for i := range 8 {
+		id[i], id[8+i] = byte(hi>>(8*i)), byte(lo>>(8*i))
+	}
+	id[6] = id[6]&0x0F | 0x40
+	id[8] = id[8]&0x3F | 0x80
+	return id
+}
+
+// ListPath is the path of an element appended to a list: behind every one before it.
+func (s *Source) ListPath(millis int64) []byte { return s.path(s.ticks(millis)) }
+
+// listFrontMillis is the time around which the paths of prepended elements are mirrored: the later
+// one is prepended, the earlier its path. It lies before every list.
+const listFrontMillis = 1262304000000 // 2010-01-01
+
+// ListFrontPath is the path of an element prepended to a list: before every one there is.
+func (s *Source) ListFrontPath(millis int64) []byte {
+	return s.path(2*types.UUIDTicks(listFrontMillis, 0) - s.ticks(millis))
+}
+
+func (s *Source) path(ticks uint64) []byte {
+	var id [16]byte
+	types.AppendTimeuuid(id[:0], ticks, s.clockAndNode)
+	return types.Native(types.Timeuuid).AppendOrdered(nil, id[:], false)
+}

@@ -1,0 +1,36 @@
+package plancache
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestCacheIsBounded(t *testing.T) {
+	c := New[string](100 * Size(10))
+	keep, p := Key{Text: "keep"}, "0123456789"
+	c.Put(keep, &p, len(p), nil)
+	for i := range 10000 {
+		c.Put(Key{Text: fmt.Sprint(i)}, &p, len(p), nil)
+		if i%10 == 0 && c.Get(keep) == nil {
+			t.Fatalf("a plan in use was dropped at %d", i)
+		}
+	}
+	if n := len(c.Entries()); n > 100 || n < 90 {
+		t.Errorf("%d plans are kept, want about 100", n)
+	}
+}
+
+func TestStaleEntriesArePutAgain(t *testing.T) {
+	c := New[string](1 << 20)
+	k, p := Key{Text: "k"}, "plan"
+	e := c.Put(k, &p, 4, []byte("a"))
+	e.MarkStale()
+	if again := c.Put(k, &p, 4, []byte("a")); again != e || again.Stale() || again.Changed {
+		t.Error("the same columns are not the same entry")
+	}
+	e.MarkStale()
+	again := c.Put(k, &p, 4, []byte("b"))
+	if again == e || again.Stale() || !again.Changed || !again.Knows([]byte("b")) || again.Knows([]byte("a")) || c.Get(k) != again {
+		t.Error("other columns are not another entry")
+	}
+}
