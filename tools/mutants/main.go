@@ -109,7 +109,7 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 		for _, part := range strings.Split(s.only, ",") {
 			wanted = wanted || part != "" && strings.Contains(m.key, part)
 		}
-		if v, known := done[m.key]; s.resume && known && (v.Found || v.Seeds >= s.seeds) {
+		if v, known := done[m.key]; s.resume && known && (v.Found || v.Clean && v.Seeds >= s.seeds) {
 			wanted = false
 		}
 		if wanted {
@@ -142,10 +142,8 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	if r.depends, err = c.dependents(ctx, r.packages); err != nil {
 		return err
 	}
-	if s.build {
-		if err := r.measure(ctx); err != nil {
-			return err
-		}
+	if err := r.measured(ctx, s.build); err != nil {
+		return err
 	}
 	queue := make(chan *mutant)
 	var workers sync.WaitGroup
@@ -154,7 +152,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	for range max(1, s.workers) {
 		workers.Go(func() {
 			for m := range queue {
-				v, err := r.look(ctx, m)
+				v, err := r.look(ctx, m, before(done, m, s.resume))
 				mu.Lock()
 				switch {
 				case ctx.Err() != nil: // interrupted: no verdict
@@ -177,6 +175,14 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	close(queue)
 	workers.Wait()
 	return first
+}
+
+// before is what an earlier run found out of a mutant, if it is to be gone on with.
+func before(done results, m *mutant, resume bool) verdict {
+	if !resume {
+		return verdict{}
+	}
+	return done[m.key]
 }
 
 // String is a line of the log.
