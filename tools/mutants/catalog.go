@@ -61,7 +61,9 @@ type mutant struct {
 	at   string // file and function
 	dirs []string
 	hand bool
-	sims []string
+	// sampled says that the tests of this command run it.
+	sampled bool
+	sims    []string
 }
 
 // catalog is all mutants, and the files with all their switches.
@@ -142,7 +144,7 @@ func (c *catalog) addByHand(h *handMutant) error {
 	if err != nil {
 		return fmt.Errorf("line %d: %w", h.line, err)
 	}
-	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sims: a.sims}
+	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sampled: h.sampled, sims: a.sims}
 	if len(h.sims) > 0 {
 		m.sims = h.sims
 	}

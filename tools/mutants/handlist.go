@@ -15,6 +15,7 @@ import (
 //	value   n/2 + 1                  the pattern: tokens that occur once in the function
 //	becomes n/2
 //	sim     TestSim -workloads=register
+//	sample                           "go test ./tools/mutants" runs it
 //
 // The kind of the pattern says how the switch is built in:
 //
@@ -39,6 +40,7 @@ type handMutant struct {
 	key, what string
 	patterns  []pattern
 	sims      []string // instead of those of its area
+	sampled   bool
 	line      int
 }
 
@@ -87,6 +89,8 @@ func parseHandList(text string) (out []*handMutant, err error) {
 			if in = strings.Fields(value); len(in) != 2 {
 				return nil, fmt.Errorf("line %d: want a package and a function", field.line)
 			}
+		case "sample":
+			h.sampled = true
 		case "sim":
 			h.sims = append(h.sims, value)
 		case "cond", "value", "stmt", "before", "after":
