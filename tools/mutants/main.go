@@ -13,12 +13,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,7 +132,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 		return err
 	}
 	mutants := s.selected(c, done)
-	r := &runner{c: c, dir: dir, packages: scenarioPackages(), seeds: s.seeds, nice: true}
+	r := &runner{c: c, dir: dir, packages: scenarioPackages(), seeds: s.seeds}
 	if s.build {
 		if err := c.build(ctx, dir, append(scenarioPackages(), simPackage)); err != nil {
 			return err
@@ -145,6 +147,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	if err := r.measured(ctx, s.build); err != nil {
 		return err
 	}
+	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(r.cost(a), r.cost(b)) }) // the cheap ones first
 	queue := make(chan *mutant)
 	var workers sync.WaitGroup
 	var mu sync.Mutex

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +39,6 @@ type runner struct {
 	baseline map[string]time.Duration // of the tests of a package without a mutant
 	skipped  map[string][]string      // tests of a package that fail without a mutant, by the load of the machine
 	seeds    int
-	nice     bool
 }
 
 // scenarioTimeoutMin bounds the tests of a package from below; a run without a mutant takes seconds.
@@ -61,11 +62,7 @@ type attempt struct {
 func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool, args ...string) (attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	name, args := binary(r.dir, pkg), args
-	if r.nice {
-		name, args = "nice", append([]string{name}, args...)
-	}
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, binary(r.dir, pkg), args...)
 	cmd.Dir = filepath.Join(r.c.root, filepath.FromSlash(pkg))
 	cmd.Env = append(os.Environ(), switchEnviron+"="+strconv.Itoa(id))
 	cmd.WaitDelay = time.Second
@@ -207,7 +204,7 @@ func topTest(name string) string {
 	return top
 }
 
-// order lists the packages whose tests contain the mutant, its own first.
+// order lists the packages whose tests contain the mutant: its own first, then the quick ones.
 func (r *runner) order(m *mutant) (out []string) {
 	for own := range 2 {
 		for _, p := range r.packages {
@@ -224,7 +221,20 @@ func (r *runner) order(m *mutant) (out []string) {
 			}
 		}
 	}
+	mine := 0
+	for mine < len(out) && slices.Contains(m.dirs, out[mine]) {
+		mine++
+	}
+	slices.SortStableFunc(out[mine:], func(a, b string) int { return cmp.Compare(r.baseline[a], r.baseline[b]) })
 	return out
+}
+
+// cost is how long the tests of the mutant's own packages take.
+func (r *runner) cost(m *mutant) (d time.Duration) {
+	for _, dir := range m.dirs {
+		d += r.baseline[dir]
+	}
+	return d
 }
 
 // look looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has found.
