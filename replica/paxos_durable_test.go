@@ -16,16 +16,16 @@ type watchedEngine struct {
 	fails             error
 }
 
-func (e *watchedEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) {
+func (e *watchedEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	e.applied++
 	if !durable {
 		e.fleeting++
 	}
 	if e.fails != nil {
 		done(e.fails)
-		return
+		return nil
 	}
-	e.Engine.Apply(ms, durable, done)
+	return e.Engine.Apply(ms, durable, done)
 }
 
 // TestAcceptorAnswersWhenItsStateIsOnDisk makes a round: each of its three answers waits for the disk.
