@@ -80,6 +80,10 @@ sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, 
 sim-weeks: ## one simulated cluster that lives for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
 	$(GO) test ./internal/sim -run 'TestSimWeeks$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
+.PHONY: mutants
+mutants: ## one small fault at a time in the code that keeps data: which do the tests find? (hours; MUTANTS='-only=paxos/ -seeds=100')
+	$(GO) run ./tools/mutants -workers=$$(nproc) $(MUTANTS)
+
 .PHONY: fuzz
 fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m
 	$(GO) test $(T) -run '^$$' -fuzz '$(FUZZ)' -fuzztime $(FUZZTIME)

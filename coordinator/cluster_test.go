@@ -159,6 +159,7 @@ type clusterOptions struct {
 	unsafe      coordinator.Unsafe
 	limits      coordinator.Limits
 	pageBytes   int
+	store       func(*storage.Engine) coordinator.HintStore // what hints and batches are kept in; nil: the engine
 }
 
 func newCluster(t testing.TB, o clusterOptions) *cluster {
@@ -207,9 +208,13 @@ func (n *node) start() {
 	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
+	var store coordinator.HintStore = n.engine
+	if o.store != nil {
+		store = o.store(n.engine)
+	}
 	n.coord = coordinator.New(coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
-		LocalDatacenter: o.datacenters[n.id-1], Hints: n.engine, Unsafe: o.unsafe, Limits: o.limits,
+		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits,
 		Arriving: func() bool { return n.arriving },
 	})
 	replica.ServeCounters(post, n.coord)

@@ -138,3 +138,14 @@ func TestPurgeAfterReconcileForgetsNothingThatCounts(t *testing.T) {
 		sameRow(t, "purge(purge(a)) = purge(a)", swept, &unswept)
 	}
 }
+
+// TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept compares with Cassandra's DeletionTime.supersedes: a deletion that was made
+// later is kept for longer.
+func TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept(t *testing.T) {
+	early, late := Deletion{Timestamp: 5, LocalTime: 100}, Deletion{Timestamp: 5, LocalTime: 101}
+	for _, d := range []Deletion{early.Max(late), late.Max(early)} {
+		if d != late {
+			t.Errorf("%+v is kept, want %+v", d, late)
+		}
+	}
+}

@@ -182,3 +182,16 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 		}
 	}
 }
+
+// TestDirtyRangesSurviveARestart ends the process before the lost hint was acted on.
+func TestDirtyRangesSurviveARestart(t *testing.T) {
+	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	a := w.auto(0)
+	a.Dirty(w.table.StorageID, 42)
+	a.Close()
+	a = w.auto(0)
+	defer a.Close()
+	if got := a.DirtyTables(); len(got) != 1 || got[0] != w.table.StorageID {
+		t.Errorf("dirty after a restart: %v", got)
+	}
+}

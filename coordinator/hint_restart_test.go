@@ -1,0 +1,162 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/storage"
+)
+
+// hintedCluster is four nodes, of which the first three hold everything. Node 3 is down for node 1.
+func hintedCluster(t *testing.T, store func(*storage.Engine) coordinator.HintStore) *cluster {
+	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
+		replication: ring.Replication{Class: ring.Simple, Factor: 3}, store: store})
+	c.node(1).down[3] = true
+	return c
+}
+
+// put writes a row of key k through node 1 and carries all messages.
+func (c *cluster) put(name string) {
+	c.t.Helper()
+	m := &row.Mutation{}
+	m.Reset(c.table.StorageID, row.NewPartitionKey([]byte("k")))
+	addRow(m, c.table, name, "value", 1)
+	acknowledged := false
+	c.node(1).coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple,
+		Timeout: time.Second}, func(err error) {
+		if acknowledged = true; err != nil {
+			c.t.Error(err)
+		}
+	})
+	if c.deliver(math.MaxInt, nil); !acknowledged {
+		c.t.Error("the write is not acknowledged")
+	}
+}
+
+// has returns what node id holds of key k.
+func (c *cluster) has(id ring.NodeID) string {
+	c.t.Helper()
+	page, err := c.node(id).engine.Read(nil, &row.ReadCommand{Table: c.table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return rowsOf(page)
+}
+
+// replay lets time pass until hints are looked at, and carries all messages.
+func (c *cluster) replay() {
+	for range 4 {
+		c.clock.tick(5 * time.Second)
+		c.deliver(math.MaxInt, nil)
+	}
+}
+
+// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica lives when it starts, so no event
+// says that it came up.
+func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
+	c := hintedCluster(t, nil)
+	c.put("a")
+	c.clock.tick(50 * time.Millisecond)
+	c.node(1).start()
+	if n := c.node(1).coord.PendingHints(3); n != 1 {
+		t.Fatalf("%d records of hints after a restart", n)
+	}
+	c.put("b")
+	c.clock.tick(50 * time.Millisecond)
+	if n := c.node(1).coord.PendingHints(3); n != 2 {
+		t.Errorf("%d records of hints after a restart and another hint, want 2", n)
+	}
+	c.node(1).down[3] = false
+	c.node(1).start()
+	c.replay()
+	if got := c.has(3); got != "k{a=value@1 b=value@1}" {
+		t.Errorf("node 3 has %s after the replay", got)
+	}
+	if n := c.node(1).coord.PendingHints(3); n != 0 {
+		t.Errorf("%d records of hints are left", n)
+	}
+}
+
+// TestACleanStopKeepsGatheredHints stops the node before the hints in memory are written.
+func TestACleanStopKeepsGatheredHints(t *testing.T) {
+	c := hintedCluster(t, nil)
+	c.put("a")
+	c.node(1).coord.Close()
+	c.node(1).down[3] = false
+	c.node(1).start()
+	c.replay()
+	if got := c.has(3); got != "k{a=value@1}" {
+		t.Errorf("node 3 has %s after the replay", got)
+	}
+}
+
+// TestHintsOfAFormerReplicaGoToItsSuccessor makes node 4 take the place of node 3, which leaves the ring.
+func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
+	c := hintedCluster(t, nil)
+	c.put("a")
+	c.clock.tick(50 * time.Millisecond)
+	nodes := slices.DeleteFunc(slices.Clone(c.ring(2, c.options.datacenters, 4).Nodes()), func(n *ring.Node) bool { return n.ID == 3 })
+	for _, n := range c.nodes {
+		n.topology = ring.NewTopology(2, nodes)
+	}
+	c.replay()
+	if got := c.has(4); got != "k{a=value@1}" {
+		t.Errorf("node 4 has %s after the replay", got)
+	}
+	if n := c.node(1).coord.PendingHints(3); n != 0 {
+		t.Errorf("%d records of hints are left", n)
+	}
+}
+
+// syncedStore notes local records that are written without a sync.
+type syncedStore struct {
+	coordinator.HintStore
+	unsynced *[]string
+}
+
+func (s syncedStore) SetLocal(key, value []byte, sync bool) error {
+	if !sync {
+		prefix, _, _ := bytes.Cut(key, []byte("/"))
+		*s.unsynced = append(*s.unsynced, string(prefix))
+	}
+	return s.HintStore.SetLocal(key, value, sync)
+}
+
+// TestHintsAndBatchesAreSynced shows that no hint and no logged batch is said to be kept before it is on disk.
+func TestHintsAndBatchesAreSynced(t *testing.T) {
+	var unsynced []string
+	c := hintedCluster(t, func(e *storage.Engine) coordinator.HintStore { return syncedStore{e, &unsynced} })
+	c.put("a")
+	c.clock.tick(50 * time.Millisecond)
+	var batch []*row.Mutation
+	for i := range 2 {
+		m := &row.Mutation{}
+		m.Reset(c.table.StorageID, row.NewPartitionKey(fmt.Append(nil, "key", i)))
+		addRow(m, c.table, "a", "value", 1)
+		batch = append(batch, m)
+	}
+	held := 0
+	c.node(1).coord.Batch(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
+		for _, n := range c.nodes {
+			held += n.coord.HeldBatches()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	c.deliver(math.MaxInt, nil)
+	if held == 0 || c.node(1).coord.PendingHints(3) == 0 {
+		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.node(1).coord.PendingHints(3))
+	}
+	if len(unsynced) > 0 {
+		t.Errorf("written without a sync: %v", unsynced)
+	}
+}

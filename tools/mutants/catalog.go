@@ -1,0 +1,246 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// area is one subject of the mutation run: the files the operator works on, how many of its candidates are drawn,
+// and the simulations that look for the faults first.
+type area struct {
+	name  string
+	files []string // patterns of paths
+	drawn int
+	sims  []string
+}
+
+// areas are the subjects, in the order of the report.
+func areas() []area {
+	return []area{
+		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog.go"}, 4,
+			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error -torn=true -levels=true"}},
+		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write.go", "coordinator/plan.go", "coordinator/read.go"}, 5,
+			[]string{"TestSim -workloads=register,set -kinds=isolate,halves,one-way,bad-links,kill"}},
+		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"}, 5,
+			[]string{"TestSim -workloads=register,set,ties,paging -kinds=isolate,one-way,bad-links"}},
+		{"hints", []string{"coordinator/hint.go"}, 4,
+			[]string{"TestSim -workloads=set,register -kinds=isolate,kill,restart,power-one -converge=hints"}},
+		{"paxos", []string{"coordinator/paxos*.go", "replica/paxos*.go"}, 6,
+			[]string{"TestSim -workloads=cas -kinds=restart-storm,reorder,one-way,slow-links,pause", "TestSimPurge"}},
+		{"batchlog", []string{"coordinator/batchlog*.go"}, 4,
+			[]string{"TestSimBatches", "TestBatchesOfLeaversAreWhole"}},
+		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go", "cluster/apply_operation.go", "cluster/operation.go",
+			"replica/moves.go", "replica/stream*.go"}, 6,
+			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 -factors=-1", "TestWhatWasReadStays"}},
+		{"repair", []string{"coordinator/repair/unit.go", "coordinator/repair/repair.go", "coordinator/repair/auto.go", "replica/repaired.go", "replica/merkle.go"}, 4,
+			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair", "TestSimDeletedRowsStayDeleted"}},
+		{"purge", []string{"storage/sweep.go", "coordinator/repair/purge.go", "replica/paxos_purge.go"}, 4,
+			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
+		{"index", []string{"storage/partitionindex.go", "storage/ingest.go"}, 4,
+			[]string{"TestSimOrdered"}},
+		{"counter", []string{"coordinator/counter.go", "coordinator/counter_lead.go", "coordinator/counter/*.go"}, 3,
+			[]string{"TestSimCounters"}},
+	}
+}
+
+// drawSeed makes another sample of the operator's candidates when it is changed.
+const drawSeed = "cqld mutants 1"
+
+// mutant is one fault with the switch that turns it on.
+type mutant struct {
+	id   int
+	key  string // area/name, or file:function:kind:ordinal
+	area string
+	what string
+	at   string // file and function
+	dirs []string
+	hand bool
+	// sampled says that the tests of this command run it.
+	sampled bool
+	sims    []string
+}
+
+// catalog is all mutants, and the files with all their switches.
+type catalog struct {
+	root     string
+	mutants  []*mutant
+	packages map[string][]*file
+}
+
+// newCatalog reads the list by hand and draws the operator's share.
+func newCatalog(root string) (*catalog, error) {
+	c := &catalog{root: root, packages: map[string][]*file{}}
+	list, err := readHandList(filepath.Join(root, "tools/mutants/hand"))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, h := range list {
+		errs = append(errs, c.addByHand(h))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, a := range areas() {
+		if err := c.draw(a); err != nil {
+			return nil, err
+		}
+	}
+	keys := map[string]bool{}
+	for _, m := range c.mutants {
+		if keys[m.key] {
+			return nil, fmt.Errorf("mutants: two are named %s", m.key)
+		}
+		keys[m.key] = true
+	}
+	return c, nil
+}
+
+func (c *catalog) files(dir string) ([]*file, error) {
+	if c.packages[dir] == nil {
+		files, err := parsePackage(c.root, dir)
+		if err != nil {
+			return nil, err
+		}
+		c.packages[dir] = files
+	}
+	return c.packages[dir], nil
+}
+
+// function finds a function by name. A name that several files declare, under build constraints, is ambiguous.
+func (c *catalog) function(dir, name string) (function, error) {
+	files, err := c.files(dir)
+	if err != nil {
+		return function{}, err
+	}
+	for _, f := range files {
+		for _, fn := range f.functions() {
+			if fn.name == name {
+				return fn, nil
+			}
+		}
+	}
+	return function{}, fmt.Errorf("mutants: package %s has no function %s", dir, name)
+}
+
+// area finds an area by name.
+func (c *catalog) area(name string) (area, error) {
+	for _, a := range areas() {
+		if a.name == name {
+			return a, nil
+		}
+	}
+	return area{}, fmt.Errorf("mutants: there is no area %q", name)
+}
+
+func (c *catalog) addByHand(h *handMutant) error {
+	a, err := c.area(h.area())
+	if err != nil {
+		return fmt.Errorf("line %d: %w", h.line, err)
+	}
+	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sampled: h.sampled, sims: a.sims}
+	if len(h.sims) > 0 {
+		m.sims = h.sims
+	}
+	for _, p := range h.patterns {
+		fn, err := c.function(p.dir, p.function)
+		if err != nil {
+			return fmt.Errorf("%s (line %d): %w", h.key, h.line, err)
+		}
+		e, err := p.edit(fn, h.key, m.id)
+		if err != nil {
+			return fmt.Errorf("%s (line %d): %w", h.key, h.line, err)
+		}
+		if !fn.file.fits(e) {
+			return fmt.Errorf("%s (line %d): %s overlaps another mutant", h.key, h.line, fn.name)
+		}
+		fn.file.edits = append(fn.file.edits, e)
+		m.place(p.dir, fn)
+	}
+	c.mutants = append(c.mutants, m)
+	return nil
+}
+
+func (m *mutant) place(dir string, fn function) {
+	if !slices.Contains(m.dirs, dir) {
+		m.dirs = append(m.dirs, dir)
+	}
+	if at := fn.file.path + " " + fn.name; m.at == "" {
+		m.at = at
+	}
+}
+
+// draw takes the candidates of an area with the lowest hashes of their names, so that a change of one function
+// leaves the rest of the sample as it is. At most two are in one function.
+func (c *catalog) draw(a area) error {
+	type named struct {
+		key  string
+		hash uint64
+		fn   function
+		candidate
+	}
+	var all []named
+	for _, p := range a.files {
+		files, err := c.files(path.Dir(p))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if ok, err := path.Match(p, f.path); !ok || err != nil {
+				continue
+			}
+			for _, fn := range f.functions() {
+				ordinals := map[string]int{}
+				for _, x := range candidates(fn) {
+					key := fmt.Sprintf("%s:%s:%s:%d", f.path, fn.name, x.kind, ordinals[x.kind])
+					ordinals[x.kind]++
+					all = append(all, named{key, hashOf(key), fn, x})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(a.hash, b.hash), strings.Compare(a.key, b.key)) })
+	taken, of := 0, map[string]int{}
+	for _, x := range all {
+		place := x.fn.file.path + " " + x.fn.name
+		if taken == a.drawn {
+			break
+		}
+		same := func(m *mutant) bool { return m.key == x.key } // drawn for another area
+		if of[place] == 2 || slices.ContainsFunc(c.mutants, same) {
+			continue
+		}
+		m := &mutant{id: len(c.mutants) + 1, key: x.key, area: a.name, what: x.what, sims: a.sims}
+		e := &edit{key: x.key, start: x.start, end: x.end, render: func(inner string) string { return x.render(m.id, inner) }}
+		if !x.fn.file.fits(e) {
+			continue
+		}
+		x.fn.file.edits = append(x.fn.file.edits, e)
+		m.place(path.Dir(x.fn.file.path), x.fn)
+		c.mutants = append(c.mutants, m)
+		taken++
+		of[place]++
+	}
+	if taken < a.drawn {
+		return fmt.Errorf("mutants: area %s has only %d candidates", a.name, taken)
+	}
+	return nil
+}
+
+func hashOf(key string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(drawSeed))
+	h.Write([]byte(key))
+	// FNV's high bits depend little on the last bytes.
+	x := h.Sum64()
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return x
+}

@@ -1,0 +1,197 @@
+// Command mutants measures what the tests find: it puts one small fault at a time into the code that keeps data, and
+// runs the scenarios of the packages concerned and then the simulation until a test fails.
+//
+//	go run ./tools/mutants                   all mutants, 1,000 seeds each
+//	go run ./tools/mutants -list             what there is
+//	go run ./tools/mutants -only=paxos/ -seeds=100
+//	go run ./tools/mutants -resume -for=5m   go on with a run that was interrupted
+//	go run ./tools/mutants -rewrite          write the report into docs/MUTANTS.md
+//
+// All mutants are compiled once. "go build -overlay" replaces the source files by copies in which each fault stands
+// behind a switch, and a process turns one of them on by an environment variable. The repository's own files, and what
+// is built from them, have no switches.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// settings are the command's flags.
+type settings struct {
+	list, rewrite, resume, build bool
+	only                         string
+	seeds, workers               int
+	limit                        time.Duration
+	dir                          string
+}
+
+func main() {
+	var s settings
+	flag.BoolVar(&s.list, "list", false, "list the mutants")
+	flag.BoolVar(&s.rewrite, "rewrite", false, "write the results there are into docs/MUTANTS.md, and run nothing")
+	flag.BoolVar(&s.resume, "resume", false, "leave out mutants that have a result, and those that survived as many seeds")
+	flag.BoolVar(&s.build, "build", true, "compile; false uses the binaries of the last build")
+	flag.StringVar(&s.only, "only", "", "run mutants whose name contains one of these, separated by commas")
+	flag.IntVar(&s.seeds, "seeds", 1000, "how many seeds are simulated for each mutant")
+	flag.IntVar(&s.workers, "workers", 1, "how many mutants are run at a time")
+	flag.DurationVar(&s.limit, "for", 0, "stop after this time; zero: when all have been run")
+	flag.StringVar(&s.dir, "dir", ".tools/mutants", "where binaries and results are kept")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := s.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (s *settings) run(ctx context.Context) error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	c, err := newCatalog(root)
+	if err != nil {
+		return err
+	}
+	explained, err := readExplained(root)
+	if err != nil {
+		return err
+	}
+	if err := c.checkExplained(explained); err != nil {
+		return err
+	}
+	if s.list {
+		for _, m := range c.mutants {
+			fmt.Printf("%3d  %-11s %s\n     %s: %s\n", m.id, m.area, m.key, m.at, m.what)
+		}
+		return nil
+	}
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if !s.rewrite {
+		if err := s.runMutants(ctx, c, dir); err != nil {
+			return err
+		}
+	}
+	done, err := readResults(dir)
+	if err != nil {
+		return err
+	}
+	if s.rewrite {
+		err = c.rewrite(done, explained)
+	}
+	result := c.score(done, explained)
+	fmt.Println(result)
+	if len(result.unexplained) > 0 {
+		fmt.Printf("survivors without an explanation:\n\t%s\n", strings.Join(result.unexplained, "\n\t"))
+	}
+	return err
+}
+
+// selected are the mutants to be run.
+func (s *settings) selected(c *catalog, done results) (out []*mutant) {
+	for _, m := range c.mutants {
+		wanted := s.only == ""
+		for _, part := range strings.Split(s.only, ",") {
+			wanted = wanted || part != "" && strings.Contains(m.key, part)
+		}
+		if v, known := done[m.key]; s.resume && known && (v.Found || v.Clean && v.Seeds >= s.seeds) {
+			wanted = false
+		}
+		if wanted {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error {
+	if s.limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, s.limit)
+		defer cancel()
+		ctx = limited
+	}
+	done, err := readResults(dir)
+	if err != nil {
+		return err
+	}
+	mutants := s.selected(c, done)
+	r := &runner{c: c, dir: dir, packages: scenarioPackages(), seeds: s.seeds}
+	if s.build {
+		if err := c.build(ctx, dir, append(scenarioPackages(), simPackage)); err != nil {
+			return err
+		}
+	}
+	if s.limit < 0 {
+		return nil
+	}
+	if r.depends, err = c.dependents(ctx, r.packages); err != nil {
+		return err
+	}
+	if err := r.measured(ctx, s.build); err != nil {
+		return err
+	}
+	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(r.cost(a), r.cost(b)) }) // the cheap ones first
+	queue := make(chan *mutant)
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for range max(1, s.workers) {
+		workers.Go(func() {
+			for m := range queue {
+				v, err := r.look(ctx, m, before(done, m, s.resume))
+				mu.Lock()
+				switch {
+				case ctx.Err() != nil: // interrupted: no verdict
+				case err != nil:
+					first = err
+				default:
+					first = appendResult(dir, v)
+					fmt.Println(v)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range mutants {
+		select {
+		case queue <- m:
+		case <-ctx.Done():
+		}
+	}
+	close(queue)
+	workers.Wait()
+	return first
+}
+
+// before is what an earlier run found out of a mutant, if it is to be gone on with.
+func before(done results, m *mutant, resume bool) verdict {
+	if !resume {
+		return verdict{}
+	}
+	return done[m.key]
+}
+
+// String is a line of the log.
+func (v verdict) String() string {
+	if v.Found {
+		return fmt.Sprintf("found     %s by %s (%.0f s): %s", v.Key, v.By, v.CPU, oneLine(v.How))
+	}
+	return fmt.Sprintf("SURVIVED  %s %d seeds (%.0f s)", v.Key, v.Seeds, v.CPU)
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"strings"
+)
+
+// candidate is a fault that the operator can make at one node of the syntax tree.
+type candidate struct {
+	kind       string
+	what       string
+	start, end int
+	render     func(id int, inner string) string
+}
+
+// operator lists the candidates of a function, in the order of the source.
+type operator struct {
+	fn  function
+	out []candidate
+}
+
+// candidates returns what the operator can change in a function.
+func candidates(fn function) []candidate {
+	if uninteresting(fn.decl.Name.Name) {
+		return nil
+	}
+	o := &operator{fn: fn}
+	var stack []ast.Node
+	ast.Inspect(fn.decl.Body, func(n ast.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		var parent ast.Node = fn.decl.Body
+		if len(stack) > 0 {
+			parent = stack[len(stack)-1]
+		}
+		stack = append(stack, n)
+		o.visit(n, parent)
+		return true
+	})
+	return o.out
+}
+
+// uninteresting are functions whose faults lose no data: texts, statistics and the reuse of memory.
+func uninteresting(name string) bool {
+	for _, s := range []string{"String", "Error", "Unwrap", "Stats", "Status", "trace", "report", "release", "buffer", "stopTimer",
+		"withDefaults", "verb", "whyStuck", "describe", "reasonOf", "pause", "giveBack", "progress", "clocked", "crowded", "failure",
+		"PendingHints", "HeldBatches", "Totals", "newGroup", "lookLocked"} {
+		if strings.EqualFold(name, s) || strings.HasPrefix(name, s) && s == "trace" {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet says whether a statement only counts, logs, locks or gives memory back.
+func quiet(text string) bool {
+	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(", "Unlock(", "release(", "giveBack(",
+		"Note(", "panic(", "tell(", "Stop()", ".Record(", "Count("} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *operator) add(kind, what string, n ast.Node, render func(id int, inner string) string) {
+	o.addRange(kind, what, n.Pos(), n.End(), render)
+}
+
+func (o *operator) addRange(kind, what string, from, to token.Pos, render func(id int, inner string) string) {
+	f := o.fn.file
+	o.out = append(o.out, candidate{kind, what, f.offset(from), f.offset(to), render})
+}
+
+func (o *operator) visit(n, parent ast.Node) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		o.binary(n)
+	case *ast.IfStmt:
+		o.condition(n)
+	case *ast.ExprStmt:
+		if inBlock(parent) {
+			o.drop(n)
+		}
+	case *ast.AssignStmt:
+		if inBlock(parent) && n.Tok != token.DEFINE {
+			o.drop(n)
+		}
+	case *ast.IncDecStmt:
+		if inBlock(parent) {
+			o.drop(n)
+		}
+	case *ast.ReturnStmt:
+		o.returned(n)
+	case *ast.CallExpr:
+		o.extreme(n)
+	}
+}
+
+// inBlock says whether a statement with this parent can be wrapped into another.
+func inBlock(parent ast.Node) bool {
+	switch parent.(type) {
+	case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+		return true
+	}
+	return false
+}
+
+// binary shifts bounds by one, and exchanges "and" and "or".
+func (o *operator) binary(n *ast.BinaryExpr) {
+	text := o.fn.file.textOf
+	x, y := text(n.X), text(n.Y)
+	other := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}[n.Op]
+	switch {
+	case other != "" && simple(n.X) && simple(n.Y):
+		o.add("bound", fmt.Sprintf("`%s` becomes `%s %s %s`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n, func(id int, inner string) string {
+			return fmt.Sprintf("(%s && %s %s %s || !%s && %s)", switchCall(id), x, other, y, switchCall(id), inner)
+		})
+	case n.Op == token.LAND || n.Op == token.LOR:
+		other := map[token.Token]string{token.LAND: "||", token.LOR: "&&"}[n.Op]
+		o.add("logic", fmt.Sprintf("`%s` becomes `(%s) %s (%s)`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n, func(id int, inner string) string {
+			return fmt.Sprintf("(%s && ((%s) %s (%s)) || !%s && (%s))", switchCall(id), x, other, y, switchCall(id), inner)
+		})
+	case (n.Op == token.ADD || n.Op == token.SUB) && y == "1" && simple(n.X) && variable(n.X):
+		o.add("step", fmt.Sprintf("`%s` becomes `%s`", oneLine(text(n)), oneLine(x)), n, func(id int, inner string) string {
+			return pickCall(id, inner, x)
+		})
+	}
+}
+
+// variable says whether an expression has the type of a variable, and not that of an untyped constant.
+func variable(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.SelectorExpr, *ast.IndexExpr:
+		return true
+	case *ast.CallExpr:
+		id, ok := e.Fun.(*ast.Ident)
+		return ok && id.Name == "len"
+	case *ast.BinaryExpr:
+		return variable(e.X)
+	}
+	return false
+}
+
+// simple says whether an expression can be evaluated twice.
+func simple(e ast.Expr) bool {
+	ok := true
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			id, named := n.Fun.(*ast.Ident)
+			ok = ok && named && (id.Name == "len" || id.Name == "cap" || id.Name == "int" || id.Name == "int64" || id.Name == "uint64")
+		case *ast.FuncLit, *ast.UnaryExpr:
+			ok = false
+		}
+		return ok
+	})
+	return ok
+}
+
+// condition makes a branch be taken always, or never.
+func (o *operator) condition(n *ast.IfStmt) {
+	text := oneLine(o.fn.file.textOf(n.Cond))
+	if strings.Contains(text, "cap(") { // memory is used again, or not
+		return
+	}
+	if quiet(o.fn.file.textOf(n.Body)) && len(n.Body.List) == 1 && n.Else == nil {
+		return
+	}
+	o.add("never", fmt.Sprintf("`if %s` is never taken", text), n.Cond, func(id int, inner string) string {
+		return fmt.Sprintf("((%s) && !%s)", inner, switchCall(id))
+	})
+	o.add("always", fmt.Sprintf("`if %s` is always taken", text), n.Cond, func(id int, inner string) string {
+		return fmt.Sprintf("((%s) || %s)", inner, switchCall(id))
+	})
+}
+
+// drop leaves a statement out.
+func (o *operator) drop(n ast.Stmt) {
+	text := o.fn.file.textOf(n)
+	if quiet(text) {
+		return
+	}
+	o.add("drop", fmt.Sprintf("`%s` is left out", oneLine(text)), n, func(id int, inner string) string {
+		return fmt.Sprintf("if !%s {\n%s\n}", switchCall(id), inner)
+	})
+}
+
+// returned drops an error that is returned.
+func (o *operator) returned(n *ast.ReturnStmt) {
+	k := len(n.Results)
+	if k == 0 {
+		return
+	}
+	if id, ok := n.Results[k-1].(*ast.Ident); !ok || id.Name != "err" {
+		return
+	}
+	results := make([]string, k)
+	for i, r := range n.Results {
+		if results[i] = o.fn.file.textOf(r); !simple(r) {
+			return
+		}
+	}
+	results[k-1] = "nil"
+	o.add("error", fmt.Sprintf("`%s` returns no error", oneLine(o.fn.file.textOf(n))), n, func(id int, inner string) string {
+		return fmt.Sprintf("if %s {\nreturn %s\n}\n%s", switchCall(id), strings.Join(results, ", "), inner)
+	})
+}
+
+// extreme exchanges min and max.
+func (o *operator) extreme(n *ast.CallExpr) {
+	id, ok := n.Fun.(*ast.Ident)
+	if !ok || id.Name != "min" && id.Name != "max" || len(n.Args) != 2 || !simple(n.Args[0]) || !simple(n.Args[1]) {
+		return
+	}
+	other := map[string]string{"min": "max", "max": "min"}[id.Name]
+	a, b := o.fn.file.textOf(n.Args[0]), o.fn.file.textOf(n.Args[1])
+	o.add("extreme", fmt.Sprintf("`%s` becomes `%s`", oneLine(o.fn.file.textOf(n)), other), n, func(i int, inner string) string {
+		return pickCall(i, inner, fmt.Sprintf("%s(%s, %s)", other, a, b))
+	})
+}
+
+// oneLine is text for a table.
+func oneLine(text string) string {
+	s := strings.Join(strings.Fields(text), " ")
+	if r := []rune(s); len(r) > 90 {
+		s = string(r[:87]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The package with the switch exists in the overlay only: a program that is built without the overlay has nothing
+// of it.
+const (
+	switchName    = "cqldmutant"
+	switchImport  = "cqld/internal/mutant"
+	switchFile    = "internal/mutant/mutant.go"
+	switchEnviron = "CQLD_MUTANT"
+)
+
+const switchSource = `// Package mutant says which fault is switched on.
+package mutant
+
+import (
+	"os"
+	"strconv"
+)
+
+var active, _ = strconv.Atoi(os.Getenv("` + switchEnviron + `"))
+
+// On says whether mutant id is switched on.
+func On(id int) bool { return active == id }
+
+// Pick returns b when mutant id is switched on, and a otherwise.
+func Pick[T any](id int, a, b T) T {
+	if active == id {
+		return b
+	}
+	return a
+}
+`
+
+func switchCall(id int) string { return fmt.Sprintf("%s.On(%d)", switchName, id) }
+
+func pickCall(id int, a, b string) string {
+	return fmt.Sprintf("%s.Pick(%d, %s, %s)", switchName, id, a, b)
+}
+
+// writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes.
+func (c *catalog) writeOverlay(dir string) (path string, err error) {
+	if err := os.RemoveAll(filepath.Join(dir, "src")); err != nil {
+		return "", err
+	}
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = map[string]string{}
+	put := func(name string, text []byte) error {
+		at := filepath.Join(dir, "src", filepath.FromSlash(name))
+		overlay.Replace[filepath.Join(c.root, filepath.FromSlash(name))] = at
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(at, text, 0o644)
+	}
+	if err := put(switchFile, []byte(switchSource)); err != nil {
+		return "", err
+	}
+	for _, files := range c.packages {
+		for _, f := range files {
+			if len(f.edits) == 0 {
+				continue
+			}
+			if err := put(f.path, f.rewritten()); err != nil {
+				return "", err
+			}
+		}
+	}
+	b, err := json.MarshalIndent(overlay, "", "\t")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, b, 0o644)
+}
+
+// scenarioPackages are the packages with tests of their own that look for mutants.
+func scenarioPackages() []string {
+	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "coordinator/counter", "coordinator/repair", "coordinator",
+		"storage", "replica", "cluster"}
+}
+
+// simPackage has the simulation.
+const simPackage = "internal/sim"
+
+// build compiles the test binaries with all switches in them.
+func (c *catalog) build(ctx context.Context, dir string, packages []string) error {
+	overlay, err := c.writeOverlay(dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary(dir, p), "./"+p)
+		cmd.Dir = c.root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("mutants: build %s: %w\n%s", p, err, out)
+		}
+	}
+	return nil
+}
+
+// binary is where the tests of a package are.
+func binary(dir, pkg string) string {
+	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+}
+
+// dependents tells which of the packages' tests contain code of which directories.
+func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {
+	out := map[string]map[string]bool{}
+	for _, p := range packages {
+		cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{.ImportPath}}", "./"+p)
+		cmd.Dir = c.root
+		text, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("mutants: dependencies of %s: %w", p, err)
+		}
+		out[p] = map[string]bool{}
+		for _, l := range strings.Split(string(text), "\n") {
+			name, _, _ := strings.Cut(l, " ") // "cqld/row [cqld/row.test]"
+			if dir, ok := strings.CutPrefix(name, "cqld/"); ok {
+				out[p][dir] = true
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// results are verdicts by key.
+type results map[string]verdict
+
+func resultsFile(dir string) string { return filepath.Join(dir, "results.jsonl") }
+
+// readResults reads what runs have found so far; a later verdict of a mutant takes the place of an earlier one.
+func readResults(dir string) (results, error) {
+	out := results{}
+	f, err := os.Open(resultsFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		var v verdict
+		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
+			return nil, err
+		}
+		out[v.Key] = v
+	}
+	return out, s.Err()
+}
+
+// appendResult adds a verdict to the file.
+func appendResult(dir string, v verdict) error {
+	f, err := os.OpenFile(resultsFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = f.Write(append(b, '\n'))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// explanation says why a mutant is not found.
+type explanation struct {
+	equivalent bool // the program does the same with it
+	text       string
+}
+
+// readExplained reads tools/mutants/explained.txt: lines of a key, "equivalent:" or "survives:", and the reason.
+func readExplained(root string) (map[string]explanation, error) {
+	b, err := os.ReadFile(filepath.Join(root, "tools/mutants/explained.txt"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]explanation{}
+	for _, l := range joinLines(string(b)) {
+		key, rest, _ := strings.Cut(strings.Join(strings.Fields(l.text), " "), " ")
+		kind, text, ok := strings.Cut(rest, ": ")
+		if !ok || kind != "equivalent" && kind != "survives" {
+			return nil, fmt.Errorf("explained.txt, line %d: want a key, \"equivalent:\" or \"survives:\", and a reason", l.line)
+		}
+		if _, twice := out[key]; twice {
+			return nil, fmt.Errorf("explained.txt, line %d: %s is explained twice", l.line, key)
+		}
+		out[key] = explanation{kind == "equivalent", text}
+	}
+	return out, nil
+}
+
+// checkExplained refuses explanations of mutants that there are not.
+func (c *catalog) checkExplained(explained map[string]explanation) error {
+	there := map[string]bool{}
+	for _, m := range c.mutants {
+		there[m.key] = true
+	}
+	var missing []string
+	for key := range explained {
+		if !there[key] {
+			missing = append(missing, key)
+		}
+	}
+	sort.Strings(missing)
+	if len(missing) > 0 {
+		return fmt.Errorf("explained.txt: there is no mutant %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// The marks between which the report stands in docs/MUTANTS.md.
+const (
+	reportBegins = "<!-- begin: written by tools/mutants -rewrite -->\n"
+	reportEnds   = "<!-- end -->\n"
+)
+
+// score is the outcome of a run.
+type score struct {
+	total, found, equivalent, survived, unknown int
+	cpu                                         float64
+	unexplained                                 []string
+}
+
+func (c *catalog) score(done results, explained map[string]explanation) (s score) {
+	for _, m := range c.mutants {
+		v, known := done[m.key]
+		s.cpu += v.CPU
+		x, explained := explained[m.key]
+		switch {
+		case !known:
+			s.unknown++
+		case v.Found:
+			s.found++
+			s.total++
+		case explained && x.equivalent:
+			s.equivalent++
+		default:
+			s.survived++
+			s.total++
+			if !explained {
+				s.unexplained = append(s.unexplained, m.key)
+			}
+		}
+	}
+	return s
+}
+
+// share is how many of the mutants that change anything were found, in percent.
+func (s score) share() float64 {
+	if s.total == 0 {
+		return 0
+	}
+	return 100 * float64(s.found) / float64(s.total)
+}
+
+func (s score) String() string {
+	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive. %d more are equivalent, %d were not run. %.0f minutes of CPU.",
+		s.total, s.found, s.share(), s.survived, s.equivalent, s.unknown, s.cpu/60)
+}
+
+// report is the table of docs/MUTANTS.md.
+func (c *catalog) report(done results, explained map[string]explanation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", c.score(done, explained))
+	for _, a := range areas() {
+		fmt.Fprintf(&b, "\n### %s\n\n| mutant | fault | found by |\n|---|---|---|\n", a.name)
+		for _, m := range c.mutants {
+			if m.area == a.name {
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", cell("`"+m.key+"`"), cell(m.what), cell(outcome(m, done, explained)))
+			}
+		}
+	}
+	return b.String()
+}
+
+func outcome(m *mutant, done results, explained map[string]explanation) string {
+	v, known := done[m.key]
+	x, isExplained := explained[m.key]
+	switch {
+	case known && v.Found:
+		return "`" + v.By + "`"
+	case isExplained && x.equivalent:
+		return "equivalent: " + x.text
+	case isExplained:
+		return "**survives**: " + x.text
+	case known:
+		return fmt.Sprintf("**survives** %d seeds", v.Seeds)
+	}
+	return "not run"
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// rewrite puts the report into the document.
+func (c *catalog) rewrite(done results, explained map[string]explanation) error {
+	path := filepath.Join(c.root, "docs/MUTANTS.md")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(b), reportBegins)
+	_, tail, ok2 := strings.Cut(rest, reportEnds)
+	if !ok || !ok2 {
+		return fmt.Errorf("mutants: %s has no place for the report", path)
+	}
+	return os.WriteFile(path, []byte(head+reportBegins+"\n"+c.report(done, explained)+"\n"+reportEnds+tail), 0o644)
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// verdict is what became of one mutant.
+type verdict struct {
+	Key   string
+	Found bool
+	By    string  // the test, or the seed
+	How   string  // the first line of the failure
+	Seeds int     // simulated seeds that did not find it
+	Clean bool    // no scenario finds it
+	CPU   float64 // seconds
+}
+
+// runner looks for mutants with the binaries of one build.
+type runner struct {
+	c        *catalog
+	dir      string
+	packages []string // whose tests are scenarios
+	depends  map[string]map[string]bool
+	baseline map[string]time.Duration // of the tests of a package without a mutant
+	skipped  map[string][]string      // tests of a package that fail without a mutant, by the load of the machine
+	seeds    int
+}
+
+// scenarioTimeoutMin bounds the tests of a package from below; a run without a mutant takes seconds.
+const scenarioTimeoutMin = 90 * time.Second
+
+// seedTimeout is the real time one simulated seed may take; the slowest take five seconds.
+const seedTimeout = 120 * time.Second
+
+// attempt is the outcome of one process.
+type attempt struct {
+	failed  bool
+	timeout bool
+	test    string
+	how     string
+	cpu     time.Duration
+	wall    time.Duration
+}
+
+// execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and says
+// whether the process can be stopped.
+func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool, args ...string) (attempt, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(r.dir, pkg), args...)
+	cmd.Dir = filepath.Join(r.c.root, filepath.FromSlash(pkg))
+	cmd.Env = append(os.Environ(), switchEnviron+"="+strconv.Itoa(id))
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return attempt{}, err
+	}
+	cmd.Stderr = cmd.Stdout
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return attempt{}, err
+	}
+	var a attempt
+	reader := bufio.NewReaderSize(out, 1<<16)
+	var last bytes.Buffer
+	for {
+		line, err := reader.ReadString('\n')
+		a.note(strings.TrimRight(line, "\n"))
+		if last.Len() < 1<<16 {
+			last.WriteString(line)
+		}
+		if watch != nil && watch(line) {
+			cancel()
+			break
+		}
+		if err != nil {
+			break
+		}
+	}
+	_, _ = io.Copy(io.Discard, reader)
+	err = cmd.Wait()
+	a.wall = time.Since(began)
+	if s := cmd.ProcessState; s != nil {
+		a.cpu = s.UserTime() + s.SystemTime()
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		a.failed, a.timeout = true, true
+	case err == nil || ctx.Err() != nil:
+	case errors.As(err, &exit):
+		a.failed = true
+		if a.test == "" && a.how == "" {
+			a.how = lastLine(last.String())
+		}
+	default:
+		return a, err
+	}
+	return a, nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+var (
+	failedTest = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
+	errorLine  = regexp.MustCompile(`^\s+\S+_test\.go:\d+: (.*)`)
+)
+
+// note takes from a line which test failed, and how.
+func (a *attempt) note(line string) {
+	if m := failedTest.FindStringSubmatch(line); m != nil && (a.test == "" || strings.HasPrefix(m[1], a.test+"/")) {
+		a.test = m[1]
+	}
+	if m := errorLine.FindStringSubmatch(line); m != nil && a.how == "" {
+		a.how = m[1]
+	}
+	if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+		a.how = line
+	}
+}
+
+// flakyMax is how many tests of a package may fail by the load of the machine, and are left out.
+const flakyMax = 3
+
+// measure runs the tests of all packages without a mutant. A test that fails may measure time on a machine that is busy:
+// it is left out, if all others pass.
+func (r *runner) measure(ctx context.Context) error {
+	r.baseline, r.skipped = map[string]time.Duration{}, map[string][]string{}
+	for _, p := range r.packages {
+		for {
+			a, err := r.execute(ctx, p, 0, 10*time.Minute, nil, shortTests(r.skipped[p])...)
+			if err != nil {
+				return err
+			}
+			if a.failed && (a.test == "" || len(r.skipped[p]) == flakyMax) {
+				return fmt.Errorf("mutants: %s fails without a mutant: %s: %s", p, a.test, a.how)
+			}
+			if !a.failed {
+				r.baseline[p] = a.wall
+				fmt.Printf("# %s: %.1f s of CPU, %.1f s, without %v\n", p, a.cpu.Seconds(), a.wall.Seconds(), r.skipped[p])
+				break
+			}
+			r.skipped[p] = append(r.skipped[p], topTest(a.test))
+		}
+	}
+	return nil
+}
+
+// measured is measure, or what it found for the same binaries.
+func (r *runner) measured(ctx context.Context, again bool) error {
+	path := filepath.Join(r.dir, "baseline.json")
+	type kept struct {
+		Baseline map[string]time.Duration
+		Skipped  map[string][]string
+	}
+	if b, err := os.ReadFile(path); err == nil && !again {
+		var k kept
+		if err := json.Unmarshal(b, &k); err != nil {
+			return err
+		}
+		r.baseline, r.skipped = k.Baseline, k.Skipped
+		return nil
+	}
+	if err := r.measure(ctx); err != nil {
+		return err
+	}
+	b, err := json.Marshal(kept{r.baseline, r.skipped})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+// shortTests are the arguments that run the tests of a package but some.
+func shortTests(skip []string) []string {
+	args := []string{"-test.short", "-test.failfast", "-test.v"}
+	if len(skip) > 0 {
+		args = append(args, "-test.skip", "^("+strings.Join(skip, "|")+")$")
+	}
+	return args
+}
+
+func topTest(name string) string {
+	top, _, _ := strings.Cut(name, "/")
+	return top
+}
+
+// order lists the packages whose tests contain the mutant: its own first, then the quick ones.
+func (r *runner) order(m *mutant) (out []string) {
+	for own := range 2 {
+		for _, p := range r.packages {
+			mine := false
+			for _, d := range m.dirs {
+				mine = mine || p == d
+			}
+			uses := false
+			for _, d := range m.dirs {
+				uses = uses || r.depends[p][d]
+			}
+			if uses && mine == (own == 0) {
+				out = append(out, p)
+			}
+		}
+	}
+	mine := 0
+	for mine < len(out) && slices.Contains(m.dirs, out[mine]) {
+		mine++
+	}
+	slices.SortStableFunc(out[mine:], func(a, b string) int { return cmp.Compare(r.baseline[a], r.baseline[b]) })
+	return out
+}
+
+// cost is how long the tests of the mutant's own packages take.
+func (r *runner) cost(m *mutant) (d time.Duration) {
+	for _, dir := range m.dirs {
+		d += r.baseline[dir]
+	}
+	return d
+}
+
+// look looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has found.
+func (r *runner) look(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
+	v = verdict{Key: m.key, Clean: before.Clean, CPU: before.CPU}
+	for _, p := range r.order(m) {
+		if before.Clean {
+			break
+		}
+		a, err := r.scenarios(ctx, p, m.id)
+		v.CPU += a.cpu.Seconds()
+		if err != nil {
+			return v, err
+		}
+		if a.failed {
+			v.Found, v.By, v.How = true, strings.TrimSpace(p+" "+a.test), a.how
+			return v, nil
+		}
+	}
+	v.Clean = true
+	share := r.seeds
+	for _, s := range m.sims {
+		n := min(share, max(1, r.seeds/4))
+		if err := r.simulate(ctx, m, s, n, &v); err != nil || v.Found {
+			return v, err
+		}
+		share -= n
+	}
+	err = r.simulate(ctx, m, "TestSim", share, &v)
+	return v, err
+}
+
+// scenarios runs the tests of a package with a mutant. What failed must fail again by itself, unless the process
+// ended in a panic: tests that measure time fail on a busy machine now and then.
+func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, error) {
+	timeout := max(scenarioTimeoutMin, 10*r.baseline[pkg])
+	skip := r.skipped[pkg]
+	var cpu time.Duration
+	for {
+		a, err := r.execute(ctx, pkg, id, timeout, nil, shortTests(skip)...)
+		cpu += a.cpu
+		if err != nil || !a.failed || a.test == "" {
+			if a.timeout {
+				a.test, a.how = "(timeout)", fmt.Sprintf("no end after %v", timeout)
+			}
+			a.cpu = cpu
+			return a, err
+		}
+		b, err := r.execute(ctx, pkg, id, timeout, nil, append(shortTests(nil), "-test.run", "^"+topTest(a.test)+"$")...)
+		cpu += b.cpu
+		if err != nil || b.failed {
+			b.cpu, b.test = cpu, a.test
+			return b, err
+		}
+		skip = append(skip[:len(skip):len(skip)], topTest(a.test))
+	}
+}
+
+// simulate runs up to n seeds of a simulation with a mutant.
+func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *verdict) error {
+	if n <= 0 {
+		return nil
+	}
+	fields := strings.Fields(sim)
+	args := []string{"-test.run", "^" + fields[0] + "$", "-test.v", "-test.timeout", "24h"}
+	args = append(args, fields[1:]...)
+	if fields[0] == "TestSim" {
+		args = append(args, "-seeds="+strconv.Itoa(n))
+	} else {
+		args = append(args, "-seeds="+strconv.Itoa(max(n, 15))) // these run a fraction of the seeds
+	}
+	found := ""
+	watch := func(line string) bool {
+		if x := failedSeed.FindStringSubmatch(line); x != nil {
+			v.By, found = fields[0]+" seed "+x[1], x[2]
+			return true
+		}
+		return false
+	}
+	a, err := r.execute(ctx, simPackage, m.id, time.Duration(n)*seedTimeout/8+seedTimeout, watch, args...)
+	v.CPU += a.cpu.Seconds()
+	switch {
+	case err != nil:
+		return err
+	case found != "":
+		v.Found, v.How = true, found
+	case a.failed:
+		v.Found, v.By, v.How = true, fields[0], a.how
+		if a.timeout {
+			v.How = "no end"
+		}
+	default:
+		v.Seeds += n
+	}
+	return nil
+}
