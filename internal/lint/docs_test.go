@@ -143,6 +143,9 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 			if m[3] != "" {
 				symbol += "." + m[3]
 			}
+			if strings.HasPrefix(symbol, "Test") {
+				continue // docs/MEETINGS.md names tests, and a test of package sim finds each
+			}
 			if !there[symbol] {
 				t.Errorf("%s: %s is not there", name, m[0])
 			}
