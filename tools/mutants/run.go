@@ -121,7 +121,7 @@ func lastLine(text string) string {
 
 var (
 	failedTest = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
-	failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
+	failedSeed = regexp.MustCompile(`^\s+\S+_test\.go:\d+: seed (\d+): (.*)`)
 	errorLine  = regexp.MustCompile(`^\s+\S+_test\.go:\d+: (.*)`)
 )
 
@@ -293,41 +293,60 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 	}
 }
 
-// simulate runs up to n seeds of a simulation with a mutant.
+// simulate runs up to n seeds of a simulation with a mutant. A seed that fails without the mutant, too, says nothing: it is
+// passed over.
 func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *verdict) error {
-	if n <= 0 {
-		return nil
-	}
-	fields := strings.Fields(sim)
-	args := []string{"-test.run", "^" + fields[0] + "$", "-test.v", "-test.timeout", "24h"}
-	args = append(args, fields[1:]...)
-	if fields[0] == "TestSim" {
-		args = append(args, "-seeds="+strconv.Itoa(n))
-	} else {
-		args = append(args, "-seeds="+strconv.Itoa(max(n, 15))) // these run a fraction of the seeds
-	}
-	found := ""
-	watch := func(line string) bool {
-		if x := failedSeed.FindStringSubmatch(line); x != nil {
-			v.By, found = fields[0]+" seed "+x[1], x[2]
-			return true
+	name, options, _ := strings.Cut(sim, " ")
+	for first := uint64(1); n > 0; {
+		a, failed, how, err := r.seedsOf(ctx, m.id, name, options, first, n)
+		v.CPU += a.cpu.Seconds()
+		switch {
+		case err != nil:
+			return err
+		case failed == 0 && a.failed:
+			v.Found, v.By, v.How = true, name, a.how
+			if a.timeout {
+				v.How = "no end"
+			}
+			return nil
+		case failed == 0:
+			v.Seeds += n
+			return nil
 		}
-		return false
-	}
-	a, err := r.execute(ctx, simPackage, m.id, time.Duration(n)*seedTimeout/8+seedTimeout, watch, args...)
-	v.CPU += a.cpu.Seconds()
-	switch {
-	case err != nil:
-		return err
-	case found != "":
-		v.Found, v.How = true, found
-	case a.failed:
-		v.Found, v.By, v.How = true, fields[0], a.how
-		if a.timeout {
-			v.How = "no end"
+		b, without, _, err := r.seedsOf(ctx, 0, name, options, failed, 1)
+		v.CPU += b.cpu.Seconds()
+		if err != nil {
+			return err
 		}
-	default:
-		v.Seeds += n
+		if without == 0 && !b.failed {
+			v.Found, v.By, v.How = true, fmt.Sprintf("%s seed %d", name, failed), how
+			return nil
+		}
+		passed := 1
+		if failed >= first && failed < first+uint64(n) {
+			passed = int(failed-first) + 1
+		}
+		fmt.Printf("# %s: seed %d fails without a mutant, too: %s\n", name, failed, oneLine(how))
+		first, n = failed+1, n-passed
+		v.Seeds += passed
 	}
 	return nil
+}
+
+// seedsOf runs n seeds until one fails, which is returned with the promise that it breaks; zero: none does.
+func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt, failed uint64, how string, err error) {
+	args := []string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", "24h"}
+	args = append(args, strings.Fields(options)...)
+	args = append(args, "-seed="+strconv.FormatUint(first, 10), "-seeds="+strconv.Itoa(n))
+	watch := func(line string) bool {
+		x := failedSeed.FindStringSubmatch(line)
+		if x == nil {
+			return false
+		}
+		failed, _ = strconv.ParseUint(x[1], 10, 64) // digits
+		how = x[2]
+		return true
+	}
+	a, err = r.execute(ctx, simPackage, id, time.Duration(n)*seedTimeout/8+seedTimeout, watch, args...)
+	return a, failed, how, err
 }
