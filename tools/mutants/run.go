@@ -270,7 +270,7 @@ func (r *runner) look(ctx context.Context, m *mutant, before verdict) (v verdict
 // scenarios runs the tests of a package with a mutant. What failed must fail again by itself, unless the process
 // ended in a panic: tests that measure time fail on a busy machine now and then.
 func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, error) {
-	timeout := max(scenarioTimeoutMin, 10*r.baseline[pkg])
+	timeout := max(scenarioTimeoutMin, 4*r.baseline[pkg])
 	skip := r.skipped[pkg]
 	var cpu time.Duration
 	for {

@@ -102,32 +102,24 @@ type lexeme struct {
 	start, end int
 }
 
-// lexemes scans text. Comments are left out, and so are semicolons that only end the text.
+// lexemes scans text. Comments are left out, and so are semicolons, most of which the scanner makes of ends of lines.
 func lexemes(text []byte) (out []lexeme) {
 	fset := token.NewFileSet()
 	var s scanner.Scanner
 	s.Init(fset.AddFile("", fset.Base(), len(text)), text, nil, 0)
 	for {
 		pos, tok, literal := s.Scan()
-		if tok == token.EOF {
-			break
-		}
 		start := fset.Position(pos).Offset
-		x := lexeme{token: tok, text: literal, start: start}
 		switch {
+		case tok == token.EOF:
+			return out
 		case tok == token.SEMICOLON:
-			x.text, x.end = "", start+1
 		case literal != "":
-			x.end = start + len(literal)
+			out = append(out, lexeme{tok, literal, start, start + len(literal)})
 		default:
-			x.end = start + len(tok.String())
+			out = append(out, lexeme{tok, "", start, start + len(tok.String())})
 		}
-		out = append(out, x)
 	}
-	for len(out) > 0 && out[len(out)-1].token == token.SEMICOLON {
-		out = out[:len(out)-1]
-	}
-	return out
 }
 
 // find returns the range of the function that consists of the same tokens as pattern, or as the part of it between
