@@ -46,7 +46,10 @@ func (c *conn) awaitRequest() (more bool, err error) {
 // awaitLastRequests is awaitRequest of a connection that drains.
 func (c *conn) awaitLastRequests() (more bool, err error) {
 	if c.lastRead.IsZero() {
-		c.lastRead = time.Now().Add(c.server.limits.DrainTimeout)
+		c.lastRead = time.Now()
+		if !c.server.leaving.Load() {
+			c.lastRead = c.lastRead.Add(c.server.limits.DrainTimeout)
+		}
 	}
 	for !c.stopping.Load() {
 		if c.in.buffered() > 0 {

@@ -16,6 +16,7 @@ import (
 // A node that comes back must not say so of itself: a driver that is connected again by the time it looks at the event
 // would cut itself off (gocql looks a second later).
 func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
+	s.leaving.Store(true) // the other nodes do not serve this one any more: later requests would fail
 	s.stopAccepting()
 	var ending []*conn
 	for _, c := range s.connections() {
