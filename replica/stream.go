@@ -428,13 +428,16 @@ func (q *pull) abort() {
 	q.after = q.kept
 }
 
-// failed tries again after a while what may succeed then; else it ends the pull.
+// failed tries again after a while what may succeed then; else it ends the pull. A source that has left the ring does not come
+// back: the pull ends at once, and its range is fetched from another node.
 func (q *pull) failed(err error) {
 	s := q.streams
+	left := s.o.Local.view.Topology().Node(q.Source) == nil
 	lost := errors.Is(err, messaging.ErrTimeout) || errors.Is(err, messaging.ErrUnreachable) ||
 		errors.Is(err, messaging.ErrOverloaded) || errors.Is(err, errStreamNotYet) || errors.Is(err, errStreamChecksum)
 	var remote *messaging.RemoteError
 	lost = lost || errors.As(err, &remote) && remote.Code == messaging.CodeOverloaded
+	lost = lost && !left
 	full := errors.Is(err, storage.ErrDiskFull)
 	if !lost {
 		q.abort()

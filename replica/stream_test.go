@@ -29,6 +29,7 @@ import (
 //	deliver [n=1] [damage]        drop [n=1]            both at the head of the queue; n=all
 //	write node=2 k v              write a row, as a client's mutation would
 //	epoch node=2 6                a node learns of a topology
+//	leaves                        node 1 learns that node 2 has left the ring
 //	crash node=1                  power is cut, and comes back
 //	tick 1s                       status      compare
 func TestStreamStories(t *testing.T) {
@@ -169,6 +170,8 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 		w.check(err)
 	case "epoch":
 		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
+	case "leaves":
+		w.nodes[1].view.topology = ring.NewTopology(uint64(integer(d, "epoch", 6)), []*ring.Node{{ID: 1, Datacenter: "dc1"}})
 	case "crash":
 		w.crash(ring.NodeID(integer(d, "node", 0)))
 	case "tick":
@@ -241,7 +244,7 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 func (w *streamWorld) topology(n *worldNode, epoch string) {
 	e, err := strconv.ParseUint(epoch, 10, 64)
 	w.check(err)
-	n.view.topology = ring.NewTopology(e, nil)
+	n.view.topology = ring.NewTopology(e, []*ring.Node{{ID: 1, Datacenter: "dc1"}, {ID: 2, Datacenter: "dc1"}})
 }
 
 func (w *streamWorld) mutation(key, clustering string, timestamp int64) *row.Mutation {

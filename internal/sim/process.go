@@ -198,6 +198,11 @@ func (l *life) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
+		Note: func(message string) {
+			if c.kernel.story != nil { // not in the hash: it may name files
+				fmt.Fprintln(c.kernel.story, c.kernel.Now(), "node", n.id, "notes:", message)
+			}
+		},
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
