@@ -45,6 +45,8 @@ type Engine struct {
 	}
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
+	// flushes is what an engine with Options.Inline knows of Pebble's flushes.
+	flushes flushes
 
 	hot  hotRows
 	disk diskState
@@ -82,6 +84,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, stop: make(chan struct{}), broken: make(chan struct{})}
+	e.flushes.ended = make(chan struct{}, 1)
 	e.latches.off = o.noLatch
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)

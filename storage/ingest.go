@@ -189,6 +189,7 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 	if err := e.indexIngested(g); err != nil {
 		return err
 	}
+	e.awaitFlushes()
 	return e.db.Ingest(context.Background(), []string{g.path})
 }
 

@@ -119,7 +119,7 @@ type Options struct {
 	BallastBytes int64
 
 	// Inline makes an engine without goroutines of its own, for the simulation: Apply commits before
-	// it returns, the sweeper takes a step when Sweep is called.
+	// it returns, the sweeper takes a step when Sweep is called, and an ingestion waits for Pebble's flushes.
 	Inline bool
 
 	// noLatch removes a safeguard: its test must then find the lost writes.

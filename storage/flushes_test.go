@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/ring"
+)
+
+// TestInlineIngestionsMeetNoFlush checks that in an engine with Options.Inline, what an ingestion does does not depend on
+// the progress of Pebble's flushes: a value that was written without a sync between two ingestions survives a power cut
+// always or never.
+func TestInlineIngestionsMeetNoFlush(t *testing.T) {
+	source := openTest(t, Options{FS: vfs.NewMem(), Inline: true})
+	defer source.Close()
+	for i := range 20 {
+		if err := apply(source, putRow("k", i, 1, "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	survived := 0
+	const runs = 60
+	for range runs {
+		if survivesPowerCut(t, block) {
+			survived++
+		}
+	}
+	if survived != 0 && survived != runs {
+		t.Errorf("the value survived %d of %d power cuts", survived, runs)
+	}
+}
+
+// survivesPowerCut writes a value without a sync between two ingestions of a block, and says whether it is there after a
+// power cut.
+func survivesPowerCut(t *testing.T, block []byte) bool {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	e := openTest(t, Options{FS: disk, Inline: true})
+	defer e.Close()
+	ingest := func() {
+		g := e.NewIngestion(testTable, ring.FullRange())
+		if err := g.Add(block); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		if err := apply(e, putRow("k", i, 1, "y")); err != nil { // the ingestion overlaps the memtable
+			t.Fatal(err)
+		}
+	}
+	ingest()
+	if err := e.SetLocal([]byte("unsynced"), []byte("value"), false); err != nil {
+		t.Fatal(err)
+	}
+	ingest()
+	after := openTest(t, Options{FS: disk.CrashClone(vfs.CrashCloneCfg{}), Inline: true})
+	defer after.Close()
+	value, err := after.GetLocal([]byte("unsynced"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value != nil
+}
