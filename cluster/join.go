@@ -101,7 +101,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 	j.confirm()
 }
 
-// How soon, and then how often, the operator is told what a node waits for that cannot join.
+// When, and then how often, the log says what a node waits for that cannot join.
 const (
 	joinTold      = 1500 * time.Millisecond
 	joinToldEvery = 10 * time.Second

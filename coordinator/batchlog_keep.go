@@ -279,7 +279,7 @@ func (h *batchHolder) mayHave() bool {
 	return h.uncertain || h.state == batchHolderHas || h.state == batchHolderAsked
 }
 
-// refuseLocked answers that certainly nobody keeps the batch. It frees mu.
+// refuseLocked answers that certainly no node keeps the batch. It frees mu.
 func (op *batchOp) refuseLocked(err error) {
 	var overloaded *Overloaded
 	if !errors.As(err, &overloaded) {

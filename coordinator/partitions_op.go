@@ -524,7 +524,7 @@ func (op *partitionsOp) finishLocked(err error) {
 	op.cancel.Cancel() // the steps of those whose answer is not needed
 }
 
-// canceled is the event that nobody waits for the answer any more.
+// canceled is the event that the caller does not wait for the answer any more.
 func (op *partitionsOp) canceled() {
 	defer op.guarded()
 	op.mu.Lock()

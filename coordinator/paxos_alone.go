@@ -38,7 +38,7 @@ func (op *casRound) decideAloneLocked() {
 		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
 		q := op.questionLocked(page)
 		op.mu.Unlock()
-		a := q.ask() // the acceptor lets nobody else change the partition meanwhile, and no mutex is held
+		a := q.ask() // the acceptor admits no other change of the partition meanwhile, and no mutex is held
 		op.mu.Lock()
 		defer op.mu.Unlock()
 		op.takeLocked(&a)

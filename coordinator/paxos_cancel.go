@@ -23,7 +23,7 @@ func (c *Coordinator) watch(line string, m *casMember) {
 	})
 }
 
-// cancel answers a member whose change certainly is not made, and ends the round when nobody is left in it.
+// cancel answers a member whose change certainly is not made, and ends the round when no member is left in it.
 func (op *casRound) cancel(m *casMember) {
 	defer op.guarded()
 	op.mu.Lock()

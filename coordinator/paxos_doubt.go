@@ -25,7 +25,7 @@ import (
 //     same.
 //  3. q is decided when it is the origin of C, or is listed in the history of C.
 //  4. q is void when q < C, q > Since, and n is listed with an earlier origin or not at all. By 2 it was not decided
-//     before C. Nor can it be decided later: whoever would complete q needs promises of a majority at a ballot after C,
+//     before C. Nor can it be decided later: completing q needs promises of a majority at a ballot after C,
 //     of which one acceptor shows C, and q < C is then not in progress; at a ballot before C it would have been
 //     decided before C, and be listed.
 //  5. q is void when n is listed with a later origin q'. A coordinator has one round of a partition at a time, so q' is
@@ -155,7 +155,7 @@ func (op *casRound) failLocked(err error) {
 	op.againLocked(pause)
 }
 
-// lostLocked answers those of whose proposals nobody can tell what became, and begins again with the others. It frees
+// lostLocked answers the members whose proposals' outcomes cannot be learned, and begins again with the others. It frees
 // mu.
 func (op *casRound) lostLocked(commit *Proposal, floor Ballot) {
 	isLost := func(p casProposed) bool {
@@ -232,7 +232,7 @@ func (op *casRound) answerSomeLocked(failure func(i int) error) {
 	op.mu.Lock()
 }
 
-// countFailure counts what a member is told.
+// countFailure counts the error that a member is answered with.
 func (op *casRound) countFailure(err error) {
 	var timeout *WriteTimeout
 	var unknown *CASUnknown
@@ -245,7 +245,7 @@ func (op *casRound) countFailure(err error) {
 	}
 }
 
-// errorOf is what member i is told when the round fails: unknown, when an earlier proposal with a change of
+// errorOf is the error for member i when the round fails: unknown, when an earlier proposal with a change of
 // its may still be decided.
 func (op *casRound) errorOf(i int, err error) error {
 	if p := op.inDoubt(i); p != nil {

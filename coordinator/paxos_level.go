@@ -32,7 +32,7 @@ func (c *Coordinator) checkFactor(table *schema.Table, req *CASRequest) error {
 	return nil
 }
 
-// asRead is the error of a serial read's votes as readers are told it.
+// asRead is the error of a serial read's votes in the form that readers get.
 func asRead(err error) error {
 	var timeout *WriteTimeout
 	var failure *WriteFailure

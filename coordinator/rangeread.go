@@ -60,7 +60,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op.advance(req.Blocks)
 }
 
-// canceled is the event that nobody waits for the answer any more.
+// canceled is the event that the caller does not wait for the answer any more.
 func (op *rangeOp) canceled() {
 	defer op.guarded()
 	op.mu.Lock()

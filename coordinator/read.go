@@ -59,7 +59,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 	op.release()
 }
 
-// canceled is the event that nobody waits for the answer any more.
+// canceled is the event that the caller does not wait for the answer any more.
 func (op *readOp) canceled() {
 	defer op.guarded()
 	op.mu.Lock()

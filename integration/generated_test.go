@@ -151,7 +151,7 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	t.Logf("%d statements, %d differ", compared, different)
 }
 
-var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt anew; tools/oracle/record adds the answers")
+var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt again; tools/oracle/record adds the answers")
 
 // recordedTables is how many generated tables each of the recorded transcripts has.
 const recordedTables = 5

@@ -127,7 +127,7 @@ func (m *meeting) run(o longOperation, change string, rows int, pause time.Durat
 	var both sync.WaitGroup
 	both.Go(func() {
 		out, err := o.run(m)
-		// An operation that begins after the change is told by name what does not exist.
+		// An operation that begins after the change names what does not exist.
 		if err != nil && !(rows < 0 && strings.Contains(out, fmt.Sprintf("Keyspace [%s] does not exist", m.keyspace))) {
 			t.Errorf("%s: %v\n%s", o.name, err, out)
 		}

@@ -24,7 +24,7 @@ func (w *workGroup) Go(f func()) {
 	})
 }
 
-// Critical runs f, without which the node cannot go on: fail is told of its panic.
+// Critical runs f, without which the node cannot go on: a panic of f is passed to fail.
 func (w *workGroup) Critical(fail func(error), f func()) {
 	w.WaitGroup.Go(func() {
 		defer w.guard.Recover("node", fail)

@@ -177,7 +177,7 @@ func (c figuresCollector) storage(m metricSink) {
 	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
 	m.counter("storage_stalls", "Times writers had to wait for the storage engine.", s.Stalls)
 	m.counter("storage_entries_read", "Entries that reads looked at.", s.Looked)
-	m.counter("storage_reads_canceled", "Reads that ended early because nobody waited for them any more.", s.Canceled)
+	m.counter("storage_reads_canceled", "Reads that ended early because no client waited for them any more.", s.Canceled)
 	m.counter("storage_purged", "Entries that the sweeper purged.", s.Purged)
 	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)
 	full := int64(0)

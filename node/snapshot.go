@@ -95,7 +95,7 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 }
 
 // lacking names what a snapshot of this node cannot have: ranges that were lost and not repaired yet, and corrupt files
-// that were found and not taken out of use yet. Blocks that nobody has read are not known to be corrupt.
+// that were found and not taken out of use yet. Blocks that were not read since are not known to be corrupt.
 func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog *schema.Schema) (out []string) {
 	for _, x := range lost {
 		name := "a dropped table"

@@ -48,7 +48,7 @@ const (
 	retireTimeout = 10 * time.Second
 )
 
-// Retired is closed when this node is no member any more and serves nobody.
+// Retired is closed when this node is no member any more and serves no clients.
 func (n *Node) Retired() <-chan struct{} { return n.retired }
 
 // awaitRetired returns when clients are not served any more, or ctx ends.

@@ -20,7 +20,7 @@ func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
 	return ctx.Err()
 }
 
-// TestDefinitionWithoutAMajority changes the schema where nobody agrees: the answer comes in time, and says what is unknown.
+// TestDefinitionWithoutAMajority changes the schema where no majority answers: the answer comes in time, and says what is unknown.
 func TestDefinitionWithoutAMajority(t *testing.T) {
 	n := newOneNode()
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: noMajority{}, Clock: &testClock{now: time.Unix(1700000000, 0)},

@@ -33,7 +33,7 @@ type holding struct {
 // enough says whether so many replicas have answered that they hold the range that this node's copy is not needed: half
 // of them. That each has what was acknowledged follows from the metadata log; their answers show that they are there,
 // know that the range is theirs, and can read it. A majority would never answer for two replicas of which one is dead,
-// and then nobody could take the dead one's place.
+// and then no node could take the dead one's place.
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
 // dropQuestion is the step of a decision that asks the replicas.

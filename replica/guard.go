@@ -7,7 +7,7 @@ import (
 )
 
 // guardedEngine is an Engine whose reads answer an error when they panic: they change nothing, so that nothing but the
-// request is in doubt, and whoever reads frees what it holds as after any error. A panic of a write is storage's own
+// request is in doubt, and the reader frees what it holds as after any error. A panic of a write is storage's own
 // matter: it stops the node.
 type guardedEngine struct {
 	Engine

@@ -201,13 +201,13 @@ type sending struct {
 	last  time.Duration
 }
 
-// sendingKept is how long a range counts as being sent after its last block was asked for: the source is not told of the end.
+// sendingKept is how long a range counts as being sent after its last block was asked for: the source does not learn of the end.
 const sendingKept = 10 * time.Second
 
 // sendingMax bounds how many of them are shown: 100 bytes each.
 const sendingMax = 1000
 
-// note counts a block, and forgets ranges that nobody asks for any more.
+// note counts a block, and forgets ranges that no node asks for any more.
 func (s *Streams) note(x Sending, size int) {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()

@@ -105,7 +105,7 @@ func (c *conn) serve() {
 	defer c.server.unregister(c)
 	err := c.read()
 	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
-		c.cancel() // the client has gone: nobody reads what its requests would be answered
+		c.cancel() // the client has gone: the answers to its requests would not be read
 	}
 	c.jobs.Wait()
 	c.closeOutput()

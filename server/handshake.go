@@ -11,7 +11,7 @@ import (
 
 // handshakes are the connections that are not READY, oldest first. A client is
 // READY within some round trips, so that those which are closed for others are
-// such as never will be: who only connects delays nobody.
+// such as never will be: a client that only connects delays no other.
 type handshakes struct {
 	max    int
 	closed atomic.Int64 // for others

@@ -275,7 +275,7 @@ func TestConnectionBounds(t *testing.T) {
 	connect(t, addr, 4).works()
 }
 
-// Clients that connect and say nothing delay nobody, and what is logged of them is bounded.
+// Clients that connect and send nothing delay no others, and the log lines about them are bounded.
 func TestSilentConnectionsDelayNobody(t *testing.T) {
 	var log bytes.Buffer
 	var mu sync.Mutex

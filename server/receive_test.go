@@ -87,7 +87,7 @@ func TestSlowBodiesHoldNothingThatOthersNeed(t *testing.T) {
 	}
 }
 
-// A client that sends steadily is served, however slowly, while nobody needs its memory.
+// A client that sends steadily is served, however slowly, while no other request needs its memory.
 func TestASlowClientAloneIsServed(t *testing.T) {
 	_, addr := start(t, Options{})
 	c := connect(t, addr, 4)

@@ -46,7 +46,7 @@ func (c *conn) readSegment() error {
 		held, err := c.server.small.Admit(memory, c.served.Load(), c.tooSlow, c.halt)
 		if err != nil {
 			c.refuse(header{Version: c.version}, errOverloaded, 0)
-			return errHangUp // nobody knows which requests are in it
+			return errHangUp // the requests in it cannot be known
 		}
 		defer held.End()
 	}

@@ -23,7 +23,7 @@ type Metrics struct {
 	Swept             int64 // entries the sweeper looked at
 	Purged            int64 // entries it overwrote or removed
 	Looked            int64 // entries that reads looked at
-	Canceled          int64 // reads that ended early because nobody wanted their result any more
+	Canceled          int64 // reads that ended early because their result was not wanted any more
 	Stalls            int64 // times Pebble made writers wait
 	Corruptions       int64
 	DiskFull          bool

@@ -109,7 +109,7 @@ type Options struct {
 	// OnCorruption is told of corrupt data as it is found. It must not call the Engine.
 	OnCorruption func(CorruptionInfo)
 
-	// Guard keeps a panic of a request that is told of its write from the committer, which tells it; nil: a panic goes on.
+	// Guard keeps a panic in the callback of a write from the committer that calls it; nil means the panic goes on.
 	Guard *guard.Guard
 
 	// FreeSpace is the free and total number of bytes of the disk. Nil: the file system is asked.

@@ -509,7 +509,7 @@ func (r *reader) look() error {
 	return nil
 }
 
-// canceled says whether err is that of a read that ended early because nobody wants its result.
+// canceled says whether err is that of a read that ended early because its result is not wanted.
 func canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }

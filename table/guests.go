@@ -7,7 +7,7 @@ import (
 )
 
 // guests are the connections of which no request was authorized yet, oldest first: a part of all connections at most.
-// The oldest is closed for a further one, so that those which never send a request, or not all of it, delay nobody. It
+// The oldest is closed for a further one, so that those which never send a request, or not all of it, delay no others. It
 // counts the others.
 type guests struct {
 	max, knownMax int

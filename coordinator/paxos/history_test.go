@@ -9,7 +9,7 @@ import (
 
 // TestHistoriesTellWhatWasDecided draws chains of decided changes and compares what their histories tell about every
 // proposal with what happened: a proposal that was decided is never told void, and the other way round. Up to
-// HistoryMax coordinators everything of the last change of each is told.
+// HistoryMax coordinators everything about the last change of each is known.
 func TestHistoriesTellWhatWasDecided(t *testing.T) {
 	told := map[Fate]int{}
 	for seed := range uint64(300) {

@@ -12,7 +12,7 @@
 //     Pebble, the loop that owns Raft and the handlers of its messages (package cluster), and the loops that accept
 //     clients. Their state is no longer known after a panic, and a restart brings it back from the disk.
 //
-// In the simulation and in tests there is no Guard: there a panic ends the program, as nobody would see it otherwise.
+// In the simulation and in tests there is no Guard: there a panic ends the program, so that it is seen.
 package guard
 
 import (

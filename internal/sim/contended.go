@@ -20,7 +20,7 @@ import (
 type contended struct {
 	clients
 	table *schema.Table
-	made  map[string]bool // by row: what its client was told
+	made  map[string]bool // by row: what its client was answered
 	acked []int           // by node
 	slow  time.Duration   // the longest change
 	tried int

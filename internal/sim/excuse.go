@@ -85,7 +85,7 @@ func (l *life) touch(mutations []*row.Mutation) {
 	}
 }
 
-// hintLost is told of each hint that is not kept.
+// hintLost is called for each hint that is not kept.
 func (l *life) hintLost(table schema.StorageID, token ring.Token) {
 	l.node.cluster.excused.add(tokenOf{table, token})
 	l.parts.AutoRepair.Dirty(table, token)

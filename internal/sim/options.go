@@ -72,7 +72,7 @@ type Options struct {
 	TiesByArrival bool
 	// NoCompare ends operations of the ring without a comparison of what was gained.
 	NoCompare bool
-	// ReactToReplay lets nodes act on metadata that nobody has confirmed, and drop ranges without a decision of the ring.
+	// ReactToReplay lets nodes act on metadata that no majority has confirmed, and drop ranges without a decision of the ring.
 	ReactToReplay bool
 	// NoPaxosStreams moves ranges without the state of Paxos of their partitions.
 	NoPaxosStreams bool

@@ -26,7 +26,7 @@ type truncates struct {
 type truncatedRow struct {
 	partition  int
 	clustering string
-	call, end  time.Duration // end: 0 while nobody knows
+	call, end  time.Duration // end: 0 while it is unknown
 	acked      bool
 }
 

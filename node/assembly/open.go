@@ -23,25 +23,24 @@ type Opening struct {
 	// Requests and Store stand between the parts and storage; nil: nothing does.
 	Requests func(*storage.Engine) replica.Engine
 	Store    func(*storage.Engine) Store
-	// TableInfo may change what storage is told of a table; nil: nothing does.
+	// TableInfo may change the information that storage gets about a table; nil means no change.
 	TableInfo func(storage.TableInfo) storage.TableInfo
-	// Stored is called when storage is open, Assembled when the parts are; nil: nobody is. An error ends the opening.
+	// Stored is called when storage is open, Assembled when the parts are; either may be nil. An error ends the opening.
 	Stored, Assembled func(*Instance) error
 	// Listen lets other nodes connect, and Begin starts the loop of the cluster. They are called after the replay.
 	Listen func() error
 	Begin  func()
 
-	// Changed and AliveChanged tell clients; they are called by the loop of the cluster and must not block. Nil: nobody
-	// is told.
+	// Changed and AliveChanged notify clients. The loop of the cluster calls them; they must not block. Either may be nil.
 	Changed      func(old, now *cluster.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
-	// TableDropped is called before the data of a dropped table go, Retired when this node is no member any more; nil:
-	// nobody is told.
+	// TableDropped is called before the data of a dropped table are removed, Retired when this node is no member any more.
+	// Either may be nil.
 	TableDropped func(schema.StorageID)
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
-	// ReactToReplay, of tests, reacts to metadata that nobody has confirmed.
+	// ReactToReplay, of tests, reacts to metadata that no majority has confirmed.
 	ReactToReplay bool
 
 	repaired *replica.Repaired

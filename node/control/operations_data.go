@@ -230,7 +230,7 @@ type Snapshot struct {
 	Created   time.Time `json:"created"`
 	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot needs
 	Size      int64     `json:"size"`      // bytes of all its files
-	// Lacks names what the node had lost when it made the snapshot; it is told to who asked for it only.
+	// Lacks names what the node had lost when it made the snapshot; only the answer to the snapshot command has it.
 	Lacks []string `json:"lacks,omitempty"`
 }
 

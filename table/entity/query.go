@@ -290,7 +290,7 @@ func (r *run) drain() {
 	for _, x := range r.readings {
 		if x.read != nil {
 			if x.open {
-				r.cancel.Cancel() // nobody wants it
+				r.cancel.Cancel() // the result is not wanted
 				_, _ = x.read.end(r.ctx)
 			}
 			r.s.put(x.read)
