@@ -22,9 +22,21 @@ func TestBatchesOfLeaversAreWhole(t *testing.T) {
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
 	mustFail(t, 0, 300, func(o *Options) {
 		o.Unsafe.NoHandOver = true
-		o.Workloads, o.FaultKinds = []string{"batch"}, strings.Fields("join leave kill isolate one-way pause ring disk-full")
-		o.Nodes, o.Factor = 3, 1
+		smallRing(o)
 	}, "of its")
+}
+
+func smallRing(o *Options) {
+	o.Workloads, o.FaultKinds = []string{"batch"}, strings.Fields("join leave kill isolate one-way pause ring disk-full")
+	o.Nodes, o.Factor = 3, 1
+}
+
+// TestTheOnlyVoterLeaves has the first of two members leave. It is the only one that votes, so it must make the other one a
+// voter before it goes; else no operation of the ring ends after it.
+func TestTheOnlyVoterLeaves(t *testing.T) {
+	o := DefaultOptions(13)
+	smallRing(&o)
+	report(t, o, run(t, o))
 }
 
 // TestSimNeedsMoreThanHints shows that it finds batches of which a part was in the hints of a node that left, and nowhere
