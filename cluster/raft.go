@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"cqld/internal/wire"
@@ -260,10 +261,11 @@ func (d *driver) reconfigure() {
 	}
 	members := d.c.Metadata().Topology.Nodes()
 	changes := d.former(members)
+	left := d.c.Metadata().removedAt(d.self) != 0 // the next leader judges how many vote
 	if len(changes) == 0 {
 		changes = d.newLearners(members)
 	}
-	if len(changes) == 0 {
+	if len(changes) == 0 && !left {
 		changes = d.newVoters(members)
 	}
 	if len(changes) == 0 {
@@ -286,7 +288,7 @@ func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
 		switch {
 		case removed == 0: // not admitted yet, as far as this node has applied
 		case id == uint64(d.self):
-			d.handOver()
+			return d.handOver(members)
 		case d.c.applied[ring.NodeID(id)] >= removed || !d.c.Alive(ring.NodeID(id)):
 			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
 		}
@@ -294,15 +296,32 @@ func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
 	return nil
 }
 
-// handOver makes another voter lead.
-func (d *driver) handOver() {
+// handOver makes another voter lead. When no other member votes, as in a ring that had two members, one that is ready
+// becomes a voter first: without one, no node could lead after this one has left.
+func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	progress := d.node.Status().Progress
 	for _, id := range d.conf.GetVoters() {
 		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive && d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil {
 			d.node.TransferLeader(id)
-			return
+			return nil
 		}
 	}
+	isMember := func(id uint64) bool { return d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil }
+	if slices.ContainsFunc(d.conf.GetVoters(), isMember) {
+		return nil // it does not answer at the moment
+	}
+	for _, n := range members {
+		if id := uint64(n.ID); d.ready(progress, id) {
+			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeAddNode, id)}
+		}
+	}
+	return nil
+}
+
+// ready says whether a learner has nearly the whole log.
+func (d *driver) ready(progress map[uint64]tracker.Progress, id uint64) bool {
+	p, ok := progress[id]
+	return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= d.applied
 }
 
 func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
@@ -328,10 +347,7 @@ func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle
 		return nil
 	}
 	progress := d.node.Status().Progress
-	ready := func(id uint64) bool {
-		p, ok := progress[id]
-		return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= d.applied
-	}
+	ready := func(id uint64) bool { return d.ready(progress, id) }
 	for _, id := range voters(members, voting, ready)[len(voting):] {
 		changes = append(changes, confChange(pb.ConfChangeAddNode, id))
 	}

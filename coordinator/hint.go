@@ -406,7 +406,7 @@ func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 		}
 	}
 	if batch.mutations = valid; len(valid) == 0 {
-		h.delivered(q, batch)
+		h.c.run(func() { h.delivered(q, batch) })
 		return
 	}
 	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}

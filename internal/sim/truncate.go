@@ -137,15 +137,16 @@ func (w *truncates) read(l *life, partition int, level ring.Consistency, done fu
 
 // judge compares a page with what must and what must not be there.
 func (w *truncates) judge(partition int, page []byte, call, returned time.Duration) {
-	seen := map[string]bool{}
+	seen, last := map[string]bool{}, ""
 	var p row.PageReader
 	for p.Reset(page); p.NextPartition(); {
 		for r := row.NewRow(); p.NextRow(r); {
-			seen[string(r.Clustering)] = true
+			last = string(r.Clustering)
+			seen[last] = true
 		}
 	}
 	for _, x := range w.rows {
-		if x.partition != partition || x.end == 0 {
+		if x.partition != partition || x.end == 0 || p.More() && x.clustering > last { // it may be on the next page
 			continue
 		}
 		switch there := seen[x.clustering]; {
