@@ -45,8 +45,8 @@ type Engine struct {
 	}
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
-	// flushes is what an engine with Options.Inline knows of Pebble's flushes.
-	flushes flushes
+	// flushFailures counts failures of Pebble's background work since the engine was opened.
+	flushFailures atomic.Int64
 
 	hot  hotRows
 	disk diskState
@@ -84,7 +84,6 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, stop: make(chan struct{}), broken: make(chan struct{})}
-	e.flushes.ended = make(chan struct{}, 1)
 	e.latches.off = o.noLatch
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)

@@ -80,7 +80,7 @@ func (e *Engine) listener() *pebble.EventListener {
 			if errors.Is(err, pebble.ErrClosed) {
 				return
 			}
-			e.flushes.failures.Add(1)
+			e.flushFailures.Add(1)
 			// What failed is tried again at once, and again. %v of the error has pages of stack.
 			text := err.Error()
 			if last := e.background.Swap(&text); last == nil || *last != text {
@@ -91,9 +91,6 @@ func (e *Engine) listener() *pebble.EventListener {
 			e.stalls.Add(1)
 			e.opts.Logger.Warn("storage: writes wait for the disk", "reason", info.Reason)
 		},
-	}
-	if e.opts.Inline {
-		l.FlushEnd = func(pebble.FlushInfo) { e.flushes.end() }
 	}
 	l.EnsureDefaults(pebbleLog{e})
 	return l
