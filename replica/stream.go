@@ -326,7 +326,7 @@ func (q *pull) fetch() {
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
 		if err != nil {
-			q.failed(err)
+			o.Run(func() { q.failed(err) }) // it writes to the disk when the pull ends, and this may be a stream's goroutine
 			return
 		}
 		payload = slices.Clone(payload)
