@@ -59,12 +59,15 @@ func (n *testNode) open() error {
 			opened <- c
 			c.StreamChanged(id, up)
 		}})
-	// The port must be known before the cluster is opened, and handlers set before the port is open:
-	// here nobody connects so early.
-	if err := n.net.Open(); err != nil {
-		return err
+	// A first start finds its port by listening, before handlers are set: no node knows the port yet. A restart listens when they
+	// are set, because peers connect at once.
+	restart := n.addr.Port() != 0
+	if !restart {
+		if err := n.net.Open(); err != nil {
+			return err
+		}
+		n.addr = n.net.Addr()
 	}
-	n.addr = n.net.Addr()
 	network := Network(n.net)
 	if n.network != nil {
 		network = n.network(n.net)
@@ -82,6 +85,11 @@ func (n *testNode) open() error {
 	}
 	n.Cluster = c
 	opened <- c
+	if restart {
+		if err := n.net.Open(); err != nil {
+			return errors.Join(err, c.Close())
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = c.Run(ctx) })
