@@ -93,7 +93,7 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(told) != 1 || !strings.Contains(told[0], "node 2") || !strings.Contains(told[0], errHintDisk.Error()) {
-				t.Errorf("the operator was told %q", told)
+				t.Errorf("the operator read %q", told)
 			}
 		})
 	}

@@ -36,12 +36,12 @@ func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 	cancel()
 	cancel() // the second one is late
 	if err := <-outcome; !errors.Is(err, ErrCanceled) {
-		t.Errorf("the sender was told %v", err)
+		t.Errorf("the sender received %v", err)
 	}
 	select {
 	case err := <-ended:
 		if !errors.Is(err, env.ErrCanceled) {
-			t.Errorf("the peer was told %v", err)
+			t.Errorf("the peer received %v", err)
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the peer goes on")
@@ -65,7 +65,7 @@ func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 	select {
 	case err := <-ended:
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the peer was told %v", err)
+			t.Errorf("the peer received %v", err)
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the peer goes on")
@@ -117,7 +117,7 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	for _, v := range []Verb{VerbRead, VerbMutation} {
 		var remote *RemoteError
 		if err := ask(a, v, "x"); !errors.As(err, &remote) {
-			t.Errorf("verb %d: the sender was told %v", v, err)
+			t.Errorf("verb %d: the sender received %v", v, err)
 		}
 	}
 	a.Request(2, VerbHeartbeat, nil, time.Minute, func([]byte, error) { panic("another defect") })

@@ -55,7 +55,7 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 	}
 	for _, f := range []Fate{Open, Decided, Void, Lost} {
 		if told[f] < 100 {
-			t.Errorf("fate %d was told %d times: the test shows nothing of it", f, told[f])
+			t.Errorf("fate %d occurred %d times: the test shows nothing about it", f, told[f])
 		}
 	}
 }

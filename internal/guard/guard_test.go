@@ -20,7 +20,7 @@ func TestAPanicIsLoggedOnceWithItsStackAndCounted(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the client is told the panic: %v", err)
+		t.Errorf("the client received the panic: %v", err)
 	}
 	if n := strings.Count(out.String(), "brokenRequest"); n != 1 || !strings.Contains(out.String(), "secret") {
 		t.Errorf("the stack is logged %d times:\n%s", n, &out)

@@ -23,7 +23,7 @@ func TestTornSectors(t *testing.T) {
 			case torn[i] == 0:
 				gap = true
 			case torn[i] != 2:
-				t.Fatalf("byte %d is %d, which nobody wrote", i, torn[i])
+				t.Fatalf("byte %d is %d, which was never written", i, torn[i])
 			default:
 				gapped = gapped || gap
 			}
