@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -8,28 +9,33 @@ import (
 	"cqld/ring"
 )
 
-// onceClock keeps what is to be called.
-type onceClock struct {
+// timersClock keeps the functions of its timers by their durations.
+type timersClock struct {
 	*handClock
-	then func()
+	timers map[time.Duration]func()
 }
 
-func (c *onceClock) After(_ time.Duration, f func()) env.Timer {
-	c.then = f
+func (c *timersClock) After(d time.Duration, f func()) env.Timer {
+	c.timers[d] = f
 	return nil
 }
 
-// TestANodeArrivesUntilItIsHeard shows for how long requests wait for one that was let in.
+// TestANodeArrivesUntilItIsHeard shows for how long requests wait for a node that was let in. A request that was planned
+// before the first heartbeat asks after it: the node still counts as arriving then.
 func TestANodeArrivesUntilItIsHeard(t *testing.T) {
-	for _, end := range []string{"heard", "taken back", "silent"} {
+	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()
-		clock := &onceClock{handClock: hand}
-		c := &Cluster{opts: Options{Clock: clock}, detector: d, events: make(chan func(), 1), stopped: make(chan struct{})}
+		clock := &timersClock{handClock: hand, timers: map[time.Duration]func(){}}
+		c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)}, detector: d, events: make(chan func(), 1), stopped: make(chan struct{})}
 		before := ring.NewTopology(1, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}})
 		with := ring.NewTopology(2, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}, {ID: 3, State: ring.Joining}})
 		c.meta.Store(&Metadata{Topology: before})
-		if c.expect(before, before); c.Arriving() || clock.then != nil {
+		if c.expect(before, before); c.Arriving() || len(clock.timers) != 0 {
 			t.Error("a node arrives that was there before")
+		}
+		if end == "heard before" {
+			d.connected(3, true)
+			d.heartbeat(3)
 		}
 		c.meta.Store(&Metadata{Topology: with})
 		if c.expect(before, with); !c.Arriving() {
@@ -39,11 +45,20 @@ func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 		case "heard":
 			d.connected(3, true)
 			d.heartbeat(3)
+			c.aliveChanged(3, true)
+			<-c.events // proposals are checked
+			fallthrough
+		case "heard before":
+			if !c.Arriving() {
+				t.Error("a request that was planned before the first heartbeat does not wait")
+			}
+			clock.timers[arrivalSettle]()
+			(<-c.events)()
 		case "taken back":
 			c.meta.Store(&Metadata{Topology: before})
 		case "silent":
 			hand.now += arrivalPatience
-			clock.then()
+			clock.timers[arrivalPatience]()
 			(<-c.events)()
 		}
 		if c.Arriving() {

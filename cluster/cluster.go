@@ -368,6 +368,9 @@ func (c *Cluster) noteApplied(index uint64) {
 
 func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 	c.opts.Logger.Info("node is "+map[bool]string{true: "up", false: "down"}[up], "node", id)
+	if up {
+		c.arrived(id)
+	}
 	if c.opts.AliveChanged != nil {
 		c.opts.AliveChanged(id, up)
 	}
@@ -377,10 +380,12 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 // publish makes m what readers see.
 func (c *Cluster) publish(m *Metadata) {
 	c.keepRing(c.Metadata().Topology, m.Topology)
+	if before := c.Metadata().Topology; before != m.Topology {
+		c.expect(before, m.Topology)
+	}
 	old := c.meta.Swap(m)
 	if old.Topology != m.Topology {
 		c.opts.Network.SetPeers(c.peersOf(m))
-		c.expect(old.Topology, m.Topology)
 		for _, n := range old.Topology.Nodes() {
 			if m.Topology.Node(n.ID) == nil && m.removedAt(n.ID) == 0 {
 				c.detector.forget(n.ID)
