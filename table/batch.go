@@ -76,7 +76,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, first.Table, ops)
 	if err != nil {
 		c.req.kept = true
-		return nil, err
+		return nil, c.named(first.Table, err)
 	}
 	ctx := c.context(c.spelled(first.Table))
 	replies := make([]odata.Reply, len(ops))
@@ -237,7 +237,7 @@ func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
 		err = odata.Of(odata.InvalidInput)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.named(r.Path.Table, err)
 	}
 	reply := odata.Reply{Status: inner.resp.status, NoCache: true, Version: "3.0", ContentType: inner.resp.contentType, Body: inner.resp.body}
 	for _, f := range inner.resp.fields {

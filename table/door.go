@@ -229,7 +229,7 @@ func (c *call) serve() error {
 	if err = c.negotiate(); err != nil {
 		return err
 	}
-	return c.route()
+	return c.named(c.path.Table, c.route())
 }
 
 // locate finds out which account and resource the URL names: /account/table, or /table where the host's

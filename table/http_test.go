@@ -36,6 +36,12 @@ func TestLargeBodies(t *testing.T) {
 	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 || !strings.Contains(body, "EntityTooLarge") {
 		t.Errorf("an entity of 3 MiB: %d %s", resp.StatusCode, body)
 	}
+	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20)); resp.StatusCode != 400 {
+		t.Errorf("a body of 4 MiB: %d", resp.StatusCode)
+	}
+	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20+1)); resp.StatusCode != 413 {
+		t.Errorf("a body of 4 MiB and a byte: %d", resp.StatusCode)
+	}
 	if resp, body := b.send(post + strings.Repeat(" ", 40<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
 		t.Errorf("a body of 40 MiB: %d %s", resp.StatusCode, body)
 	}

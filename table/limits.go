@@ -39,7 +39,7 @@ const (
 	headerBytesMax = 16 << 10
 
 	// A $batch of 4 MiB, and what the limit counts and the body does not: the service measures the payload.
-	bodyBytesMax = 4<<20 + 64<<10
+	bodyBytesMax = 4 << 20
 
 	// Where the configuration has entities larger than the service's 1 MiB, their bodies may be larger, too: a
 	// character counts 2 bytes and is 6 at most in JSON, \u00e9.

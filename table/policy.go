@@ -9,7 +9,6 @@ import (
 type policy struct {
 	id                        string
 	start, expiry, permission string
-	stated                    bool // it has an AccessPolicy
 }
 
 // parsePolicies reads the signed identifiers of a table: at most policiesMax.
@@ -49,7 +48,6 @@ func (p *policy) parse(e *element) bool {
 	if !ok {
 		return false
 	}
-	p.stated = true
 	p.permission = f["Permission"].value()
 	if strings.Trim(p.permission, "raud") != "" {
 		return false
@@ -84,8 +82,7 @@ func appendPolicies(dst []byte, policies []policy) []byte {
 		p := &policies[i]
 		dst = append(dst, "<SignedIdentifier>"...)
 		dst = appendElement(dst, "Id", p.id)
-		switch {
-		case p.start+p.expiry+p.permission != "":
+		if p.start+p.expiry+p.permission != "" { // an empty policy reads back as none
 			dst = append(dst, "<AccessPolicy>"...)
 			for _, f := range [...]struct{ name, value string }{{"Start", p.start}, {"Expiry", p.expiry}, {"Permission", p.permission}} {
 				if f.value != "" {
@@ -93,8 +90,6 @@ func appendPolicies(dst []byte, policies []policy) []byte {
 				}
 			}
 			dst = append(dst, "</AccessPolicy>"...)
-		case p.stated:
-			dst = append(dst, "<AccessPolicy />"...)
 		}
 		dst = append(dst, "</SignedIdentifier>"...)
 	}

@@ -60,6 +60,12 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 	if err := c.admit(table, partitionKey, 1); err != nil {
 		return nil, err
 	}
+	if q.Top == 0 && !q.CountOnly { // $top=0
+		if _, ok := c.door.o.Service.Exists(c.account.name, c.path.Table); !ok {
+			return nil, odata.Of(odata.TableNotFound)
+		}
+		return &entity.Page{Plan: entity.PointQuery}, nil
+	}
 	page, err := c.door.o.Service.Query(c.ctx, c.account.name, c.path.Table, q)
 	if err != nil {
 		return nil, err
@@ -100,13 +106,13 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	return q, nil
 }
 
-// parseTop reads $top: at most as many as a page has.
+// parseTop reads $top, at most as many as a page has; without one it is a page. Zero asks for an empty answer.
 func (c *call) parseTop() (int, error) {
 	if !c.params.hasTop {
-		return 0, nil
+		return c.door.limits.PageEntities, nil
 	}
 	n, err := strconv.Atoi(c.params.top)
-	if err != nil || n < 1 || n > c.door.limits.PageEntities {
+	if err != nil || n < 0 || n > c.door.limits.PageEntities {
 		return 0, odata.Of(odata.InvalidInput)
 	}
 	return n, nil

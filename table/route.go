@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -50,8 +51,31 @@ func (c *call) route() error {
 		}
 	case odata.MetadataDocument:
 		return odata.Of(odata.NotImplemented)
+	case odata.BelowTable:
+		if c.method == "POST" { // the service takes it for an insert, and looks at the format first
+			if err := wantsJSON(c.req.header.contentType); err != nil {
+				return err
+			}
+		}
+		return odata.ErrPath()
 	}
 	return odata.Of(odata.MethodNotAllowed)
+}
+
+// named replaces the error that a table does not exist by the one that no table can have that name. Tables that CQL made
+// may have names that the service refuses, so the name is checked only after the table was not found.
+func (c *call) named(table string, err error) error {
+	var e *odata.Error
+	if table == "" || !errors.As(err, &e) {
+		return err
+	}
+	aboutTable := c.path.Resource == odata.OneTable || c.params.comp != "" // there, a missing table is ResourceNotFound
+	if e.Code == odata.TableNotFound || e.Code == odata.ResourceNotFound && aboutTable {
+		if invalid := odata.CheckTableName(table); invalid != nil {
+			return invalid
+		}
+	}
+	return err
 }
 
 // allowed are the methods that a resource answers to.

@@ -53,18 +53,18 @@ func (c *call) listTables() error {
 	if err != nil {
 		return err
 	}
-	if top == 0 {
-		top = c.door.limits.PageEntities
-	}
 	from := ""
 	if p.nextTable != "" {
 		if from, err = parseContinuation(p.nextTable); err != nil {
 			return err
 		}
 	}
-	names, next, err := c.door.o.Service.Tables(c.account.name, from, match, top)
-	if err != nil {
-		return err
+	var names []string
+	next := ""
+	if top > 0 {
+		if names, next, err = c.door.o.Service.Tables(c.account.name, from, match, top); err != nil {
+			return err
+		}
 	}
 	ctx := c.context("")
 	r := c.resp

@@ -16,11 +16,16 @@ type Keys uint8
 const (
 	HasPartitionKey Keys = 1 << iota
 	HasRowKey
+	// HasTypedKey marks a body with a key that is a number or annotated with another type than Edm.String.
+	HasTypedKey
 	HasBoth = HasPartitionKey | HasRowKey
 )
 
-// Need is PropertiesNeedValue unless k has both: what an insert wants.
+// Need returns the error unless k has both keys, as strings, which an insert needs: PropertiesNeedValue, InvalidInput.
 func (k Keys) Need() error {
+	if k&HasTypedKey != 0 {
+		return errBody()
+	}
 	if k != HasBoth {
 		return newError(PropertiesNeedValue)
 	}
@@ -367,8 +372,11 @@ func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 		if r.kind() == null || r.kind() == absent {
 			continue
 		}
-		if r.kind() != text || r.Type != 0 && r.Type != String {
+		switch {
+		case r.kind() != text && r.kind() != integer && r.kind() != number:
 			return 0, errBody()
+		case r.kind() != text, r.Type != 0 && r.Type != String: // its text is compared with the URL's key
+			keys |= HasTypedKey
 		}
 		start := texts.Len()
 		texts.Write(r.Bytes)

@@ -1,6 +1,9 @@
 package odata
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'".
 func AppendETag(dst []byte, ticks int64) []byte {
@@ -9,8 +12,11 @@ func AppendETag(dst []byte, ticks int64) []byte {
 	return append(dst, `'"`...)
 }
 
+// NoTicks is the Timestamp of no entity.
+const NoTicks = math.MinInt64
+
 // ParseETag reads the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the
-// entity must have. Its error is InvalidInput.
+// entity must have: NoTicks for an entity tag of HTTP that no entity here has. The error for what is no entity tag is InvalidInput.
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil
@@ -27,6 +33,9 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 				return ticks, false, nil
 			}
 		}
+	}
+	if isETag(value) {
+		return NoTicks, false, nil
 	}
 	return 0, false, invalid("The etag value '" + value + "' specified in one of the request headers is not valid. " +
 		"Please make sure only one etag value is specified and is valid.")
@@ -56,4 +65,18 @@ func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 		i += 2
 	}
 	return dst, true
+}
+
+// isETag reports whether a value is one entity tag (RFC 9110, section 8.8.3).
+func isETag(value string) bool {
+	tag := strings.TrimPrefix(value, "W/")
+	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
+		return false
+	}
+	for _, c := range []byte(tag[1 : len(tag)-1]) {
+		if c <= ' ' || c == '"' || c == 0x7F {
+			return false
+		}
+	}
+	return true
 }

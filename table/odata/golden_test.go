@@ -121,6 +121,9 @@ func showEntity(keys Keys, e *Entity) string {
 	if keys&HasRowKey != 0 {
 		fmt.Fprintf(&b, "RowKey %q\n", short(e.RowKey))
 	}
+	if keys&HasTypedKey != 0 {
+		b.WriteString("a key is not a string\n")
+	}
 	for i := range e.Properties {
 		p := &e.Properties[i]
 		fmt.Fprintf(&b, "%s %s %s\n", short(p.Name), p.Value.Type, short(string(p.Value.AppendLiteral(nil))))
@@ -179,7 +182,7 @@ func goldenMatch(t *testing.T, d *datadriven.TestData, l *Limits) string {
 }
 
 func goldenPath(p Path, err error) string {
-	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "count", "batch", "metadata"}
+	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "count", "batch", "metadata", "below"}
 	s := name[p.Resource]
 	for _, f := range []struct{ what, value string }{{"account", p.Account}, {"table", p.Table}, {"p", p.PartitionKey}, {"r", p.RowKey}} {
 		if f.value != "" {

@@ -19,6 +19,7 @@ const (
 	EntityCount                          // /t()/$count, /t/$count: beyond Azure
 	BatchEndpoint                        // /$batch
 	MetadataDocument                     // /$metadata
+	BelowTable                           // /t/Tables, /t/$batch: what clients send whose endpoint ends in a table's name
 )
 
 // Path is a URL's path.
@@ -30,8 +31,8 @@ type Path struct {
 	PartitionKey, RowKey string
 }
 
-// errPath is what the service says of a path that it cannot read.
-func errPath() *Error { return invalid("Bad Request - Error in query syntax.") }
+// ErrPath is what the service says of a path that it cannot read.
+func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
 // ParsePath reads a path as it stands in the request, with its percent escapes. The host form, whose
 // account is in the host's name, is asked for by that account; otherwise the path's first segment is the
@@ -62,8 +63,12 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 		url = after
 	}
 	url = strings.TrimPrefix(url, "/")
-	if first, more, ok := strings.Cut(url, "/"); ok && more != "" && more != "$count" && !strings.Contains(first, "(") {
-		url = more
+	for again := true; again; {
+		first, more, ok := strings.Cut(url, "/")
+		if !ok || more == "" || more == "$count" || strings.Contains(first, "(") {
+			break
+		}
+		url, again = more, strings.HasSuffix(first, "-secondary") // the Python SDK names the account twice there
 	}
 	return path, query, path.resource(url)
 }
@@ -72,7 +77,7 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 func (p *Path) resource(escaped string) error {
 	name, ok := Unescape(escaped, false)
 	if !ok {
-		return errPath()
+		return ErrPath()
 	}
 	switch name {
 	case "":
@@ -90,8 +95,12 @@ func (p *Path) resource(escaped string) error {
 	table, predicate, parens := strings.Cut(name, "(")
 	if parens {
 		if predicate, ok = strings.CutSuffix(predicate, ")"); !ok {
-			return errPath()
+			return ErrPath()
 		}
+	}
+	if first, more, below := strings.Cut(table, "/"); below && first != "" && more != "" {
+		p.Resource, p.Table = BelowTable, first
+		return nil
 	}
 	if table == "" || strings.ContainsAny(table, "/)'") {
 		return newError(InvalidURI)
@@ -104,7 +113,7 @@ func (p *Path) resource(escaped string) error {
 	}
 	if err == nil && count {
 		if p.Resource != EntitySet {
-			return errPath()
+			return ErrPath()
 		}
 		p.Resource = EntityCount
 	}
@@ -119,7 +128,7 @@ func (p *Path) table(predicate string) error {
 	predicate = strings.TrimSpace(strings.TrimPrefix(predicate, "TableName="))
 	name, rest, ok := quoted(predicate)
 	if !ok || strings.TrimSpace(rest) != "" {
-		return errPath()
+		return ErrPath()
 	}
 	p.Resource, p.Table = OneTable, name
 	return nil
@@ -132,11 +141,11 @@ func (p *Path) entity(table, predicate string) error {
 	for rest := strings.TrimSpace(predicate); rest != ""; {
 		name, more, ok := strings.Cut(rest, "=")
 		if !ok {
-			return errPath()
+			return ErrPath()
 		}
 		var value string
 		if value, rest, ok = quoted(strings.TrimLeft(more, " ")); !ok {
-			return errPath()
+			return ErrPath()
 		}
 		var key Keys
 		switch strings.TrimSpace(name) {
@@ -146,12 +155,12 @@ func (p *Path) entity(table, predicate string) error {
 			p.RowKey, key = value, HasRowKey
 		}
 		if key == 0 || keys&key != 0 {
-			return errPath()
+			return ErrPath()
 		}
 		keys |= key
 		if rest = strings.TrimSpace(rest); rest != "" {
 			if rest, ok = strings.CutPrefix(rest, ","); !ok || strings.TrimSpace(rest) == "" {
-				return errPath()
+				return ErrPath()
 			}
 			rest = strings.TrimSpace(rest)
 		}
@@ -162,7 +171,7 @@ func (p *Path) entity(table, predicate string) error {
 	case HasPartitionKey:
 		p.Resource = Partition
 	case HasRowKey:
-		return errPath()
+		return ErrPath()
 	}
 	return nil
 }
