@@ -229,7 +229,7 @@ func (n *Node) partsOptions() assembly.Options {
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
-		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput},
+		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
 			if err != nil {

@@ -96,6 +96,10 @@ const keyspace = "sim"
 // operationTimeout is what coordinators get; clients wait half a second longer.
 const operationTimeout = time.Second
 
+// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach: longer than any TRUNCATE runs here,
+// and much shorter than the time by which every node must serve.
+const truncationWait = 15 * time.Second
+
 // clients are a workload's: each does one thing after the other, at any node that runs, until the
 // cluster is healed.
 type clients struct {
