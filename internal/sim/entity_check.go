@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 
@@ -112,10 +113,17 @@ func entityModel() porcupine.Model {
 	}
 }
 
-// check asks porcupine whether a partition that does one thing at a time could have given the answers.
+// check asks porcupine whether a partition that does one thing at a time could have given the answers. Each change
+// without an answer doubles what porcupine has to search, so it is asked first without those of which nothing was seen: an
+// order of the others is one of all, with these at the end, where they may fail.
 func (w *entities) check() {
 	for partition, history := range w.history {
-		w.c.linearizable(entityModel(), entityOperations(history), fmt.Sprint("entities ", partition))
+		ops := entityOperations(history)
+		seen := slices.DeleteFunc(slices.Clone(ops), func(o porcupine.Operation) bool { return o.Return == math.MaxInt64 })
+		if len(seen) < len(ops) && porcupine.CheckOperationsTimeout(entityModel(), seen, checkTimeout) == porcupine.Ok {
+			continue
+		}
+		w.c.linearizable(entityModel(), ops, fmt.Sprint("entities ", partition))
 	}
 }
 

@@ -206,9 +206,12 @@ func (w *registers) firstSeen(key int) map[int64]int64 {
 	return seen
 }
 
+// checkTimeout is how long porcupine may take over one history.
+const checkTimeout = 10 * time.Second
+
 // linearizable asks porcupine.
 func (c *Cluster) linearizable(model porcupine.Model, ops []porcupine.Operation, what string) {
-	switch porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) {
+	switch porcupine.CheckOperationsTimeout(model, ops, checkTimeout) {
 	case porcupine.Illegal:
 		c.fail("%s is not linearizable over %d operations", what, len(ops))
 	case porcupine.Unknown:
