@@ -2,9 +2,13 @@ package node
 
 import (
 	"net/netip"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"cqld/table"
 )
@@ -134,5 +138,48 @@ func TestOnlyLoopbackWithoutAuthentication(t *testing.T) {
 	o.RPCAddress = netip.MustParseAddr("::1")
 	if err := o.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEveryOptionIsDocumented compares the options of the file with the tables of docs/CONFIGURATION.md.
+func TestEveryOptionIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{} // the default or, where there is one value only, that
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") || strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
+			continue
+		}
+		documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
+	}
+	for name, set := range settings() {
+		value, ok := documented[name]
+		if !ok {
+			t.Errorf("docs/CONFIGURATION.md does not have %s", name)
+			continue
+		}
+		delete(documented, name)
+		if !strings.HasPrefix(value, "`") || !strings.HasSuffix(value, "`") || strings.HasPrefix(name, "tables_max") {
+			continue // the default is told in words, or is the service's
+		}
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(strings.Trim(value, "`")), &doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, want := DefaultOptions(), DefaultOptions()
+		if err := set(&got, doc.Content[0]); err != nil {
+			t.Errorf("%s: the documented default is refused: %v", name, err)
+		}
+		got.Logger, want.Logger = nil, nil
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %s is not the default", name, value)
+		}
+	}
+	for name := range documented {
+		t.Errorf("docs/CONFIGURATION.md has %s, which is no option", name)
 	}
 }
