@@ -97,7 +97,7 @@ func TestGainsMeetEveryQuorum(t *testing.T) {
 		}
 	}
 	if checked < 5000 || local < 2000 {
-		t.Fatalf("%d gains were checked, %d of them for local quorums: the test tests too little", checked, local)
+		t.Fatalf("%d gains were checked, %d of them for local quorums: too few", checked, local)
 	}
 }
 

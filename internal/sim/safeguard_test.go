@@ -49,10 +49,7 @@ func TestSafeguards(t *testing.T) {
 			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads of that time miss
 			// what is on the other side alone: the comparison brings it.
 			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
-			func(o *Options) {
-				o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1
-				o.Pace, o.Clients, o.Faults = 8, 12, 15*time.Second
-			}, "linearizable", 0,
+			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable", 0,
 		},
 		{
 			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",
