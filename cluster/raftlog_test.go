@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,4 +121,103 @@ func (f refusingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 		return nil, errSync
 	}
 	return f.FS.Create(name, category)
+}
+
+// TestTheRaftLogSurvivesPowerLoss saves random states and entries, compacts the log, and takes the disk as a power loss
+// leaves it after each step. What was saved is there: term, vote, commit, snapshot and all entries behind it.
+func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
+	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		disk := vfs.NewCrashableMem()
+		l, err := openRaftLog("raft", disk, logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var term, commit uint64
+		for step := range 15 {
+			if last := l.memoryLastIndex(); commit > 0 && rng.IntN(4) == 0 {
+				err = l.compact(commit, &pb.ConfState{Voters: []uint64{1, 2, 3}}, fmt.Append(nil, "state ", commit), 2)
+			} else {
+				err = l.save(drawReady(rng, last, &term, &commit))
+			}
+			if err != nil {
+				// A snapshot that is not newer than the last one is refused, and changes nothing.
+				if !errors.Is(err, raft.ErrSnapOutOfDate) {
+					t.Fatal(err)
+				}
+			}
+			want := describeLog(t, l)
+			crashed := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+			after, err := openRaftLog("raft", crashed, logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := describeLog(t, after); got != want {
+				t.Fatalf("seed %d, step %d: after a power loss the log is\n%s\nand was\n%s", seed, step, got, want)
+			}
+			if rng.IntN(3) > 0 {
+				if err := after.close(); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err := l.close(); err != nil { // the node goes on with what the power loss has left
+				t.Fatal(err)
+			}
+			l, disk = after, crashed
+		}
+		if err := l.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// drawReady draws what Raft may save next: a vote in a later term, entries that replace those that are not committed, a
+// later commit, or all of them.
+func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
+	rd := new(raft.Ready)
+	if rng.IntN(3) > 0 {
+		*term += uint64(rng.IntN(2))
+		first := *commit + 1 + rng.Uint64N(last-*commit+1)
+		for i := range uint64(1 + rng.IntN(4)) {
+			index, t := first+i, *term
+			rd.Entries = append(rd.Entries, &pb.Entry{Index: &index, Term: &t, Data: fmt.Append(nil, "entry ", index, " of term ", t)})
+			last = index
+		}
+	}
+	if rd.Entries == nil || rng.IntN(2) == 0 {
+		*term += uint64(rng.IntN(2))
+		*commit += rng.Uint64N(last - *commit + 1)
+		t, vote, c := max(1, *term), rng.Uint64N(4), *commit
+		*term = t
+		rd.HardState = &pb.HardState{Term: &t, Vote: &vote, Commit: &c}
+	}
+	return rd
+}
+
+// describeLog is what Raft is shown of a log: state, snapshot, and the entries behind it.
+func describeLog(t *testing.T, l *raftLog) string {
+	t.Helper()
+	hs, cs, err := l.memory.InitialState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := l.memory.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, last := snap.GetMetadata().GetIndex(), l.memoryLastIndex()
+	out := fmt.Sprintf("term %d, vote %d, commit %d, voters %v, snapshot %d %q", hs.GetTerm(), hs.GetVote(), hs.GetCommit(), cs.GetVoters(), at, snap.GetData())
+	if last == at {
+		return out
+	}
+	entries, err := l.memory.Entries(at+1, last+1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		out += fmt.Sprintf("\n%d/%d %q", e.GetIndex(), e.GetTerm(), e.GetData())
+	}
+	return out
 }

@@ -1,7 +1,10 @@
 package ring
 
 import (
+	"math/bits"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -52,4 +55,105 @@ func TestReadersAskBothSides(t *testing.T) {
 			t.Errorf("%v: a range that stays: %+v", c.phase, set)
 		}
 	}
+}
+
+// TestGainsMeetEveryQuorum draws rings, replications and operations. A node that gains a range from no single node that
+// loses it fetches from so many others that every acknowledged write is met: whichever replicas a quorum consisted of,
+// and whichever sources are chosen. The same holds for LOCAL_QUORUM and the sources of the node's own data center.
+func TestGainsMeetEveryQuorum(t *testing.T) {
+	checked, local := 0, 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		nodes, o := drawOperation(rng)
+		topology := NewMovingTopology(7, 7, nodes, []*Operation{o})
+		var r Replication
+		if rng.IntN(2) == 0 {
+			r = Replication{Class: Simple, Factor: 1 + rng.IntN(5)}
+		} else {
+			r = NewNetworkTopology(DatacenterFactor{Datacenter: "a", Factor: 1 + rng.IntN(4)}, DatacenterFactor{Datacenter: "b", Factor: 1 + rng.IntN(4)})
+		}
+		still := *o
+		still.Phase = Streaming // natural replicas are those before
+		before := NewMovingTopology(7, 7, nodes, []*Operation{&still}).Placement(r)
+		for _, g := range topology.Gains(o, r, 0) {
+			if g.From != 0 {
+				continue
+			}
+			natural := before.Replicas(g.Range.End).Natural
+			if n := missedQuorum(natural, QuorumOf(r.Total()), g.Sources, g.Total); n != nil {
+				t.Fatalf("seed %d: %+v: a quorum of %v without %v of %+v has a write that is not fetched", seed, *o, natural, n, g)
+			}
+			checked++
+			if r.Class != NetworkTopology {
+				continue
+			}
+			dc := topology.Node(g.Node).Datacenter
+			elsewhere := func(id NodeID) bool { return topology.Node(id).Datacenter != dc }
+			here, sources := slices.DeleteFunc(slices.Clone(natural), elsewhere), slices.DeleteFunc(slices.Clone(g.Sources), elsewhere)
+			if n := missedQuorum(here, QuorumOf(r.In(dc)), sources, g.Local); n != nil {
+				t.Fatalf("seed %d: %+v: a local quorum of %v without %v of %+v has a write that is not fetched", seed, *o, here, n, g)
+			}
+			local++
+		}
+	}
+	if checked < 5000 || local < 2000 {
+		t.Fatalf("%d gains were checked, %d of them for local quorums: too few", checked, local)
+	}
+}
+
+// drawOperation draws members of two data centers and an operation of one of them. Nodes that are removed or replaced
+// are dead, so their ranges have no single source.
+func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
+	tokens := func() (out []Token) {
+		for range 1 + rng.IntN(3) {
+			out = append(out, Token(rng.Uint64()))
+		}
+		return slices.Sorted(slices.Values(out))
+	}
+	for i := range 3 + rng.IntN(7) {
+		nodes = append(nodes, &Node{ID: NodeID(i + 1), Datacenter: string(rune('a' + i%2)), Rack: "r1", State: Normal, Tokens: tokens()})
+	}
+	at := nodes[rng.IntN(len(nodes))]
+	o = &Operation{ID: 7, Kind: []OperationKind{Join, Leave, Remove, Remove, Replace, Replace, Move}[rng.IntN(7)], Node: at.ID, Phase: Streaming}
+	switch o.Kind {
+	case Move:
+		o.Tokens = tokens()
+	case Join, Replace:
+		n := &Node{ID: NodeID(len(nodes) + 1), Datacenter: at.Datacenter, Rack: "r1", State: Joining}
+		nodes, o.Node = append(nodes, n), n.ID
+		if o.Kind == Replace {
+			o.Replaced = at.ID
+		} else {
+			o.Tokens = tokens()
+		}
+	}
+	return nodes, o
+}
+
+// missedQuorum is a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
+// nil when there is none. Where there are fewer sources than are asked for, the range waits for them.
+func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (chosen []NodeID) {
+	if quorum > len(replicas) || asked > len(sources) {
+		return nil
+	}
+	for set := range 1 << len(sources) {
+		if bits.OnesCount(uint(set)) != asked {
+			continue
+		}
+		out, others := make([]NodeID, 0, asked), 0
+		for i, id := range sources {
+			if set>>i&1 == 1 {
+				out = append(out, id)
+			}
+		}
+		for _, id := range replicas {
+			if !slices.Contains(out, id) {
+				others++
+			}
+		}
+		if others >= quorum {
+			return out
+		}
+	}
+	return nil
 }

@@ -228,3 +228,52 @@ func TestDropRangeRemovesOnlyIt(t *testing.T) {
 		}
 	}
 }
+
+// TestAFullDiskTakesNoIngestion checks that a disk with little space left refuses blocks, and files that were begun
+// before: the space that is left is for compactions. When there is space again, the same data is taken.
+func TestAFullDiskTakesNoIngestion(t *testing.T) {
+	source := openTest(t, Options{Inline: true})
+	defer source.Close()
+	mustApply(t, source, putRow("key", 1, 1, "value"))
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, disk := false, vfs.NewMem()
+	e := openTest(t, Options{FS: disk, Inline: true, FreeSpace: func() (free, total int64) {
+		if full {
+			return 0, 1 << 30
+		}
+		return 1 << 30, 1 << 30
+	}})
+	defer e.Close()
+	fill := func(now bool) {
+		full = now
+		e.checkSpace()
+	}
+	begun := e.NewIngestion(testTable, ring.FullRange())
+	if err := begun.Add(block); err != nil {
+		t.Fatal(err)
+	}
+	fill(true)
+	if err := e.NewIngestion(testTable, ring.FullRange()).Add(block); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a block on a full disk: %v", err)
+	}
+	if err := begun.Commit(); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a file on a full disk: %v", err)
+	}
+	if names, err := disk.List("db/ingest"); err != nil || len(names) > 0 {
+		t.Errorf("the file that was refused takes space: %v, %v", names, err)
+	}
+	if got := rows(t, mustRead(t, e, readKey("key"))); len(got) > 0 {
+		t.Errorf("a full disk has taken %v", got)
+	}
+	fill(false)
+	again := e.NewIngestion(testTable, ring.FullRange())
+	if err := errors.Join(again.Add(block), again.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(t, mustRead(t, e, readKey("key"))); fmt.Sprint(got) != "[key/1=value]" {
+		t.Errorf("with space again: %v", got)
+	}
+}

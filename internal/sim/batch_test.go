@@ -13,7 +13,7 @@ const leaverFaults = "join leave isolate one-way bad-links pause ring disk-full"
 func TestBatchesOfLeaversAreWhole(t *testing.T) {
 	o := DefaultOptions(81142)
 	report(t, o, run(t, o))
-	runFewReplicas(t, 12, "batch", leaverFaults)
+	runFewReplicas(t, 12, "batch", leaverFaults, func(*Options) {})
 }
 
 // TestSimNeedsBatchesHandedOver shows that it finds batches that leave the ring with their holders. Two live nodes besides

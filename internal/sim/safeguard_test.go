@@ -46,9 +46,10 @@ func TestSafeguards(t *testing.T) {
 			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
 		},
 		{
-			"reads ask the sides before and after, and repair both", "register", "join leave isolate one-way bad-links",
-			// Without the comparison, too: with it, 1,000 seeds do not notice that reads ask one side.
-			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "linearizable", 0,
+			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads of that time miss
+			// what is on the other side alone: the comparison brings it.
+			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
+			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable", 0,
 		},
 		{
 			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",

@@ -1,0 +1,333 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/cql/types"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// moveWorld is a ring of two nodes with one replica of each range. Node 1 joins and gains ranges of node 2. Requests
+// arrive at once, in the goroutine of the test.
+type moveWorld struct {
+	t                  *testing.T
+	catalog            *schema.Schema
+	table              *schema.Table
+	nodes              map[ring.NodeID]*moveNode
+	moves              *Moves
+	streamed, compared []uint64
+	timers             []func()
+}
+
+// moveNode is one node of a moveWorld, with storage in memory.
+type moveNode struct {
+	w        *moveWorld
+	view     *view
+	engine   *storage.Engine
+	local    *Local
+	streams  *Streams
+	hashes   *Repairs
+	services map[messaging.Verb]messaging.Service
+}
+
+func (n *moveNode) Handle(s messaging.Service)               { n.services[s.Verb] = s }
+func (n *moveNode) Run(_ int, f func()) error                { f(); return nil }
+func (n *moveNode) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (n *moveNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	n.w.nodes[to].services[v].Handler(n.view.self, slices.Clone(payload), func(answer []byte, err error) { reply(slices.Clone(answer), err) })
+}
+
+func (w *moveWorld) Now() time.Time           { return time.Unix(1_700_000_000, 0) }
+func (w *moveWorld) Monotonic() time.Duration { return 0 }
+func (w *moveWorld) After(_ time.Duration, f func()) env.Timer {
+	w.timers = append(w.timers, f)
+	return stoppedTimer{}
+}
+
+func (w *moveWorld) StartStreamed(operation uint64, done func(error)) {
+	w.streamed = append(w.streamed, operation)
+	done(nil)
+}
+
+func (w *moveWorld) StartCompared(operation uint64, done func(error)) {
+	w.compared = append(w.compared, operation)
+	done(nil)
+}
+
+func (w *moveWorld) StartHanded(uint64, func(error)) { w.t.Error("a node that joins hands over") }
+
+// newMoveWorld makes both nodes at the topology of an operation. leafBytes is how much a leaf of a comparison has.
+func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
+	w := &moveWorld{t: t, catalog: schema.Initial(), nodes: map[ring.NodeID]*moveNode{}}
+	for _, change := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
+	} {
+		var err error
+		if w.catalog, err = schema.Apply(w.catalog, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.table = w.catalog.Table("k", "t")
+	for id := ring.NodeID(1); id <= 2; id++ {
+		n := &moveNode{w: w, view: &view{self: id, schema: w.catalog, topology: moveTopology(o)}, services: map[messaging.Verb]messaging.Service{}}
+		var err error
+		if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w, Inline: true}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.engine.Close() })
+		n.local = NewLocal(n.engine, n.view, nil)
+		n.streams = NewStreams(StreamOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here,
+			Limits: StreamLimits{BlockBytes: 1000, FileBytes: 4000}})
+		n.hashes = NewRepairs(RepairOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
+		w.nodes[id] = n
+	}
+	joins := w.nodes[1]
+	w.moves = NewMoves(MovesOptions{View: joins.view, Agreement: w, Streams: joins.streams, Local: joins.local, Hashes: joins.hashes,
+		Clock: w, Run: here, LeafBytes: leafBytes})
+	return w
+}
+
+// moveTopology has node 1 join node 2 by an operation that began at epoch 7. Both have a quarter of the ring in turn.
+func moveTopology(o ring.Operation) *ring.Topology {
+	o.ID, o.Kind, o.Node, o.Tokens, o.Gaining = 7, ring.Join, 1, []ring.Token{-2 << 60, 6 << 60}, []ring.NodeID{1}
+	return ring.NewMovingTopology(9, 9, []*ring.Node{
+		{ID: 1, Datacenter: "dc1", State: ring.Joining, Tokens: o.Tokens},
+		{ID: 2, Datacenter: "dc1", State: ring.Normal, Tokens: []ring.Token{-6 << 60, 2 << 60}},
+	}, []*ring.Operation{&o})
+}
+
+// keys are those of the partitions of the test that node 1 gains, and of those that it does not.
+func (w *moveWorld) keys() (gained, others []string) {
+	o := w.nodes[1].view.topology.Operation(7)
+	gains := w.nodes[1].view.topology.Gains(o, w.table.Replication, 1)
+	for i := range 200 {
+		key := fmt.Sprint("key", i)
+		token := row.NewPartitionKey([]byte(key)).Token
+		if slices.ContainsFunc(gains, func(g ring.Gain) bool { return g.Range.Contains(token) }) {
+			gained = append(gained, key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	if len(gained) < 50 || len(others) < 50 {
+		w.t.Fatalf("%d keys are gained and %d are not: too few of one kind", len(gained), len(others))
+	}
+	return gained, others
+}
+
+func (w *moveWorld) write(node ring.NodeID, keys ...string) {
+	w.t.Helper()
+	for _, key := range keys {
+		err := w.nodes[node].engine.Apply([]*row.Mutation{rowOf(w.table, key)}, true, func(err error) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// rowOf is a mutation with one row.
+func rowOf(table *schema.Table, key string) *row.Mutation {
+	m := new(row.Mutation)
+	m.Reset(table.StorageID, row.NewPartitionKey([]byte(key)))
+	r := row.NewRow()
+	r.Liveness.Timestamp = 1
+	m.AddRow(r)
+	return m
+}
+
+// missing are the partitions of which a node stores nothing.
+func (w *moveWorld) missing(node ring.NodeID, keys []string) (out []string) {
+	for _, key := range keys {
+		token := row.NewPartitionKey([]byte(key)).Token
+		empty, err := w.nodes[node].engine.EmptyRange(w.table.StorageID, ring.Range{Start: token - 1, End: token})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if empty {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// TestAJoiningNodeFetchesRowsAndPaxosState checks that a node has the rows of the ranges that it gains, and what the
+// acceptor before it had accepted, when it says that it has them.
+func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
+	w := newMoveWorld(t, ring.Operation{Phase: ring.Streaming}, 0)
+	gained, others := w.keys()
+	w.write(2, gained...)
+	w.write(2, others...)
+	accepted := ballot(10, 2)
+	for _, key := range gained {
+		w.nodes[2].local.Accept(9, proposalOf(w.table, accepted, accepted, key), time.Second, func(refused coordinator.Ballot, err error) {
+			if refused.Present() || err != nil {
+				t.Fatalf("node 2 does not accept: %v, %v", refused, err)
+			}
+		})
+	}
+	w.moves.Look(w.nodes[1].view.topology)
+	if !slices.Equal(w.streamed, []uint64{7}) {
+		t.Fatalf("node 1 has streamed by operations %v", w.streamed)
+	}
+	if missing := w.missing(1, gained); len(missing) > 0 {
+		t.Errorf("%d of %d gained partitions are missing, %s first", len(missing), len(gained), missing[0])
+	}
+	if missing := w.missing(1, others); len(missing) != len(others) {
+		t.Errorf("%d partitions are fetched that node 1 does not gain", len(others)-len(missing))
+	}
+	for _, key := range gained {
+		cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: []row.Slice{row.AllRows()}}
+		w.nodes[1].local.Prepare(9, ballot(20, 1), coordinator.Ballot{}, cmd, time.Second, func(p *coordinator.Promise, err error) {
+			if err != nil || p.Refused || p.Accepted.Ballot != accepted {
+				t.Fatalf("key %s: node 1 does not know what was accepted before it: %+v, %v", key, p, err)
+			}
+		})
+	}
+}
+
+// TestAComparisonBringsWhatIsMissing checks that a node compares what it gained, fetches exactly the parts that differ,
+// and says so when it has them. Leaves of different sizes make one part of a range, or many.
+func TestAComparisonBringsWhatIsMissing(t *testing.T) {
+	for _, leafBytes := range []int64{200, 1000, 1 << 20} {
+		for name, lacks := range map[string]func(i int) bool{
+			"nothing":       func(int) bool { return false },
+			"one partition": func(i int) bool { return i == 17 },
+			"some":          func(i int) bool { return i%20 == 3 },
+			"everything":    func(int) bool { return true },
+		} {
+			t.Run(fmt.Sprintf("%s/leaf=%d", name, leafBytes), func(t *testing.T) {
+				compareMoves(t, leafBytes, lacks)
+			})
+		}
+	}
+}
+
+func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
+	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, leafBytes)
+	gained, _ := w.keys()
+	w.write(2, gained...)
+	for i, key := range gained {
+		if !lacks(i) {
+			w.write(1, key)
+		}
+	}
+	for _, n := range w.nodes { // leaves are cut by the size of what is on disk
+		if err := n.engine.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacking := len(w.missing(1, gained))
+	w.moves.Look(w.nodes[1].view.topology)
+	if !slices.Equal(w.compared, []uint64{7}) || len(w.streamed) != 0 {
+		t.Fatalf("node 1 has compared by operations %v and streamed by %v", w.compared, w.streamed)
+	}
+	if missing := w.missing(1, gained); len(missing) > 0 {
+		t.Errorf("%d of %d partitions that were missing are missing still, %s first", len(missing), lacking, missing[0])
+	}
+	if _, sent := w.nodes[2].streams.Status(); (sent > 0) != (lacking > 0) {
+		t.Errorf("%d bytes were streamed for %d missing partitions", sent, lacking)
+	}
+}
+
+// TestASourceThatIsBehindIsNotCompared checks that a node which has not heard of the switch gives no hashes: requests of
+// the former ring may still change its data. The comparison fails and is tried again after a pause.
+func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
+	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, 0)
+	gained, _ := w.keys()
+	w.write(2, gained...)
+	now := w.nodes[2].view.topology
+	w.nodes[2].view.topology = ring.NewTopology(7, now.Nodes())
+	w.nodes[1].view.topology, now = ring.NewMovingTopology(9, 7, now.Nodes(), now.Operations()), w.nodes[1].view.topology
+	w.moves.Look(w.nodes[1].view.topology)
+	if len(w.compared) != 0 || len(w.timers) == 0 {
+		t.Fatalf("node 2 does not know the switch; compared: %v, %d timers", w.compared, len(w.timers))
+	}
+	w.nodes[2].view.topology = now
+	for len(w.timers) > 0 && len(w.compared) == 0 {
+		f := w.timers[0]
+		w.timers = w.timers[1:]
+		f()
+	}
+	if missing := w.missing(1, gained); len(missing) > 0 || len(w.compared) != 1 {
+		t.Errorf("after node 2 has heard of the switch %d partitions are missing, compared: %v", len(missing), w.compared)
+	}
+}
+
+// enteredEngine is storage that holds a write until it is released.
+type enteredEngine struct {
+	*storage.Engine
+	entered, release chan struct{}
+	drained          chan struct{} // a stream has passed Settle
+}
+
+func (e *enteredEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
+	close(e.entered)
+	<-e.release
+	return e.Engine.Apply(ms, durable, done)
+}
+
+func (e *enteredEngine) Drain() error {
+	close(e.drained)
+	return e.Engine.Drain()
+}
+
+// TestAStreamWaitsForRequestsOfTheFormerRing holds a write between its admission and storage while a stream begins. The
+// stream must have it: whoever pulls did not get this write itself.
+func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
+	_, disk, table := newAcceptor(t)
+	remote, _, _, _ := pair(t, 1, 1)
+	engine := &enteredEngine{Engine: disk, entered: make(chan struct{}), release: make(chan struct{}), drained: make(chan struct{})}
+	l := NewLocal(engine, remote.view, nil)
+	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
+	s := NewStreams(StreamOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }})
+	written, reply := make(chan error, 1), make(chan []byte, 1)
+	go l.Apply(5, []*row.Mutation{rowOf(table, "k")}, time.Second, func(err error) { written <- err })
+	<-engine.entered
+	go func() {
+		payload, err := s.export(&streamRequest{first: true, epoch: 5, table: table.StorageID, tokens: ring.FullRange(), bytesMax: 1000})
+		if err != nil {
+			t.Error(err)
+		}
+		reply <- payload
+	}()
+	passed := func() bool {
+		select {
+		case <-engine.drained:
+			return true
+		default:
+			return false
+		}
+	}
+	for l.gate.phase.Load() == 0 && !passed() { // until the stream waits at the gate
+		time.Sleep(time.Millisecond)
+	}
+	early := passed()
+	close(engine.release)
+	if early {
+		t.Error("the stream begins though a write of the former ring is not in storage yet")
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	r, err := decodeStreamReply(<-reply)
+	if err != nil || len(r.block) == 0 {
+		t.Errorf("the stream lacks the write: %d bytes, %v", len(r.block), err)
+	}
+}
