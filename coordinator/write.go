@@ -341,7 +341,7 @@ type verdict struct {
 // judge decides, with mu held, what the counts mean. What a replica refused goes to its successor:
 // at once when the write cannot succeed without, else when all have answered.
 func (op *writeOp) judge() verdict {
-	again := !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
+	again := op.mayReplanLocked()
 	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
 	if op.done != nil && op.unmet == 0 {
 		v.done, op.done = op.done, nil
@@ -363,6 +363,11 @@ func (op *writeOp) judge() verdict {
 		op.waiting = 0
 	}
 	return v
+}
+
+// mayReplanLocked reports whether another plan may follow. Caller holds mu.
+func (op *writeOp) mayReplanLocked() bool {
+	return !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
 }
 
 // hintable says whether part i can still be met by a hint.
@@ -434,16 +439,10 @@ func (op *writeOp) timeout() {
 			}
 		}
 	}
-	var quiet []*writeTarget
-	for _, t := range op.targets {
-		if t.state == targetOpen && t.alive {
-			t.state = targetFailed
-			quiet = append(quiet, t)
-		}
-	}
+	missed := op.missedLocked()
 	plan := op.plans
 	op.mu.Unlock()
-	for _, t := range quiet {
+	for _, t := range missed {
 		op.hint(t, plan)
 	}
 	if done != nil {
@@ -452,11 +451,36 @@ func (op *writeOp) timeout() {
 	op.release()
 }
 
-// hint keeps t's share until it lives again. At ANY a stored hint is as good as an answer.
+// missedLocked returns the targets that get nothing any more: those that have not answered, and those that refused a plan
+// which no other plan follows. Caller holds mu.
+func (op *writeOp) missedLocked() (missed []*writeTarget) {
+	for _, t := range op.targets {
+		switch {
+		case t.state == targetOpen && t.alive:
+			t.state = targetFailed
+			missed = append(missed, t)
+		case t.state == targetFailed && refusedPlan(t.err):
+			missed = append(missed, t)
+		}
+	}
+	return missed
+}
+
+// refusedPlan reports whether a replica refused because the plan was made for an earlier topology.
+func refusedPlan(err error) bool {
+	var refusal *NotReplica
+	return errors.As(err, &refusal)
+}
+
+// hint keeps t's share until it lives again. At ANY a stored hint is as good as an answer. What a replica refused needs a
+// hint only when no other plan follows: other replicas may have it.
 func (op *writeOp) hint(t *writeTarget, plan int) {
 	op.mu.Lock()
-	var refusal *NotReplica
-	skip := t.hinted || t.node == op.self || errors.As(t.err, &refusal)
+	if refusedPlan(t.err) && (plan != op.plans || op.mayReplanLocked()) {
+		op.mu.Unlock()
+		return
+	}
+	skip := t.hinted || t.node == op.self
 	t.hinted = true
 	op.mu.Unlock()
 	if op.c.hints == nil || skip {
