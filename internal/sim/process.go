@@ -214,6 +214,7 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
+		Streams:   replica.StreamLimits{TruncationWait: truncationWait},
 		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
@@ -258,14 +259,10 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
 	e.life.touch(mutations)
-	from := e.life.serving
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
-		if err != nil && from == nil { // a coordinator keeps no hint for itself
-			n.cluster.excused.addAll(mutations)
-		}
 		if n.faults.slow == 0 {
 			e.life.at(inCommitter, func() { done(err) })
 			return

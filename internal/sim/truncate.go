@@ -42,6 +42,8 @@ const (
 	// messages may still arrive.
 	truncateSettled = 5 * time.Second
 	truncateTimeout = 3 * time.Second
+	// truncationWait is StreamLimits.TruncationWait: longer than truncateTimeout and a pause of a process together.
+	truncationWait = 10 * time.Second
 )
 
 // truncateTable is one that reads do not repair.
