@@ -205,7 +205,7 @@ func (n *node) start() {
 	n.life = &life{}
 	o := n.c.options
 	post := &postbox{n, n.life}
-	local := replica.NewLocal(ownDisk{n.engine, n}, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
+	local := replica.NewLocal(ownDisk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	var store coordinator.HintStore = n.engine

@@ -68,6 +68,7 @@ type Unsafe struct {
 	NoBatchlog           bool // write logged batches as others
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
 	NoTruncationFence    bool // drop rows while writes from before are on their way
+	RepairTruncated      bool // let reads repair while a table is truncated
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
 	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
@@ -109,6 +110,7 @@ type Coordinator struct {
 	writeBytes atomic.Int64
 	reading    atomic.Int64
 	sent       fence.Fence // what was sent to replicas, and changes them
+	truncating truncating  // which truncations are under way
 
 	lastBallot atomic.Int64
 	casLines   casLines

@@ -80,8 +80,12 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 		op.c.sent.Leave(generation)
 		op.repaired(l, round, err)
 	}
-	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more
-		done(nil)
+	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more, or will not be
+		var err error
+		if op.cmd.Repair != nil { // a repair of the table must not take the replicas for equal: the truncation may fail
+			err = errTruncating
+		}
+		done(err)
 		return
 	}
 	replica := op.c.replicas.Replica(l.Node)
@@ -95,6 +99,9 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 	remote.ApplyEncoded(ForReadRepair, *b, timeout, done)
 	op.c.release(b)
 }
+
+// errTruncating is why a repair of a table cannot compare it.
+var errTruncating = errors.New("coordinator: the table is truncated")
 
 // repaired is the event of a repair's acknowledgement.
 func (op *readOp) repaired(l resolve.Repairs, round int, err error) {

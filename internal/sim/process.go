@@ -196,6 +196,8 @@ func (l *life) clusterOptions() cluster.Options {
 
 func (l *life) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
+	limits := c.options.Limits
+	limits.TruncationMost = truncationWait
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
@@ -205,7 +207,7 @@ func (l *life) partsOptions() assembly.Options {
 		},
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
-			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
 		Streams: replica.StreamLimits{TruncationWait: truncationWait},
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,

@@ -42,7 +42,7 @@ const (
 	// messages may still arrive.
 	truncateSettled = 5 * time.Second
 	truncateTimeout = 3 * time.Second
-	// truncationWait is StreamLimits.TruncationWait: longer than truncateTimeout and a pause of a process together.
+	// truncationWait is how long streams and reads wait for the end of a truncation: longer than truncateTimeout and a pause of a process together.
 	truncationWait = 10 * time.Second
 )
 
