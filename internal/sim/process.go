@@ -216,7 +216,6 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
-		Streams:   replica.StreamLimits{TruncationWait: truncationWait},
 		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams,
 	}

@@ -42,8 +42,6 @@ const (
 	// messages may still arrive.
 	truncateSettled = 5 * time.Second
 	truncateTimeout = 3 * time.Second
-	// truncationWait is how long streams and reads wait for the end of a truncation: longer than truncateTimeout and a pause of a process together.
-	truncationWait = 10 * time.Second
 )
 
 // truncateTable is one that reads do not repair.
