@@ -128,6 +128,7 @@ func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
+	w.c.truncating++
 	w.c.excused.truncated(table.StorageID)
 	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
@@ -136,6 +137,7 @@ func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
 		if err == nil {
 			w.acked++
 			t.returned = w.c.tick()
+			w.c.truncating--
 			w.c.count("tables truncated")
 		} else {
 			t.failed = true
