@@ -245,6 +245,12 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 
+// patience is how long a replica's answer to a change is waited for, by a request that began and has a deadline (both monotonic):
+// the time of the whole request, even if less is left of it. A truncation waits as long for what the network delays.
+func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
+	return max(deadline-began, time.Millisecond)
+}
+
 // trace tells a traced request's story; most requests have no trace.
 func trace(t Trace, source ring.NodeID, activity string) {
 	if t != nil {

@@ -65,7 +65,7 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	round, epoch := op.round, op.topology.Epoch()
 	op.mu.Unlock()
 	op.c.counts.readRepairs.Add(1)
-	timeout := op.c.remaining(op.deadline)
+	timeout := op.c.patience(op.started, op.deadline)
 	for _, l := range send {
 		op.repair(l, round, epoch, timeout)
 	}
@@ -138,7 +138,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		epoch := op.topology.Epoch()
 		op.refs++
 		op.mu.Unlock()
-		op.repair(whole, round, epoch, op.c.remaining(op.deadline))
+		op.repair(whole, round, epoch, op.c.patience(op.started, op.deadline))
 		op.release()
 		return
 	}

@@ -209,7 +209,7 @@ func (op *writeOp) send() {
 	c := op.c
 	op.mu.Lock()
 	plan, targets := op.plans, append(make([]*writeTarget, 0, 8), op.targets...)
-	timeout := c.remaining(op.deadline)
+	timeout := c.patience(op.began, op.deadline)
 	for _, t := range targets {
 		if t.alive {
 			op.waiting++
