@@ -362,6 +362,9 @@ func (h *hints) look(q *hintQueue) {
 		h.pause(q, h.c.limits.HintRetry)
 	case len(batch.mutations) == 0:
 		h.delivered(q, batch) // all void
+	case len(h.c.view.Topology().Operations()) > 0:
+		// A node that gains a range may have compared it with this one already: it gets the hints, too.
+		h.reroute(q, batch)
 	default:
 		h.send(q, batch)
 	}
@@ -400,8 +403,8 @@ func (h *hints) former(node ring.NodeID) bool {
 	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
 
-// reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
-// get it.
+// reroute writes a batch again to the present replicas: its node does not hold it, or not all of it, any more, or other nodes are
+// about to hold it.
 func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 	valid := batch.mutations[:0:0]
 	for i, m := range batch.mutations {
