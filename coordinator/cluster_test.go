@@ -205,7 +205,7 @@ func (n *node) start() {
 	n.life = &life{}
 	o := n.c.options
 	post := &postbox{n, n.life}
-	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
+	local := replica.NewLocal(ownDisk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	var store coordinator.HintStore = n.engine
@@ -220,6 +220,20 @@ func (n *node) start() {
 	replica.ServeCounters(post, n.coord)
 	replica.ServeBatches(post, n.coord)
 	replica.ServeTurns(post, n.coord)
+}
+
+// ownDisk is a node's storage, which refuses writes while the node is broken.
+type ownDisk struct {
+	*storage.Engine
+	n *node
+}
+
+// Apply implements replica.Engine.
+func (d ownDisk) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if d.n.c.broken[d.n.id] != nil {
+		return storage.ErrDiskFull
+	}
+	return d.Engine.Apply(mutations, durable, done)
 }
 
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.

@@ -68,6 +68,7 @@ type Unsafe struct {
 	NoBatchlog           bool // write logged batches as others
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
 	NoTruncationFence    bool // drop rows while writes from before are on their way
+	RepairTruncated      bool // let reads repair while a table is truncated
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
 	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
@@ -109,6 +110,7 @@ type Coordinator struct {
 	writeBytes atomic.Int64
 	reading    atomic.Int64
 	sent       fence.Fence // what was sent to replicas, and changes them
+	truncating truncating  // which truncations are under way
 
 	lastBallot atomic.Int64
 	casLines   casLines
@@ -241,6 +243,12 @@ func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring
 // in an orderly way.
 func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
+}
+
+// patience is how long a replica's answer to a change is waited for, by a request that began and has a deadline (both monotonic):
+// the time of the whole request, even if less is left of it. A truncation waits as long for what the network delays.
+func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
+	return max(deadline-began, time.Millisecond)
 }
 
 // trace tells a traced request's story; most requests have no trace.

@@ -65,7 +65,7 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	round, epoch := op.round, op.topology.Epoch()
 	op.mu.Unlock()
 	op.c.counts.readRepairs.Add(1)
-	timeout := op.c.remaining(op.deadline)
+	timeout := op.c.patience(op.started, op.deadline)
 	for _, l := range send {
 		op.repair(l, round, epoch, timeout)
 	}
@@ -80,8 +80,12 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 		op.c.sent.Leave(generation)
 		op.repaired(l, round, err)
 	}
-	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more
-		done(nil)
+	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more, or will not be
+		var err error
+		if op.cmd.Repair != nil { // a repair of the table must not take the replicas for equal: the truncation may fail
+			err = errTruncating
+		}
+		done(err)
 		return
 	}
 	replica := op.c.replicas.Replica(l.Node)
@@ -95,6 +99,9 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 	remote.ApplyEncoded(ForReadRepair, *b, timeout, done)
 	op.c.release(b)
 }
+
+// errTruncating is why a repair of a table cannot compare it.
+var errTruncating = errors.New("coordinator: the table is truncated")
 
 // repaired is the event of a repair's acknowledgement.
 func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
@@ -131,7 +138,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		epoch := op.topology.Epoch()
 		op.refs++
 		op.mu.Unlock()
-		op.repair(whole, round, epoch, op.c.remaining(op.deadline))
+		op.repair(whole, round, epoch, op.c.patience(op.started, op.deadline))
 		op.release()
 		return
 	}

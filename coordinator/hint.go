@@ -27,7 +27,7 @@ type HintStore interface {
 // The local keys. Node and sequence are 8 bytes, so that hints of a node are in order:
 //
 //	hint/ node sequence     → (expiry made mutation)*     8 bytes (seconds), 8 bytes (ns), row.AppendMutation
-//	hint-truncated/ table   → when                        8 bytes (ns)
+//	hint-truncated/ table   → when truncation             8 bytes (ns), 8 bytes: its ID, 0 when it has ended
 const (
 	hintPrefix      = "hint/"
 	hintTruncPrefix = "hint-truncated/"
@@ -132,7 +132,11 @@ func (h *hints) scan() (nodes map[ring.NodeID]*hintQueue, truncated map[schema.S
 	}
 	err = h.store.ScanLocal([]byte(hintTruncPrefix), func(key, value []byte) error {
 		k, v := wire.NewCursor(key[len(hintTruncPrefix):]), wire.NewCursor(value)
-		truncated[schema.StorageID(k.Uint32())] = v.Int64()
+		table := schema.StorageID(k.Uint32())
+		truncated[table] = v.Int64()
+		if id := v.Uint64(); v.Err() == nil && id != 0 {
+			h.c.truncating.prepare(table, id, h.c.clock.Monotonic()+h.c.limits.TruncationMost)
+		}
 		return nil
 	})
 	return nodes, truncated, err
@@ -358,6 +362,9 @@ func (h *hints) look(q *hintQueue) {
 		h.pause(q, h.c.limits.HintRetry)
 	case len(batch.mutations) == 0:
 		h.delivered(q, batch) // all void
+	case len(h.c.view.Topology().Operations()) > 0:
+		// A node that gains a range may have compared it with this one already: it gets the hints, too.
+		h.reroute(q, batch)
 	default:
 		h.send(q, batch)
 	}
@@ -396,8 +403,8 @@ func (h *hints) former(node ring.NodeID) bool {
 	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
 
-// reroute writes a batch anew that its node does not hold, or not all of, any more: the replicas of now
-// get it.
+// reroute writes a batch again to the present replicas: its node does not hold it, or not all of it, any more, or other nodes are
+// about to hold it.
 func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 	valid := batch.mutations[:0:0]
 	for i, m := range batch.mutations {
@@ -505,13 +512,22 @@ func (h *hints) pause(q *hintQueue, d time.Duration) {
 }
 
 // truncate makes all hints of a table void that exist now.
-func (h *hints) truncate(table schema.StorageID) error {
+func (h *hints) truncate(t Truncation) error {
 	now := h.c.clock.Now().UnixNano()
 	h.mu.Lock()
-	h.mu.truncated[table] = now
+	h.mu.truncated[t.Table] = now
 	h.mu.Unlock()
+	return h.saveTruncation(t.Table, now, t.ID)
+}
+
+// truncationEnds makes an end of a truncation last longer than the process.
+func (h *hints) truncationEnds(table schema.StorageID) error {
+	return h.saveTruncation(table, h.truncation(table), 0)
+}
+
+func (h *hints) saveTruncation(table schema.StorageID, at int64, underWay uint64) error {
 	key := wire.AppendUint32([]byte(hintTruncPrefix), uint32(table))
-	return h.store.SetLocal(key, wire.AppendInt64(nil, now), true)
+	return h.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, at), underWay), true)
 }
 
 // close writes out what is gathered and stops.
@@ -554,28 +570,6 @@ func (c *Coordinator) PendingHints(node ring.NodeID) int {
 		return q.records + 1
 	}
 	return q.records
-}
-
-// DropHints prepares this node for a truncation of the table: hints and logged batches for it become void. done is
-// called when all writes, hints and repairs of reads that this node had sent before are answered, or given up: no replica
-// gets any of them after it has truncated.
-func (c *Coordinator) DropHints(table schema.StorageID, done func(error)) {
-	if c.hints != nil {
-		if err := c.hints.truncate(table); err != nil {
-			done(err)
-			return
-		}
-	}
-	if c.unsafe.NoTruncationFence {
-		done(nil)
-		return
-	}
-	c.sent.Wait(func() { done(nil) })
-}
-
-// truncatedSince says whether the table was truncated, as far as this node knows, since a (monotonic) time.
-func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
-	return c.hints != nil && c.clock.Now().Add(began-c.clock.Monotonic()).UnixNano() <= c.hints.truncation(table)
 }
 
 // Close writes out hints that are gathered in memory. Requests under way are not waited for.

@@ -90,6 +90,8 @@ type Limits struct {
 	// HintWindow is how long a hint is kept. The table's gc_grace_seconds, when smaller, wins: an
 	// older hint could bring back what was deleted.
 	HintWindow time.Duration
+	// TruncationMost is how long after it prepared a truncation a node waits for its end: longer than TRUNCATE takes at most.
+	TruncationMost time.Duration
 }
 
 // withDefaults fills in what is zero.
@@ -123,6 +125,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.HintBytesPerSecond, 4<<20)
 	setDefault(&l.HintRetry, time.Second)
 	setDefault(&l.HintWindow, 3*time.Hour)
+	setDefault(&l.TruncationMost, 2*time.Minute)
 	return l
 }
 

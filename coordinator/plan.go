@@ -94,25 +94,37 @@ func (op *writeOp) replan() {
 		op.release()
 		return
 	}
-	op.plans--       // plan counts itself
+	op.plans-- // plan counts itself
+	before := op.targets
 	op.targets = nil // the old ones may still get answers
 	err := op.plan()
+	if err != nil {
+		op.targets = before // they get hints when no plan succeeds
+	}
 	if err != nil && op.done != nil && op.c.waits(err, op.deadline) {
 		op.mu.Unlock()
 		op.c.clock.After(arrivalPause, op.replan)
 		return
 	}
 	var done func(error)
+	var missed []*writeTarget
 	if err != nil {
 		done, op.done = op.done, nil
+		op.ended = true
+		missed = op.missedLocked()
 	}
+	plan := op.plans
 	op.mu.Unlock()
+	for _, t := range missed {
+		op.hint(t, plan)
+	}
 	switch {
 	case err == nil:
 		op.send()
 	case done != nil:
 		// Something was sent before, so that nothing was sent would be a lie.
-		op.conclude(done, &WriteTimeout{Consistency: op.level, Type: op.kind})
+		received, blockFor := op.parts[0].tally.Totals()
+		op.conclude(done, &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind})
 		op.stopTimer()
 	}
 	op.release()

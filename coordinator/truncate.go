@@ -16,9 +16,23 @@ import (
 type Truncation struct {
 	Table schema.StorageID
 	ID    uint64
-	// Prepare asks a node only to make void what it keeps for others, and to wait for what it has sent.
-	Prepare bool
+	Phase TruncationPhase
 }
+
+// TruncationPhase says what a Truncation asks a node to do. Every node is asked for one phase after the other, and for none
+// before all nodes have done the phase before.
+type TruncationPhase uint8
+
+// The phases, as they are encoded.
+const (
+	// TruncationApply drops the rows.
+	TruncationApply TruncationPhase = iota
+	// TruncationPrepare makes void what a node keeps for others, and waits for what it has sent. From then on, reads that the
+	// node coordinates repair nothing: a replica that has dropped its rows would get those of one that has not.
+	TruncationPrepare
+	// TruncationEnd says that all nodes have dropped their rows: reads that begin from now on repair again.
+	TruncationEnd
+)
 
 // Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that hold some
 // of its rows must live, because a node that missed it would bring its rows back. While the ring changes, all members
@@ -27,12 +41,12 @@ type Truncation struct {
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
-		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Prepare: true}}
+		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Phase: TruncationPrepare}}
 	op.begin()
 }
 
-// truncateOp asks all nodes to prepare, and then to drop their rows: a write that ended before the truncation began does not
-// come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node that gains a range is
+// truncateOp asks all nodes to prepare, then to drop their rows, and then tells them the end: a write that ended before the
+// truncation began does not come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node that gains a range is
 // asked too, before it has anything.
 type truncateOp struct {
 	c          *Coordinator
@@ -64,7 +78,7 @@ func (op *truncateOp) begin() {
 		op.mu.Unlock()
 		return
 	}
-	if alive < len(required) {
+	if alive < len(required) && op.truncation.Phase != TruncationEnd {
 		c.counts.unavailable.Add(1)
 		op.endLocked(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
 		return
@@ -81,8 +95,28 @@ func (op *truncateOp) begin() {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
 	}
 	op.mu.Unlock()
+	timeout := c.remaining(op.deadline)
+	if truncation.Phase == TruncationEnd {
+		timeout = min(timeout, truncationEndWait)
+	}
 	for _, n := range nodes {
-		c.replicas.Replica(n).Truncate(t.Epoch(), truncation, c.remaining(op.deadline), func(err error) { op.answered(plan, n, err) })
+		c.replicas.Replica(n).Truncate(t.Epoch(), truncation, timeout, func(err error) { op.answered(plan, n, err) })
+	}
+}
+
+// truncationEndWait is how long the nodes' answers to the end of a truncation are waited for.
+const truncationEndWait = time.Second
+
+// abandon tells the nodes that a truncation which has failed goes no further: their reads repair again.
+func (op *truncateOp) abandon() {
+	c := op.c
+	t := c.view.Topology()
+	_, nodes := c.truncates(op.table, t)
+	for _, n := range nodes {
+		if c.believes(n) {
+			c.replicas.Replica(n).Truncate(t.Epoch(), Truncation{Table: op.table.StorageID, ID: op.truncation.ID, Phase: TruncationEnd},
+				truncationEndWait, func(error) {})
+		}
 	}
 }
 
@@ -127,6 +161,9 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	if errors.As(err, &refusal) {
 		op.refused, err = true, nil
 	}
+	if op.truncation.Phase == TruncationEnd {
+		err = nil // the rows are gone; a node that does not hear of the end waits for Limits.TruncationMost
+	}
 	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
 	switch {
 	case err != nil:
@@ -134,11 +171,15 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	case len(op.waiting) > 0:
 		op.mu.Unlock()
 	case op.refused:
-		op.truncation.Prepare = true
+		op.truncation.Phase = TruncationPrepare
 		op.mu.Unlock()
 		op.c.clock.After(truncatePause, op.begin)
-	case op.truncation.Prepare:
-		op.truncation.Prepare = false
+	case op.truncation.Phase == TruncationPrepare:
+		op.truncation.Phase = TruncationApply
+		op.mu.Unlock()
+		op.begin()
+	case op.truncation.Phase == TruncationApply:
+		op.truncation.Phase = TruncationEnd
 		op.mu.Unlock()
 		op.begin()
 	default:
@@ -156,6 +197,10 @@ func (op *truncateOp) timeout() {
 		op.mu.Unlock()
 		return
 	}
+	if op.truncation.Phase == TruncationEnd {
+		op.endLocked(nil)
+		return
+	}
 	var node ring.NodeID
 	if len(op.waiting) > 0 {
 		node = op.waiting[0]
@@ -167,9 +212,94 @@ func (op *truncateOp) timeout() {
 func (op *truncateOp) endLocked(err error) {
 	done, timer := op.done, op.timer
 	op.done = nil
+	begun := op.plan > 0
 	op.mu.Unlock()
 	if timer != nil {
 		timer.Stop()
 	}
+	if err != nil && begun {
+		op.abandon()
+	}
 	done(err)
+}
+
+// truncating is what a node knows of the truncations of tables that are under way. The zero value knows of none.
+type truncating struct {
+	mu     sync.Mutex
+	tables map[schema.StorageID]truncationMark
+}
+
+// truncationMark is the last truncation of a table that was prepared here.
+type truncationMark struct {
+	id    uint64
+	until time.Duration // reads that began up to then (monotonic) repair nothing
+}
+
+// prepare notes that a truncation begins; at most it is awaited until a (monotonic) time.
+func (t *truncating) prepare(table schema.StorageID, id uint64, until time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tables == nil {
+		t.tables = map[schema.StorageID]truncationMark{}
+	}
+	t.tables[table] = truncationMark{id, until}
+}
+
+// end notes that a truncation has ended, and reports whether it is the last that was prepared. One that ends before a later
+// one leaves the end to that one.
+func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mark, ok := t.tables[table]
+	if !ok || mark.id != id {
+		return false
+	}
+	t.tables[table] = truncationMark{id, min(mark.until, now)}
+	return true
+}
+
+// covers reports whether a read of the table that began at a (monotonic) time may have seen rows that a truncation drops.
+func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mark, ok := t.tables[table]
+	return ok && began <= mark.until
+}
+
+// FollowTruncation does this node's part of a truncation as a coordinator. To prepare it makes void the hints and logged
+// batches for the table, and calls done when all writes, hints and repairs of reads that this node had sent before are
+// answered, or given up: no replica gets any of them after it has truncated.
+func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
+	now := c.clock.Monotonic()
+	if t.Phase == TruncationEnd {
+		if c.truncating.end(t.Table, t.ID, now) && c.hints != nil {
+			done(c.hints.truncationEnds(t.Table))
+			return
+		}
+		done(nil)
+		return
+	}
+	if !c.unsafe.RepairTruncated {
+		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
+	}
+	if c.hints != nil {
+		if err := c.hints.truncate(t); err != nil {
+			done(err)
+			return
+		}
+	}
+	if c.unsafe.NoTruncationFence {
+		done(nil)
+		return
+	}
+	c.sent.Wait(func() { done(nil) })
+}
+
+// truncatedSince reports whether the table was truncated since a (monotonic) time, or is at the moment, as far as this node
+// knows.
+func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
+	if c.truncating.covers(table, began) {
+		return true
+	}
+	return c.hints != nil && c.clock.Now().Add(began-c.clock.Monotonic()).UnixNano() <= c.hints.truncation(table)
 }

@@ -209,7 +209,7 @@ func (op *writeOp) send() {
 	c := op.c
 	op.mu.Lock()
 	plan, targets := op.plans, append(make([]*writeTarget, 0, 8), op.targets...)
-	timeout := c.remaining(op.deadline)
+	timeout := c.patience(op.began, op.deadline)
 	for _, t := range targets {
 		if t.alive {
 			op.waiting++
@@ -341,7 +341,7 @@ type verdict struct {
 // judge decides, with mu held, what the counts mean. What a replica refused goes to its successor:
 // at once when the write cannot succeed without, else when all have answered.
 func (op *writeOp) judge() verdict {
-	again := !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
+	again := op.mayReplanLocked()
 	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
 	if op.done != nil && op.unmet == 0 {
 		v.done, op.done = op.done, nil
@@ -363,6 +363,11 @@ func (op *writeOp) judge() verdict {
 		op.waiting = 0
 	}
 	return v
+}
+
+// mayReplanLocked reports whether another plan may follow. Caller holds mu.
+func (op *writeOp) mayReplanLocked() bool {
+	return !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
 }
 
 // hintable says whether part i can still be met by a hint.
@@ -434,84 +439,15 @@ func (op *writeOp) timeout() {
 			}
 		}
 	}
-	var quiet []*writeTarget
-	for _, t := range op.targets {
-		if t.state == targetOpen && t.alive {
-			t.state = targetFailed
-			quiet = append(quiet, t)
-		}
-	}
+	missed := op.missedLocked()
 	plan := op.plans
 	op.mu.Unlock()
-	for _, t := range quiet {
+	for _, t := range missed {
 		op.hint(t, plan)
 	}
 	if done != nil {
 		op.conclude(done, err)
 	}
-	op.release()
-}
-
-// hint keeps t's share until it lives again. At ANY a stored hint is as good as an answer.
-func (op *writeOp) hint(t *writeTarget, plan int) {
-	op.mu.Lock()
-	var refusal *NotReplica
-	skip := t.hinted || t.node == op.self || errors.As(t.err, &refusal)
-	t.hinted = true
-	op.mu.Unlock()
-	if op.c.hints == nil || skip {
-		return
-	}
-	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
-	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.add(t.node, t.mutations, op.began, nil)
-		return
-	}
-	if op.level != ring.Any {
-		op.mu.Lock()
-		op.refs++
-		op.mu.Unlock()
-		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
-		return
-	}
-	op.mu.Lock()
-	op.refs++
-	op.waiting++
-	op.mu.Unlock()
-	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
-}
-
-// hintKept is the event that a hint is on disk, or lost.
-func (op *writeOp) hintKept(t *writeTarget, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	t.kept = err == nil
-	op.mu.Unlock()
-	op.release()
-}
-
-// hintStored is the event that a hint is on disk, at level ANY.
-func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	t.kept = err == nil
-	if plan != op.plans {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	op.waiting--
-	if err == nil {
-		for _, i := range t.parts {
-			if p := &op.parts[i]; !p.met {
-				p.met = true
-				op.unmet--
-			}
-		}
-	}
-	next := op.judge()
-	op.mu.Unlock()
-	op.act(next)
 	op.release()
 }
 

@@ -226,7 +226,7 @@ func (n *Node) partsOptions() assembly.Options {
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
-			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow},
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},

@@ -30,7 +30,7 @@ type Engine interface {
 type Local struct {
 	engine     Engine
 	view       coordinator.View
-	onTruncate func(schema.StorageID, func(error))
+	onTruncate func(coordinator.Truncation, func(error))
 	pages      sync.Pool // *[]byte
 	paxos      *acceptors
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
@@ -49,9 +49,9 @@ type Local struct {
 // not wait: there are as many as processors, and what a page of 1 MiB grows through again costs more than it.
 const pageKept = 2 << 20
 
-// NewLocal makes the replica of the engine. onTruncate, which may be nil, prepares a truncation of a table:
-// hints for it are void then.
-func NewLocal(engine Engine, view coordinator.View, onTruncate func(table schema.StorageID, done func(error))) *Local {
+// NewLocal makes the replica of the engine. onTruncate, which may be nil, does this node's part of a truncation
+// as a coordinator; see coordinator.FollowTruncation.
+func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
 	return &Local{
 		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
 		pages: sync.Pool{New: func() any { return new([]byte) }},

@@ -260,6 +260,10 @@ func (l *Local) Truncate(epoch uint64, t coordinator.Truncation, _ time.Duration
 
 // truncateHere is Truncate in a goroutine that may wait for the disk.
 func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, done func(error)) {
+	if t.Phase == coordinator.TruncationEnd { // at any epoch
+		l.followTruncation(t, done)
+		return
+	}
 	if err := l.current(epoch); err != nil {
 		done(err)
 		return
@@ -268,18 +272,23 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, done func(e
 		done(unknownTable(t.Table))
 		return
 	}
-	if t.Prepare {
-		if l.onTruncate == nil {
-			done(nil)
-			return
-		}
-		l.onTruncate(t.Table, done)
+	if t.Phase == coordinator.TruncationPrepare {
+		l.followTruncation(t, done)
 		return
 	}
 	made, err := l.truncations.begin(t, func() { l.truncate(epoch, t, done) })
 	if made || err != nil {
 		done(err)
 	}
+}
+
+// followTruncation does this node's part as a coordinator.
+func (l *Local) followTruncation(t coordinator.Truncation, done func(error)) {
+	if l.onTruncate == nil {
+		done(nil)
+		return
+	}
+	l.onTruncate(t, done)
 }
 
 // truncate removes the rows, and the updates in the state of Paxos.

@@ -17,7 +17,7 @@ import (
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
-//	VerbTruncate                             epoch, table, id (8), prepare                    reply: empty
+//	VerbTruncate                             epoch, table, id (8), phase 1                  reply: empty
 //	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
 //	                                         reply: more 1, scanned, last, n, n × key
 
@@ -59,18 +59,16 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 }
 
 func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation) []byte {
-	var prepare byte
-	if t.Prepare {
-		prepare = 1
-	}
-	return append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), prepare)
+	return append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), byte(t.Phase))
 }
 
 func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
 	t.Table, t.ID = schema.StorageID(c.Uvarint()), c.Uint64()
-	t.Prepare = c.Uint8() == 1
+	if t.Phase = coordinator.TruncationPhase(c.Uint8()); t.Phase > coordinator.TruncationEnd {
+		return epoch, t, wire.ErrMalformed
+	}
 	return epoch, t, c.Finish()
 }
 

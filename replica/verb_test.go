@@ -67,7 +67,7 @@ func TestReadsRoundTrip(t *testing.T) {
 			t.Errorf("%+v, again %+v", cmd, got)
 		}
 	}
-	sent := coordinator.Truncation{Table: 77, ID: 1 << 60, Prepare: true}
+	sent := coordinator.Truncation{Table: 77, ID: 1 << 60, Phase: coordinator.TruncationEnd}
 	if epoch, id, err := decodeTruncate(appendTruncate(nil, 9, sent)); epoch != 9 || id != sent || err != nil {
 		t.Errorf("truncate: %v, %v", id, err)
 	}

@@ -155,7 +155,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	if n.repaired, err = replica.OpenRepaired(n.engine); err != nil {
 		w.t.Fatal(err)
 	}
-	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
+	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(n, local)
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
 		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})

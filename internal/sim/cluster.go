@@ -14,27 +14,28 @@ import (
 
 // Cluster is one simulated cluster, and what was seen of it.
 type Cluster struct {
-	options   Options
-	kernel    *Kernel
-	net       *Network
-	nodes     []*Node
-	failures  []string
-	plan      []fault
-	nemesis   *Stream
-	counted   map[string]int // by kind of fault, and what else is worth telling of
-	began     time.Duration  // when the clients did
-	healed    bool
-	losing    bool          // a disk has lost data, or will
-	operating bool          // the operator is at work
-	crashed   time.Duration // when a member did last
-	order     int64
-	lastStamp int64
-	workloads []workload
-	machines  int // that there ever were
-	snapshots []*snapshot
-	meetings  *meetings
-	settled   bool // all has come to rest, and is read
-	excused   excuses
+	options    Options
+	kernel     *Kernel
+	net        *Network
+	nodes      []*Node
+	failures   []string
+	plan       []fault
+	nemesis    *Stream
+	counted    map[string]int // by kind of fault, and what else is worth telling of
+	began      time.Duration  // when the clients did
+	healed     bool
+	losing     bool          // a disk has lost data, or will
+	operating  bool          // the operator is at work
+	crashed    time.Duration // when a member did last
+	order      int64
+	lastStamp  int64
+	workloads  []workload
+	machines   int // that there ever were
+	snapshots  []*snapshot
+	meetings   *meetings
+	settled    bool // all has come to rest, and is read
+	truncating int  // TRUNCATEs that have not succeeded: nodes may wait for their end
+	excused    excuses
 }
 
 // NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
@@ -305,6 +306,9 @@ func (c *Cluster) settle() {
 	}
 	for _, o := range c.metadata().Topology.Operations() {
 		c.fail("two minutes after all was healed, %+v still goes on", *o)
+	}
+	if c.truncating > 0 { // until then, reads and repairs of the table repair nothing
+		c.kernel.RunUntil(c.kernel.Now()+truncationWait, func() bool { return false })
 	}
 	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for those still in memory
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })

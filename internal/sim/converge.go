@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"cqld/coordinator"
@@ -161,13 +162,15 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []stri
 		if excused.has(tokenOf{table.StorageID, token}) {
 			continue
 		}
-		var pages []string
+		var pages, sizes []string
 		for _, n := range c.holders(token) {
 			pages = append(pages, string(byNode[n.id]))
+			sizes = append(sizes, fmt.Sprintf("node %d has %d bytes", n.id, len(byNode[n.id])))
 		}
 		slices.Sort(pages)
-		if len(slices.Compact(pages)) > 1 {
-			out = append(out, fmt.Sprintf("table %s, partition %q: the replicas have not converged: %s", table.Name, key, differ(pages)))
+		if pages = slices.Compact(pages); len(pages) > 1 {
+			out = append(out, fmt.Sprintf("table %s, partition %q, token %d: the replicas have not converged: %s: %s", table.Name, key, token,
+				strings.Join(sizes, ", "), differ(pages)))
 		}
 	}
 	return out

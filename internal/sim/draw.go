@@ -123,9 +123,12 @@ func (o *Options) boundCost(r *Stream) {
 
 // changesRing says whether the ring of a run changes, and restarts whether processes end and start again.
 func (o Options) changesRing() bool {
-	return slices.ContainsFunc(o.FaultKinds, func(k string) bool {
-		return slices.Contains([]string{"join", "leave", "move", "removenode", "wiped-disk"}, k)
-	})
+	return slices.ContainsFunc(o.FaultKinds, changesMembers)
+}
+
+// changesMembers says whether a kind of fault changes the ring.
+func changesMembers(kind string) bool {
+	return slices.Contains([]string{"join", "leave", "move", "removenode", "wiped-disk"}, kind)
 }
 
 func (o Options) restarts() bool { return slices.ContainsFunc(o.FaultKinds, endsProcesses) }

@@ -53,13 +53,6 @@ func (e *excuses) add(p tokenOf) {
 	e.places[p] = true
 }
 
-// addAll excuses the places of mutations.
-func (e *excuses) addAll(mutations []*row.Mutation) {
-	for _, m := range mutations {
-		e.add(tokenOf{m.Table, m.Key.Token})
-	}
-}
-
 // processEnded excuses what a process has written to of late.
 func (e *excuses) processEnded(l *life, now time.Duration) {
 	for p, at := range l.touched {

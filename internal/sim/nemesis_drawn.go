@@ -96,9 +96,8 @@ func (c *Cluster) rebuildNode(r *Stream) {
 // repairTable repairs one table of the workloads.
 func (c *Cluster) repairTable(r *Stream) {
 	var tables []*schema.Table
-	k := c.metadata().Schema.Keyspace(keyspace)
-	for _, name := range k.TableNames() {
-		tables = append(tables, k.Table(name))
+	if c.metadata() != nil { // nil: no process runs
+		tables = c.tables()
 	}
 	l := c.any(r).life
 	if !l.serves() || len(tables) == 0 {

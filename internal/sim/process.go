@@ -196,6 +196,8 @@ func (l *life) clusterOptions() cluster.Options {
 
 func (l *life) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
+	limits := c.options.Limits
+	limits.TruncationMost = truncationWait
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
@@ -205,7 +207,7 @@ func (l *life) partsOptions() assembly.Options {
 		},
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
-			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: c.options.Limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
 		Streams: replica.StreamLimits{TruncationWait: truncationWait},
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
@@ -258,14 +260,10 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.life.node
 	e.life.touch(mutations)
-	from := e.life.serving
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
-		if err != nil && from == nil { // a coordinator keeps no hint for itself
-			n.cluster.excused.addAll(mutations)
-		}
 		if n.faults.slow == 0 {
 			e.life.at(inCommitter, func() { done(err) })
 			return

@@ -55,8 +55,9 @@ const (
 	// truncatedLate is how long after a failed TRUNCATE replicas may still empty the table: requests to them may be on
 	// their way.
 	truncatedLate = 5 * time.Second
-	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged that may not come back. What was
-	// acknowledged later may still be on its way to a replica, or about to be hinted (docs/limits.md).
+	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged that may not come back, where faults
+	// deliver messages which nobody waits for any more: those of processes that have ended or were paused, and those that
+	// the network delays or duplicates (docs/limits.md).
 	rebornWindow = 2500 * time.Millisecond
 )
 
@@ -127,6 +128,7 @@ func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
+	w.c.truncating++
 	w.c.excused.truncated(table.StorageID)
 	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
@@ -135,6 +137,7 @@ func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
 		if err == nil {
 			w.acked++
 			t.returned = w.c.tick()
+			w.c.truncating--
 			w.c.count("tables truncated")
 		} else {
 			t.failed = true
@@ -253,10 +256,22 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 	}
 }
 
-// gone says whether a row was acknowledged rebornWindow before a TRUNCATE began that ended before a read.
+// window is how long before a TRUNCATE a write must have been acknowledged that may not come back: zero when the coordinators
+// know of all that is on its way.
+func (w *reborn) window() time.Duration {
+	late := func(kind string) bool {
+		return slices.Contains([]string{"pause", "bad-links", "slow-links", "reorder", "dc-slow"}, kind)
+	}
+	if w.c.crashed == 0 && !slices.ContainsFunc(w.c.options.FaultKinds, late) && !w.c.options.at("early-timeout") {
+		return 0
+	}
+	return rebornWindow
+}
+
+// gone says whether a row was acknowledged, window before a TRUNCATE began that ended before a read.
 func (w *reborn) gone(e *rebornRow, call int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
-		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended > rebornWindow
+		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended >= w.window()
 	})
 }
 

@@ -142,9 +142,12 @@ func TestSim(t *testing.T) {
 	}
 	var total Result
 	counted := map[string]int{}
-	failed := 0
+	failed, drawn, happened := 0, 0, 0
 	for i := range *seeds {
 		o := optionsOf(t, *firstSeed+uint64(i)**every)
+		if o.changesRing() && o.restarts() {
+			drawn++
+		}
 		r := run(t, o)
 		report(t, o, r)
 		total.add(r)
@@ -154,12 +157,29 @@ func TestSim(t *testing.T) {
 		if len(r.Failures) > 0 {
 			failed++
 		}
+		if struck(r, changesMembers) && struck(r, endsProcesses) {
+			happened++
+		}
 	}
 	t.Logf("%d seeds, %d failed: %v of simulated time, %d events, %d operations, %d acknowledged, %+v\nfaults: %v",
 		*seeds, failed, total.Time.Round(time.Second), total.Events, total.Operations, total.Acked, total.Stats, counted)
+	t.Logf("of %d seeds, %d draw changes of the ring and restarts; in %d both happened", *seeds, drawn, happened)
+	if *seeds >= 100 && *kindNames == "" && drawn < *seeds/3 {
+		t.Errorf("%d of %d seeds draw changes of the ring and restarts: at least a third must", drawn, *seeds)
+	}
 	if *seeds >= 20 && total.Acked < 10**seeds { // a few may be unlucky
 		t.Errorf("%d operations were acknowledged: the workloads test nothing", total.Acked)
 	}
+}
+
+// struck reports whether a fault of a kind happened.
+func struck(r Result, of func(kind string) bool) bool {
+	for kind, n := range r.Counted {
+		if n > 0 && of(kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestShrink shows that what is left of a failing run still fails, and is less.

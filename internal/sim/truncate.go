@@ -81,11 +81,14 @@ func (w *truncates) again() {
 		}
 		t := &truncate{call: w.c.kernel.Now()}
 		w.done = append(w.done, t)
+		w.c.truncating++
 		w.c.kernel.Trace("truncate")
 		l := n.life
 		l.do(func() {
 			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
-				t.end, t.ok = w.c.kernel.Now(), err == nil
+				if t.end, t.ok = w.c.kernel.Now(), err == nil; t.ok {
+					w.c.truncating--
+				}
 				w.c.kernel.Trace(fmt.Sprint("truncated ", err))
 				if err == nil && len(l.Topology().Operations()) > 0 {
 					w.c.count("truncated while the ring changes")

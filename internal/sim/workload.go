@@ -96,8 +96,9 @@ const keyspace = "sim"
 // operationTimeout is what coordinators get; clients wait half a second longer.
 const operationTimeout = time.Second
 
-// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach: longer than any TRUNCATE runs here,
-// and much shorter than the time by which every node must serve.
+// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair nothing when
+// the end of a TRUNCATE does not come: longer than any TRUNCATE runs here, and much shorter than the time by which every node
+// must serve.
 const truncationWait = 15 * time.Second
 
 // clients are a workload's: each does one thing after the other, at any node that runs, until the

@@ -95,7 +95,7 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 // Assemble makes the parts; the transport must not let requests in before it returns.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}}
-	p.Local = replica.NewLocal(o.Requests, p.View, func(id schema.StorageID, done func(error)) { p.Coordinator.DropHints(id, done) })
+	p.Local = replica.NewLocal(o.Requests, p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = replica.NewStreams(replica.StreamOptions{

@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"errors"
+
+	"cqld/ring"
+)
+
+// missedLocked returns the targets that get nothing any more: those that have not answered, and those that refused a plan
+// which no other plan follows. Caller holds mu.
+func (op *writeOp) missedLocked() (missed []*writeTarget) {
+	for _, t := range op.targets {
+		switch {
+		case t.state == targetOpen && t.alive:
+			t.state = targetFailed
+			missed = append(missed, t)
+		case t.state == targetFailed && refusedPlan(t.err):
+			missed = append(missed, t)
+		}
+	}
+	return missed
+}
+
+// refusedPlan reports whether a replica refused because the plan was made for an earlier topology.
+func refusedPlan(err error) bool {
+	var refusal *NotReplica
+	return errors.As(err, &refusal)
+}
+
+// hint keeps t's share until the replica takes it. At ANY a stored hint is as good as an answer. What a replica refused
+// needs a hint only when no other plan follows: other replicas may have it. A coordinator whose own replica fails keeps a hint
+// for itself. When its disk takes no hint either, the hint is reported as lost, and the range is repaired.
+func (op *writeOp) hint(t *writeTarget, plan int) {
+	op.mu.Lock()
+	if refusedPlan(t.err) && (plan != op.plans || op.mayReplanLocked()) {
+		op.mu.Unlock()
+		return
+	}
+	skip := t.hinted
+	t.hinted = true
+	op.mu.Unlock()
+	if op.c.hints == nil || skip {
+		return
+	}
+	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
+	if op.level != ring.Any && op.settled == nil {
+		op.c.hints.add(t.node, t.mutations, op.began, nil)
+		return
+	}
+	if op.level != ring.Any {
+		op.mu.Lock()
+		op.refs++
+		op.mu.Unlock()
+		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
+		return
+	}
+	op.mu.Lock()
+	op.refs++
+	op.waiting++
+	op.mu.Unlock()
+	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
+}
+
+// hintKept is the event that a hint is on disk, or lost.
+func (op *writeOp) hintKept(t *writeTarget, err error) {
+	defer op.guarded()
+	op.mu.Lock()
+	t.kept = err == nil
+	op.mu.Unlock()
+	op.release()
+}
+
+// hintStored is the event that a hint is on disk, at level ANY.
+func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
+	defer op.guarded()
+	op.mu.Lock()
+	t.kept = err == nil
+	if plan != op.plans {
+		op.mu.Unlock()
+		op.release()
+		return
+	}
+	op.waiting--
+	if err == nil {
+		for _, i := range t.parts {
+			if p := &op.parts[i]; !p.met {
+				p.met = true
+				op.unmet--
+			}
+		}
+	}
+	next := op.judge()
+	op.mu.Unlock()
+	op.act(next)
+	op.release()
+}
