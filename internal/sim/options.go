@@ -74,6 +74,8 @@ type Options struct {
 	NoCompare bool
 	// ReactToReplay lets nodes act on metadata that no majority has confirmed, and drop ranges without a decision of the ring.
 	ReactToReplay bool
+	// ForgetFormer lets nodes clean up data of former replications that the present replicas may lack.
+	ForgetFormer bool
 	// NoPaxosStreams moves ranges without the state of Paxos of their partitions.
 	NoPaxosStreams bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.

@@ -214,7 +214,7 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
+		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
 }

@@ -54,6 +54,8 @@ type Options struct {
 	Confirmed func() bool
 	// Unconfirmed, of tests, is replica.DropsOptions.Unconfirmed.
 	Unconfirmed bool
+	// ForgetFormer, of tests, drops data of former replications without asking whether the present replicas were repaired.
+	ForgetFormer bool
 
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see replica.MovesOptions
@@ -72,6 +74,8 @@ type Parts struct {
 	Coordinator *coordinator.Coordinator
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
+
+	forgetFormer bool // Options.ForgetFormer
 }
 
 // View is the cluster as the parts see it.
@@ -94,7 +98,7 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 
 // Assemble makes the parts; the transport must not let requests in before it returns.
 func Assemble(o Options) *Parts {
-	p := &Parts{View: View{o.Cluster}}
+	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(o.Requests, p.View, func(id schema.StorageID, done func(error)) { p.Coordinator.DropHints(id, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	replica.Serve(o.Transport, p.Local)
@@ -146,6 +150,9 @@ func (p *Parts) unclean() uint64 {
 
 // former is replica.DropsOptions.Former.
 func (p *Parts) former(keyspace string) *replica.FormerData {
+	if p.forgetFormer {
+		return nil
+	}
 	var data *replica.FormerData
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if f.Keyspace != keyspace || !slices.Contains(f.Nodes, p.View.Self()) {
