@@ -57,6 +57,7 @@ type Options struct {
 	// ForgetFormer, of tests, drops data of former replications without asking whether the present replicas were repaired.
 	ForgetFormer bool
 
+	PageMemory           int64         // see replica.Local.SetPageMemory
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see replica.MovesOptions
 	NoPaxosStreams       bool          // of tests; see replica.MovesOptions
@@ -101,6 +102,7 @@ func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(o.Requests, p.View, func(id schema.StorageID, done func(error)) { p.Coordinator.DropHints(id, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
+	p.Local.SetPageMemory(o.PageMemory)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = replica.NewStreams(replica.StreamOptions{
 		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
