@@ -68,6 +68,7 @@ type Unsafe struct {
 	NoBatchlog           bool // write logged batches as others
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
 	NoTruncationFence    bool // drop rows while writes from before are on their way
+	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
 	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering

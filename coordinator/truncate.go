@@ -16,7 +16,9 @@ import (
 type Truncation struct {
 	Table schema.StorageID
 	ID    uint64
-	// Prepare asks a node only to make void what it keeps for others, and to wait for what it has sent.
+	// Prepare asks a node only to make void what it keeps for others, and to wait for what it has sent. A node truncates
+	// only what it was asked to prepare before, in the time that the request to prepare gave, and not after another
+	// truncation that was prepared later: what a coordinator sent before it died cannot remove later writes.
 	Prepare bool
 }
 
@@ -27,8 +29,13 @@ type Truncation struct {
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
-		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Prepare: true}}
+		truncation: Truncation{Table: table.StorageID, ID: c.truncationID(), Prepare: true}}
 	op.begin()
+}
+
+// truncationID is an ID that no other truncation has.
+func (c *Coordinator) truncationID() uint64 {
+	return uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023)
 }
 
 // truncateOp asks all nodes to prepare, and then to drop their rows: a write that ended before the truncation began does not
@@ -43,7 +50,8 @@ type truncateOp struct {
 	mu      sync.Mutex
 	plan    int           // answers to earlier ones are ignored
 	waiting []ring.NodeID // for their answers
-	refused bool          // by a node that knows of a later ring
+	refused bool          // by a node that knows of a later ring, or of another truncation
+	void    bool          // by one that knows of another truncation
 	done    func(error)   // nil once called
 	timer   env.Timer
 }
@@ -75,7 +83,10 @@ func (op *truncateOp) begin() {
 	}
 	op.plan++
 	plan := op.plan
-	op.waiting, op.refused = slices.Clone(nodes), false
+	if op.void {
+		op.truncation.ID = op.c.truncationID()
+	}
+	op.waiting, op.refused, op.void = slices.Clone(nodes), false, false
 	truncation := op.truncation
 	if op.timer == nil {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
@@ -124,8 +135,12 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 		return
 	}
 	var refusal *NotReplica
-	if errors.As(err, &refusal) {
-		op.refused, err = true, nil
+	var void *TruncationVoid
+	if op.void = errors.As(err, &void) || op.void; op.void || errors.As(err, &refusal) {
+		op.refused = true
+	}
+	if errors.As(err, &void) || errors.As(err, &refusal) {
+		err = nil
 	}
 	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
 	switch {

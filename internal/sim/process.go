@@ -53,6 +53,7 @@ type life struct {
 	held   []func()              // what happens when it goes on
 	fatal  atomic.Pointer[error] // why a part has said that the node must stop
 	ending bool                  // it will
+	dying  bool                  // it is killed soon, and some of what it sends arrives late (Network.late)
 }
 
 func (l *life) alive() bool { return l.node.life == l }
