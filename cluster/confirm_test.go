@@ -116,3 +116,53 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 		t.Errorf("when all have dropped it, the former replications are %+v", w.m.Former)
 	}
 }
+
+// TestChangesOfReplicationAddUp changes a factor from 3 to 2 and on to 1, without a repair in between: a row that a majority
+// of three acknowledged may be on the two nodes alone that the changes took it from, so neither may drop it.
+func TestChangesOfReplicationAddUp(t *testing.T) {
+	w := newOperationsWalk(t, 1)
+	for len(w.m.Topology.Nodes()) < 4 {
+		if err := w.join(); err != nil {
+			t.Fatal(err)
+		}
+		for len(w.m.Topology.Operations()) > 0 {
+			w.proceed()
+		}
+		for _, u := range slices.Clone(w.m.Unclean) {
+			w.clean(u)
+		}
+	}
+	alter := func(factor int) {
+		t.Helper()
+		r := ring.Replication{Class: ring.Simple, Factor: factor}
+		change := schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: &r})
+		if err := w.apply(&command{Schema: &schemaCommand{Change: change, At: int64(factor)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlaps := func() (all []bool) {
+		for _, f := range w.m.Former {
+			all = append(all, f.Overlaps)
+		}
+		return all
+	}
+	alter(4)
+	alter(3)
+	for _, n := range slices.Clone(w.m.Former[0].Nodes) {
+		if err := w.apply(&command{Settled: &settledCommand{n, "ks", w.m.Former[0].Epoch}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alter(2)
+	if got := overlaps(); !slices.Equal(got, []bool{true}) {
+		t.Fatalf("3 to 2: overlaps %v", got)
+	}
+	alter(1)
+	if got := overlaps(); !slices.Equal(got, []bool{false, false}) {
+		t.Errorf("3 to 2 to 1: overlaps %v", got)
+	}
+	alter(2) // the second change is undone, and a repair can bring what the first one left
+	if got := overlaps(); !slices.Equal(got, []bool{true}) {
+		t.Errorf("3 to 2 to 1 to 2: overlaps %v", got)
+	}
+}

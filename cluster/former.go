@@ -27,6 +27,14 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		former = slices.DeleteFunc(former, func(f Former) bool {
 			return f.Keyspace == name && len(m.compareReplications(f.Replication, now.Replication).lose) == 0
 		})
+		for i := range former {
+			// Data of earlier replications may be where the old one has put it, or not yet, so the new one must overlap with
+			// each of them; and only a repair that begins now is one of its replicas.
+			if f := &former[i]; f.Keyspace == name {
+				f.Overlaps, f.Since = m.compareReplications(f.Replication, now.Replication).overlaps, max(f.Since, at)
+				change.overlaps = change.overlaps && f.Overlaps
+			}
+		}
 		if len(change.lose) > 0 {
 			former = append(former, Former{name, old.Replication, index, at, change.overlaps, change.lose})
 		}

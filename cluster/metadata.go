@@ -45,11 +45,11 @@ type Former struct {
 	Keyspace    string
 	Replication ring.Replication
 	Epoch       uint64
-	// Since is when (seconds, by the clock of the node that proposed it) the replication was changed: a repair that began
-	// later has brought what a majority of the former replicas had to all present ones, if Overlaps.
+	// Since is when (seconds, by the clock of the node that proposed it) the replication of the keyspace was last changed: a
+	// repair that began later has brought what a majority of the former replicas had to all present ones, if Overlaps.
 	Since int64
-	// Overlaps says that of each range's former replicas so many were still replicas that every write that a majority had
-	// acknowledged was on one of them.
+	// Overlaps says that of each range's former replicas so many are replicas, by the last change, that every write that a
+	// majority had acknowledged is on one of them.
 	Overlaps bool
 	// Nodes are those that held ranges, ceased to by the change, and have not dropped the data yet; ascending.
 	Nodes []ring.NodeID

@@ -69,6 +69,7 @@ type Unsafe struct {
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
 	NoTruncationFence    bool // drop rows while writes from before are on their way
 	RepairTruncated      bool // let reads repair while a table is truncated
+	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
 	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering

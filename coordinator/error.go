@@ -25,6 +25,18 @@ func (e *NotReplica) Error() string {
 // Is makes it an ErrNotSent.
 func (e *NotReplica) Is(target error) bool { return target == ErrNotSent }
 
+// TruncationVoid is a replica's refusal of a truncation that it has not been asked to prepare, whose time is over, or that
+// another truncation of the table has overtaken: its coordinator may be dead, and what it removes may be new. Nothing was done.
+type TruncationVoid struct{}
+
+// Error says so.
+func (*TruncationVoid) Error() string {
+	return "the truncation is not prepared, its time is over, or another one has overtaken it"
+}
+
+// Is makes it an ErrNotSent.
+func (*TruncationVoid) Is(target error) bool { return target == ErrNotSent }
+
 // ReplicaFailure is a replica's error when it failed at what was asked, for a reason that clients
 // are told.
 type ReplicaFailure struct {

@@ -28,7 +28,9 @@ const (
 	// TruncationApply drops the rows.
 	TruncationApply TruncationPhase = iota
 	// TruncationPrepare makes void what a node keeps for others, and waits for what it has sent. From then on, reads that the
-	// node coordinates repair nothing: a replica that has dropped its rows would get those of one that has not.
+	// node coordinates repair nothing: a replica that has dropped its rows would get those of one that has not. A node drops
+	// rows only in a truncation that it prepared before, in the time that the request to prepare gave, and not after another
+	// one that was prepared later: what a coordinator sent before it died cannot remove later writes.
 	TruncationPrepare
 	// TruncationEnd says that all nodes have dropped their rows: reads that begin from now on repair again.
 	TruncationEnd
@@ -41,13 +43,18 @@ const (
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
-		truncation: Truncation{Table: table.StorageID, ID: uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023), Phase: TruncationPrepare}}
+		truncation: Truncation{Table: table.StorageID, ID: c.truncationID(), Phase: TruncationPrepare}}
 	op.begin()
 }
 
+// truncationID returns an ID that no other truncation has.
+func (c *Coordinator) truncationID() uint64 {
+	return uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023)
+}
+
 // truncateOp asks all nodes to prepare, then to drop their rows, and then tells them the end: a write that ended before the
-// truncation began does not come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node that gains a range is
-// asked too, before it has anything.
+// truncation began does not come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node
+// that gains a range is asked too, before it has anything.
 type truncateOp struct {
 	c          *Coordinator
 	table      *schema.Table
@@ -57,7 +64,8 @@ type truncateOp struct {
 	mu      sync.Mutex
 	plan    int           // answers to earlier ones are ignored
 	waiting []ring.NodeID // for their answers
-	refused bool          // by a node that knows of a later ring
+	refused bool          // by a node that knows of a later ring, or of another truncation
+	void    bool          // by one that knows of another truncation
 	done    func(error)   // nil once called
 	timer   env.Timer
 }
@@ -89,7 +97,10 @@ func (op *truncateOp) begin() {
 	}
 	op.plan++
 	plan := op.plan
-	op.waiting, op.refused = slices.Clone(nodes), false
+	if op.void {
+		op.truncation.ID = op.c.truncationID()
+	}
+	op.waiting, op.refused, op.void = slices.Clone(nodes), false, false
 	truncation := op.truncation
 	if op.timer == nil {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
@@ -158,8 +169,12 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 		return
 	}
 	var refusal *NotReplica
-	if errors.As(err, &refusal) {
-		op.refused, err = true, nil
+	var void *TruncationVoid
+	if op.void = errors.As(err, &void) || op.void; op.void || errors.As(err, &refusal) {
+		op.refused = true
+	}
+	if errors.As(err, &void) || errors.As(err, &refusal) {
+		err = nil
 	}
 	if op.truncation.Phase == TruncationEnd {
 		err = nil // the rows are gone; a node that does not hear of the end waits for Limits.TruncationMost

@@ -223,7 +223,7 @@ func (n *Node) clusterOptions() cluster.Options {
 
 func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
-		Clock: n.clock, Run: func(f func()) { n.running.Go(f) },
+		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: pageMemory(n.opts.CacheBytes),
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},

@@ -108,7 +108,7 @@ func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 			r.Commit(5, proposalOf(table, ballot(10, 2), ballot(10, 2), "k"), time.Minute, func(error) {})
 		},
 		"truncate": func(r *Remote, table *schema.Table) {
-			r.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: 1}, time.Minute, func(error) {})
+			truncateNow(r, coordinator.Truncation{Table: table.StorageID, ID: 1}, func(error) {})
 		},
 		"read": func(r *Remote, table *schema.Table) {
 			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}

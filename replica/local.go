@@ -31,7 +31,8 @@ type Local struct {
 	engine     Engine
 	view       coordinator.View
 	onTruncate func(coordinator.Truncation, func(error))
-	pages      sync.Pool // *[]byte
+	pages      sync.Pool // *page
+	memory     *pageMemory
 	paxos      *acceptors
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
 	// for all mutations that were admitted before.
@@ -52,9 +53,10 @@ const pageKept = 2 << 20
 // NewLocal makes the replica of the engine. onTruncate, which may be nil, does this node's part of a truncation
 // as a coordinator; see coordinator.FollowTruncation.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
+	memory := &pageMemory{total: pageMemoryDefault}
 	return &Local{
-		engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
-		pages: sync.Pool{New: func() any { return new([]byte) }},
+		memory: memory, engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
+		pages: sync.Pool{New: func() any { return &page{all: memory} }},
 	}
 }
 
@@ -154,15 +156,15 @@ func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, do
 		done(nil, err)
 		return
 	}
-	b := l.pages.Get().(*[]byte)
-	page, err := l.engine.Read((*b)[:0], cmd)
-	if err != nil {
+	p := l.pages.Get().(*page)
+	defer l.freePage(p)
+	p.cmd = *cmd
+	p.cmd.Memory = p
+	var err error
+	if p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd); err != nil {
 		done(nil, fromStorage(err))
 	} else {
-		done(page, nil)
-	}
-	if *b = page; cap(page) <= pageKept {
-		l.pages.Put(b)
+		done(p.bytes, nil)
 	}
 }
 

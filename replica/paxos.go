@@ -77,7 +77,7 @@ func newAcceptors() *acceptors {
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
 func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.staleEpochs = u.StaleEpochs
-	l.truncations.unsafe = u.NoTruncationStreams
+	l.truncations.unsafe, l.truncations.unprepared = u.NoTruncationStreams, u.NoTruncationPrepared
 	l.paxos.noPrevious, l.paxos.noFloor, l.paxos.unsynced = u.NoPaxosPrevious, u.NoPaxosFloor, u.PaxosUnsynced
 	if u.NoPaxosPersist {
 		l.paxos.forgetful = map[string]acceptorState{}

@@ -139,7 +139,7 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 	if !r.NextPartition() {
 		t.Error("what was decided cannot be read")
 	}
-	l.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: 1}, time.Second, func(err error) {
+	truncateNow(l, coordinator.Truncation{Table: table.StorageID, ID: 1}, func(err error) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -95,6 +95,6 @@ func (r *Remote) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duratio
 
 // Truncate implements coordinator.Replica.
 func (r *Remote) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
-	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, epoch, t), timeout,
+	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, epoch, t, timeout), timeout,
 		func(_ []byte, err error) { done(fromRemote(err)) })
 }

@@ -91,10 +91,10 @@ func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Re
 }
 
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-	epoch, t, err := decodeTruncate(payload)
+	epoch, t, timeout, err := decodeTruncate(payload)
 	if err != nil {
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.truncateHere(epoch, t, func(err error) { respond(nil, toRemote(err)) })
+	s.local.truncateHere(epoch, t, timeout, func(err error) { respond(nil, toRemote(err)) })
 }

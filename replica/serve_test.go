@@ -140,7 +140,7 @@ func TestRemoteReachesStorage(t *testing.T) {
 	if digest != row.DigestOf(e.page) || err != nil {
 		t.Errorf("digest %x: %v", digest, err)
 	}
-	remote.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: 1}, time.Second, func(e error) { err = e })
+	truncateNow(remote, coordinator.Truncation{Table: table.StorageID, ID: 1}, func(e error) { err = e })
 	if e.truncated != table.StorageID || err != nil {
 		t.Errorf("truncated %d: %v", e.truncated, err)
 	}

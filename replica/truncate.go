@@ -27,7 +27,61 @@ const (
 	truncationsKept = 16
 	// truncationsNamed bounds how many truncations a request names.
 	truncationsNamed = 1024
+	// truncateTimeMax keeps what a request gives as its time a duration.
+	truncateTimeMax = 24 * time.Hour
 )
+
+// A coordinator may die after it has sent a truncation, and the message may arrive much later, when the table has been
+// truncated again and filled. So a node makes only truncations that it knows of:
+//
+//	prepare #7, for 60 s ──▶ #7 may be made here until then
+//	truncate #8, prepared ─▶ #8 is made; #7, which was prepared before, is void
+//	truncate #7 ───────────▶ TruncationVoid: its coordinator, if it lives, prepares again under a new ID
+//
+// What was prepared goes with the process.
+
+// preparedTruncation is one that may be made.
+type preparedTruncation struct {
+	id    uint64
+	until time.Duration // monotonic
+}
+
+// prepare lets a truncation be made for a time.
+func (t *truncations) prepare(x coordinator.Truncation, timeout time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.tableLocked(x.Table)
+	if slices.Contains(s.void, x.ID) {
+		return &coordinator.TruncationVoid{}
+	}
+	s.prepared = slices.DeleteFunc(s.prepared, func(p preparedTruncation) bool { return p.id == x.ID })
+	if len(s.prepared) == truncationsKept {
+		s.voidLocked(s.prepared[:1])
+		s.prepared = s.prepared[1:]
+	}
+	s.prepared = append(s.prepared, preparedTruncation{x.ID, t.now() + timeout})
+	return nil
+}
+
+// voidLocked remembers that truncations must not be made any more.
+func (s *truncated) voidLocked(prepared []preparedTruncation) {
+	for _, p := range prepared {
+		s.void = append(s.void, p.id)
+	}
+	s.void = s.void[max(0, len(s.void)-truncationsKept):]
+}
+
+// takeLocked takes a truncation that is made now from those that may be, and makes the others void; false when it must
+// not be made.
+func (t *truncations) takeLocked(s *truncated, id uint64) bool {
+	i := slices.IndexFunc(s.prepared, func(p preparedTruncation) bool { return p.id == id && t.now() <= p.until })
+	if i < 0 {
+		return t.unprepared
+	}
+	s.voidLocked(slices.Delete(slices.Clone(s.prepared), i, i+1))
+	s.prepared = s.prepared[i : i+1] // it may be asked for again, when a note on it cannot be written
+	return true
+}
 
 // truncations is what a node knows of the truncations it has made, or makes.
 type truncations struct {
@@ -38,6 +92,8 @@ type truncations struct {
 	tables map[schema.StorageID]*truncated
 	all    uint64 // how many of all tables were begun
 	unsafe bool   // streams bring what they have
+	// unprepared, of tests, makes truncations that are not prepared, or void.
+	unprepared bool
 }
 
 type truncationStore interface {
@@ -49,9 +105,11 @@ type truncationStore interface {
 type truncated struct {
 	begun      uint64 // how many were begun
 	running    int
-	committing int      // files of streams that are being committed
-	made       []uint64 // ids, oldest first
-	last       uint64   // id of the last that was begun
+	committing int                  // files of streams that are being committed
+	made       []uint64             // ids, oldest first
+	prepared   []preparedTruncation // oldest first
+	void       []uint64             // ids that were prepared and must not be made, oldest first
+	last       uint64               // id of the last that was begun
 	until      time.Duration
 	waiting    []func() // truncations that wait for committing
 }
@@ -120,6 +178,10 @@ func (t *truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 	if slices.Contains(s.made, x.ID) {
 		t.mu.Unlock()
 		return true, nil
+	}
+	if !t.takeLocked(s, x.ID) {
+		t.mu.Unlock()
+		return false, &coordinator.TruncationVoid{}
 	}
 	t.mu.Unlock()
 	if err := t.save(x.Table, x.ID, false, true); err != nil {
@@ -254,12 +316,12 @@ func (t *truncations) commit(id schema.StorageID, count uint64, f func() error) 
 }
 
 // Truncate implements coordinator.Replica. A worker truncates.
-func (l *Local) Truncate(epoch uint64, t coordinator.Truncation, _ time.Duration, done func(error)) {
-	l.block(0, func() { l.truncateHere(epoch, t, done) }, done)
+func (l *Local) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
+	l.block(0, func() { l.truncateHere(epoch, t, timeout, done) }, done)
 }
 
 // truncateHere is Truncate in a goroutine that may wait for the disk.
-func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, done func(error)) {
+func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
 	if t.Phase == coordinator.TruncationEnd { // at any epoch
 		l.followTruncation(t, done)
 		return
@@ -273,6 +335,10 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, done func(e
 		return
 	}
 	if t.Phase == coordinator.TruncationPrepare {
+		if err := l.truncations.prepare(t, timeout); err != nil {
+			done(err)
+			return
+		}
 		l.followTruncation(t, done)
 		return
 	}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,61 @@ import (
 	"cqld/ring"
 	"cqld/row"
 )
+
+// truncateNow prepares and makes a truncation, as a coordinator does.
+func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(error)) {
+	prepare := x
+	prepare.Phase = coordinator.TruncationPrepare
+	r.Truncate(5, prepare, time.Second, func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		r.Truncate(5, x, time.Second, done)
+	})
+}
+
+// TestLateTruncations sends a replica truncations that must not remove anything: their coordinator may have died before the
+// table was truncated again and filled.
+func TestLateTruncations(t *testing.T) {
+	w := truncatedWorld(t, rand.New(rand.NewPCG(1, 3)))
+	l := w.nodes[1].local
+	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {
+		l.Truncate(5, coordinator.Truncation{Table: w.table.StorageID, ID: id, Phase: phase}, timeout, func(e error) { err = e })
+		return err
+	}
+	const prepare, truncate = coordinator.TruncationPrepare, coordinator.TruncationApply
+	for i, step := range []struct {
+		id      uint64
+		phase   coordinator.TruncationPhase
+		timeout time.Duration
+		refused bool
+	}{
+		{1, truncate, time.Minute, true}, // never prepared
+		{1, prepare, time.Minute, false},
+		{2, prepare, time.Minute, false},
+		{2, truncate, time.Minute, false},
+		{1, truncate, time.Minute, true}, // the second one has overtaken it
+		{1, prepare, time.Minute, true},  // the network has kept a copy
+		{1, truncate, time.Minute, true},
+		{2, truncate, time.Minute, false}, // it is made: another answer is lost
+		{3, prepare, -time.Second, false},
+		{3, truncate, time.Minute, true}, // its time is over
+		{3, prepare, time.Minute, false}, // the coordinator asks again
+		{3, truncate, time.Minute, false},
+	} {
+		m := w.mutation("key", fmt.Sprintf("row%05d", i), 1)
+		w.nodes[1].engine.Apply([]*row.Mutation{m}, true, w.check)
+		err := send(step.id, step.phase, step.timeout)
+		if void := new(coordinator.TruncationVoid); errors.As(err, &void) != step.refused || err != nil && !step.refused {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		kept := slices.Contains(w.rows(1), fmt.Sprintf("row%05d", i))
+		if removes := step.phase == truncate && !step.refused && i != 7; kept == removes {
+			t.Errorf("step %d: the row is there: %v", i, kept)
+		}
+	}
+}
 
 // TestStreamsOfTruncatedTables pulls a table from a node while both truncate it, in any order and at any moment, several
 // times; messages are lost, and the receiver crashes. When the pull has ended, the receiver has no row that was written
@@ -47,7 +103,7 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 			for k, n := range []ring.NodeID{first, 3 - first} {
 				w.wander(rnd, pull)
 				x := coordinator.Truncation{Table: w.table.StorageID, ID: uint64(100 + i)}
-				w.nodes[n].local.Truncate(5, x, time.Second, func(err error) {
+				truncateNow(w.nodes[n].local, x, func(err error) {
 					if err != nil {
 						t.Errorf("seed %d: %v", seed, err)
 					}

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"strconv"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -17,7 +18,7 @@ import (
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
-//	VerbTruncate                             epoch, table, id (8), phase 1                  reply: empty
+//	VerbTruncate                             epoch, table, id (8), phase 1, time (µs)        reply: empty
 //	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
 //	                                         reply: more 1, scanned, last, n, n × key
 
@@ -58,18 +59,20 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 	return epoch, c.Finish()
 }
 
-func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation) []byte {
-	return append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), byte(t.Phase))
+func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation, timeout time.Duration) []byte {
+	dst = append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), byte(t.Phase))
+	return wire.AppendUvarint(dst, uint64(max(0, timeout).Microseconds()))
 }
 
-func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, err error) {
+func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, timeout time.Duration, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
 	t.Table, t.ID = schema.StorageID(c.Uvarint()), c.Uint64()
 	if t.Phase = coordinator.TruncationPhase(c.Uint8()); t.Phase > coordinator.TruncationEnd {
-		return epoch, t, wire.ErrMalformed
+		return epoch, t, 0, wire.ErrMalformed
 	}
-	return epoch, t, c.Finish()
+	timeout = time.Duration(min(c.Uvarint(), uint64(truncateTimeMax.Microseconds()))) * time.Microsecond
+	return epoch, t, timeout, c.Finish()
 }
 
 // The codes of a messaging.RemoteError: what kind of failure the message describes.
@@ -77,6 +80,7 @@ const (
 	codeFailure    = 0 // plus the coordinator.FailureReason, up to codeNotReplica
 	codeNotReplica = 200
 	codeNotApplied = 201
+	codeVoid       = 202 // a coordinator.TruncationVoid
 	codeOverloaded = messaging.CodeOverloaded
 )
 
@@ -88,7 +92,10 @@ func toRemote(err error) error {
 	var refusal *coordinator.NotReplica
 	var overloaded *coordinator.Overloaded
 	var failure *coordinator.ReplicaFailure
+	var void *coordinator.TruncationVoid
 	switch {
+	case errors.As(err, &void):
+		return &messaging.RemoteError{Code: codeVoid, Message: err.Error()}
 	case errors.As(err, &refusal):
 		return &messaging.RemoteError{Code: codeNotReplica, Message: strconv.FormatUint(refusal.Epoch, 10)}
 	case errors.As(err, &overloaded):
@@ -116,6 +123,8 @@ func fromRemote(err error) error {
 			return &coordinator.Overloaded{What: remote.Message}
 		case codeNotApplied:
 			return &notApplied{errors.New(remote.Message)}
+		case codeVoid:
+			return &coordinator.TruncationVoid{}
 		}
 		return &coordinator.ReplicaFailure{Reason: coordinator.FailureReason(remote.Code), Message: remote.Message}
 	case errors.Is(err, messaging.ErrUnreachable), errors.Is(err, messaging.ErrOverloaded):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/messaging"
@@ -68,7 +69,7 @@ func TestReadsRoundTrip(t *testing.T) {
 		}
 	}
 	sent := coordinator.Truncation{Table: 77, ID: 1 << 60, Phase: coordinator.TruncationEnd}
-	if epoch, id, err := decodeTruncate(appendTruncate(nil, 9, sent)); epoch != 9 || id != sent || err != nil {
+	if epoch, id, timeout, err := decodeTruncate(appendTruncate(nil, 9, sent, 3*time.Second)); epoch != 9 || id != sent || timeout != 3*time.Second || err != nil {
 		t.Errorf("truncate: %v, %v", id, err)
 	}
 }

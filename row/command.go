@@ -77,6 +77,14 @@ type ReadCommand struct {
 	Repair *Repair
 	// Cancel ends the read early; nil: nothing does. It is of this node and not encoded: a message has its own.
 	Cancel *env.Cancel
+	// Memory bounds the page; nil: only storage does. It is of this node and not encoded.
+	Memory PageMemory
+}
+
+// PageMemory bounds the memory of a page that is being read.
+type PageMemory interface {
+	// Grow says whether the page may take n bytes in all. One that may not ends after the row that it has.
+	Grow(n int) bool
 }
 
 // Repair counts what a repair's reads wrote to replicas.

@@ -67,14 +67,16 @@ type reader struct {
 	opts pebble.IterOptions
 	w    row.PageWriter
 
-	info       TableInfo
-	gcBefore   int64
-	pageStart  int
-	pageBytes  int    // where the page ends
-	live       uint32 // rows counted against Limits.Rows
-	tombstones int
-	looked     int64 // entries that were looked at
-	full       bool  // a limit ended the page
+	info      TableInfo
+	gcBefore  int64
+	pageStart int
+	pageBytes int // where the page ends
+	// pageAllowed is how many bytes ReadCommand.Memory has allowed.
+	pageAllowed int
+	live        uint32 // rows counted against Limits.Rows
+	tombstones  int
+	looked      int64 // entries that were looked at
+	full        bool  // a limit ended the page
 
 	// The partition being read.
 	key       row.PartitionKey
@@ -98,7 +100,7 @@ type reader struct {
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.e, r.cmd = e, cmd
 	r.w = row.NewPageWriter(dst)
-	r.pageStart, r.pageBytes = len(dst), e.opts.PageBytes
+	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
 	r.info = e.opts.Table(cmd.Table)
 	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
 	r.nothing.Reset()
@@ -337,7 +339,7 @@ func (r *reader) readPartition() error {
 	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
 		r.count()
 	}
-	if r.w.Len()-r.pageStart >= r.pageBytes && !r.cmd.SinglePartition() {
+	if !r.cmd.SinglePartition() && r.pageFull() {
 		r.full = true // before the next partition: of one, this was all
 	}
 	return nil
@@ -477,10 +479,24 @@ func (r *reader) wrote(live bool) (done bool) {
 		r.liveRows++
 		r.count()
 	}
-	if r.w.Len()-r.pageStart >= r.pageBytes {
+	if r.pageFull() {
 		r.full = true
 	}
 	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
+}
+
+// pageFull says whether the page ends here: it has as many bytes as a page may have, or gets no memory for more. It asks
+// for twice of what the page has each time.
+func (r *reader) pageFull() bool {
+	n := r.w.Len() - r.pageStart
+	if n >= r.pageBytes {
+		return true
+	}
+	if n <= r.pageAllowed || r.cmd.Memory == nil {
+		return false
+	}
+	r.pageAllowed = 2 * n
+	return !r.cmd.Memory.Grow(r.pageAllowed)
 }
 
 // beginPage writes the partition's header into the page, once.

@@ -256,7 +256,7 @@ func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.calm()
-	c.net.early, c.net.lossy, c.net.far = nil, nil, c.options.Far
+	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}

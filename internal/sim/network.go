@@ -25,6 +25,7 @@ type Network struct {
 	DelayMin, DelayMax time.Duration
 	Slow               int // per thousand messages that take up to SlowMax
 	SlowMax            time.Duration
+	late               *Stream       // draws requests to truncate of dying processes that arrive late; nil: none do
 	far                time.Duration // what a message between data centers takes besides
 }
 

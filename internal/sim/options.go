@@ -39,6 +39,8 @@ type Options struct {
 	Limits           coordinator.Limits
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
+	// LateTruncates delays some requests to truncate for much longer than their coordinator waits.
+	LateTruncates bool
 	// ConvergeBy is what must make replicas equal before any client reads them in the healed cluster: ByReads (the
 	// default), ByHints or ByRepair.
 	ConvergeBy string
@@ -74,6 +76,8 @@ type Options struct {
 	NoCompare bool
 	// ReactToReplay lets nodes act on metadata that no majority has confirmed, and drop ranges without a decision of the ring.
 	ReactToReplay bool
+	// ForgetFormer lets nodes clean up data of former replications that the present replicas may lack.
+	ForgetFormer bool
 	// NoPaxosStreams moves ranges without the state of Paxos of their partitions.
 	NoPaxosStreams bool
 	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.

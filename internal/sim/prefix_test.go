@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/cryptotest"
 	"time"
@@ -14,6 +16,12 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+)
+
+var (
+	prefixCount = flag.String("prefixes", "250", "how many prefixes TestEveryPrefixOfTheLog replays, or all")
+	prefixSeed  = flag.Uint64("prefix-seed", 0, "which prefixes it draws; 0: others in each run")
+	prefixLog   = flag.Uint64("prefix-log", 11, "the seed of the log that it records")
 )
 
 // recordLog makes a ring with rows and a long metadata log: nodes join, leave, move and are replaced, tables and keyspaces
@@ -81,87 +89,127 @@ func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[
 	return held
 }
 
-// replayPrefixes opens a node on copies of its disk, on which the log ends at each index in turn, with the other nodes up
-// and down, and counts the rows that it then lacks.
-func replayPrefixes(t *testing.T, c *Cluster, n *Node, others bool, every uint64) (lost int) {
+// A prefix is one replay: a node opens on a copy of its disk on which the log ends at an index, while the other nodes are
+// up or down.
+type prefix struct {
+	node   *Node
+	others bool
+	index  uint64
+}
+
+// prefixes are the replays of every prefix of the log on the given nodes. Prefixes that end before a node's snapshot do not
+// exist; CutLog says where the first one ends.
+func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 	t.Helper()
-	m := c.metadata()
-	placement := m.Topology.Placement(c.replication())
-	want := heldRows(t, c, n, placement)
-	if len(want) < 20 {
-		t.Fatalf("node %d holds %d rows: nothing is tested", n.id, len(want))
-	}
-	n.crash(false)
-	disk := n.disk
-	for _, o := range c.present() {
-		o.crash(false)
-	}
-	first, prefixes := uint64(1), 0
-	for index := uint64(0); index <= m.Epoch; index += every {
-		if index < first {
-			index = first
-		}
-		n.disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
-		least, err := cluster.CutLog(raftDir, n.disk, index)
+	for _, n := range nodes {
+		disk := n.afterCrash(false)
+		first, err := cluster.CutLog(raftDir, disk, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first = least; index < first {
-			continue
-		}
-		prefixes++
-		for _, o := range c.present() {
-			if o == n || others { // a leader that ran on would know that this node once had more of the log
-				o.start()
+		for _, others := range []bool{false, true} {
+			for index := max(1, first); index <= c.metadata().Epoch; index++ {
+				all = append(all, prefix{n, others, index})
 			}
-		}
-		c.kernel.RunUntil(c.kernel.Now()+3*time.Second, func() bool { return false })
-		has := heldRows(t, c, n, placement)
-		if missing := len(want) - len(has); missing > 0 {
-			lost += missing
-			if lost == missing {
-				t.Logf("index %d of %d, others up: %v: %d of %d rows are gone, such as %v", index, m.Epoch, others, missing, len(want),
-					slices.Sorted(maps.Keys(want))[0])
-			}
-		}
-		for _, o := range c.present() {
-			o.crash(false)
 		}
 	}
-	t.Logf("%d prefixes of a log of %d entries, others up: %v", prefixes, m.Epoch, others)
-	n.disk = disk
+	return all
+}
+
+// sampled draws n of the prefixes, or all when there are no more. They stay in their order.
+func sampled(all []prefix, n int, r *Stream) []prefix {
+	for len(all) > n {
+		i := r.Intn(len(all))
+		all = slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
+// replayPrefixes makes each of the replays, and counts the rows that the nodes lack afterwards.
+func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
+	t.Helper()
+	m := c.metadata()
+	placement := m.Topology.Placement(c.replication())
+	want := map[*Node]map[string]bool{}
+	for _, p := range replays {
+		if want[p.node] == nil {
+			want[p.node] = heldRows(t, c, p.node, placement)
+		}
+		if len(want[p.node]) < 20 {
+			t.Fatalf("node %d holds %d rows: nothing is tested", p.node.id, len(want[p.node]))
+		}
+	}
 	for _, o := range c.present() {
-		o.start()
+		o.crash(false)
 	}
-	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool { return len(c.missing()) == 0 })
+	for _, p := range replays {
+		has := replayPrefix(t, c, p, placement)
+		missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want[p.node])), func(name string) bool { return has[name] })
+		if len(missing) > 0 && lost == 0 {
+			t.Logf("node %d, log up to %d of %d, others up: %v: %d of %d rows are gone, such as %v", p.node.id, p.index, m.Epoch, p.others,
+				len(missing), len(want[p.node]), missing[0])
+		}
+		lost += len(missing)
+	}
 	return lost
 }
 
-func prefixOptions() Options {
-	o := RestartsOptions(11)
+// replayPrefix makes one replay, and returns the rows that the node has afterwards. No process runs before and after it, and
+// the node's disk stays as it was.
+func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement) map[string]bool {
+	t.Helper()
+	n := p.node
+	disk := n.disk
+	n.disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
+	if _, err := cluster.CutLog(raftDir, n.disk, p.index); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range c.present() {
+		if o == n || p.others { // a leader that ran on would know that this node once had more of the log
+			o.start()
+		}
+	}
+	c.kernel.RunUntil(c.kernel.Now()+3*time.Second, func() bool { return false })
+	has := heldRows(t, c, n, placement)
+	for _, o := range c.present() {
+		o.crash(false)
+	}
+	n.disk = disk
+	return has
+}
+
+func prefixOptions(seed uint64) Options {
+	o := RestartsOptions(seed)
 	o.Nodes, o.NodesMost, o.Factor, o.Workloads, o.FaultKinds = 4, 10, 3, []string{"restarts"}, nil
 	return o
 }
 
-// TestEveryPrefixOfTheLog replays every beginning of a long metadata log on nodes with data: none loses a row that it holds
-// by the newest topology, whether it hears of the rest of the log or not.
+// TestEveryPrefixOfTheLog replays prefixes of a long metadata log on nodes with data: no node loses a row that it holds by
+// the newest topology, whether it hears of the rest of the log or not. The complete variant (-prefixes=all) replays every
+// prefix on every node; else the test draws as many as take about 20 s of a core, others in each run.
 func TestEveryPrefixOfTheLog(t *testing.T) {
-	every := uint64(1)
-	if testing.Short() {
-		every = 15
+	seed := *prefixSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
 	}
-	c := recordLog(t, prefixOptions())
-	for _, n := range []*Node{c.present()[0], c.present()[2]} {
-		for _, others := range []bool{false, true} {
-			step := every
-			if others {
-				step *= 3
-			}
-			if lost := replayPrefixes(t, c, n, others, step); lost > 0 {
-				t.Errorf("node %d lost %d rows", n.id, lost)
-			}
-		}
+	t.Logf("run it again: go test ./internal/sim -run TestEveryPrefixOfTheLog -args -prefixes=%s -prefix-seed=%d -prefix-log=%d",
+		*prefixCount, seed, *prefixLog)
+	c := recordLog(t, prefixOptions(*prefixLog))
+	all, epoch := prefixes(t, c, c.present()...), c.metadata().Epoch
+	n, err := strconv.Atoi(*prefixCount)
+	switch {
+	case *prefixCount == "all":
+		n = len(all)
+	case err != nil || n < 1:
+		t.Fatalf("-prefixes=%s is neither a number nor all", *prefixCount)
+	case testing.Short():
+		n /= 10
 	}
+	replays := sampled(all, n, NewStream(seed, "prefixes"))
+	if lost := replayPrefixes(t, c, replays); lost > 0 {
+		t.Errorf("%d rows were lost", lost)
+	}
+	t.Logf("%d of %d prefixes on %d nodes, of a log of %d entries", len(replays), len(all), len(c.present()), epoch)
 	for _, f := range c.failures {
 		t.Error(f)
 	}
@@ -169,9 +217,10 @@ func TestEveryPrefixOfTheLog(t *testing.T) {
 
 // TestPrefixesFindReactionsToTheReplay shows that the test above finds a node that acts on what it replays.
 func TestPrefixesFindReactionsToTheReplay(t *testing.T) {
-	c := recordLog(t, prefixOptions())
+	c := recordLog(t, prefixOptions(11))
 	c.options.ReactToReplay = true
-	if lost := replayPrefixes(t, c, c.present()[0], false, 3); lost == 0 {
+	all := slices.DeleteFunc(prefixes(t, c, c.present()[0]), func(p prefix) bool { return p.others })
+	if lost := replayPrefixes(t, c, sampled(all, 60, NewStream(1, "prefixes"))); lost == 0 {
 		t.Error("no row was lost")
 	}
 }

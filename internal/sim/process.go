@@ -53,6 +53,7 @@ type life struct {
 	held   []func()              // what happens when it goes on
 	fatal  atomic.Pointer[error] // why a part has said that the node must stop
 	ending bool                  // it will
+	dying  bool                  // it is killed soon, and some of what it sends arrives late (Network.late)
 }
 
 func (l *life) alive() bool { return l.node.life == l }
@@ -216,7 +217,7 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
+		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -130,9 +131,28 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		return
 	}
 	from := t.self
-	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
-			t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
+	deliver := func() {
+		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
+			t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
+				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
+			})
 		})
-	})
+	}
+	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && !prepares(payload) && t.net.late.Chance(500) {
+		payload = slices.Clone(payload) // the caller may use its memory again
+		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
+		return
+	}
+	deliver()
 }
+
+// prepares says whether a request to truncate only prepares: epoch, table, id (8), prepare.
+func prepares(payload []byte) bool {
+	_, n := binary.Uvarint(payload)
+	_, m := binary.Uvarint(payload[n:])
+	return payload[n+m+8] == 1
+}
+
+// lateMax is how late a request to truncate arrives at most: its coordinator may have been killed, and the table truncated
+// again and filled.
+const lateMax = 10 * time.Second

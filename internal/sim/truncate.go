@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,12 +29,14 @@ type truncatedRow struct {
 	clustering string
 	call, end  time.Duration // end: 0 while it is unknown
 	acked      bool
+	all        bool // at ALL, else at QUORUM
 }
 
 // truncate is one TRUNCATE.
 type truncate struct {
 	call, end time.Duration // end: 0 while under way
 	ok        bool
+	by        *life // the coordinator's process
 }
 
 const (
@@ -58,6 +61,9 @@ func newTruncates(c *Cluster) *truncates {
 func (w *truncates) start() {
 	// Some messages take long, but less than a coordinator waits: it knows of all that are on their way.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
+	if w.c.options.LateTruncates {
+		w.c.net.late = NewStream(w.c.options.Seed, "late truncates")
+	}
 	w.launch(4, 40*time.Millisecond, w.step)
 	w.again()
 }
@@ -73,17 +79,30 @@ func (w *truncates) counts() (tried, acked int) {
 
 // again truncates after a while, and so on.
 func (w *truncates) again() {
-	w.c.later(w.rand.Between(20*time.Millisecond, 500*time.Millisecond), "truncate", func() {
+	pause := w.rand.Between(20*time.Millisecond, 500*time.Millisecond)
+	if w.c.options.LateTruncates { // so that rows are written between two of them
+		pause *= 4
+	}
+	w.c.later(pause, "truncate", func() {
 		defer w.again()
+		w.noteDead()
 		n := w.c.any(w.rand)
 		if n.life == nil || !n.life.serves() {
 			return
 		}
-		t := &truncate{call: w.c.kernel.Now()}
+		t := &truncate{call: w.c.kernel.Now(), by: n.life}
 		w.done = append(w.done, t)
 		w.c.truncating++
 		w.c.kernel.Trace("truncate")
 		l := n.life
+		if w.c.options.LateTruncates && w.rand.Chance(400) {
+			n.life.dying = true
+			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
+				n.crash(false)
+				w.noteDead()
+				w.c.later(w.rand.Between(100*time.Millisecond, 600*time.Millisecond), "restart", n.start)
+			})
+		}
 		l.do(func() {
 			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
 				if t.end, t.ok = w.c.kernel.Now(), err == nil; t.ok {
@@ -98,6 +117,15 @@ func (w *truncates) again() {
 	})
 }
 
+// noteDead notes that TRUNCATEs have failed whose coordinators were killed.
+func (w *truncates) noteDead() {
+	for _, t := range w.done {
+		if t.end == 0 && !t.by.alive() {
+			t.end = w.c.kernel.Now()
+		}
+	}
+}
+
 func (w *truncates) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("truncate" + strconv.Itoa(partition)))
 }
@@ -107,7 +135,11 @@ func (w *truncates) step(l *life, _ int, end func() bool) {
 		w.add(l, end)
 		return
 	}
-	w.read(l, w.rand.Intn(truncatePartitions), ring.Quorum, func(error) { end() })
+	level := ring.Quorum
+	if w.c.options.LateTruncates && w.rand.Chance(500) {
+		level = ring.One
+	}
+	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
 }
 
 func (w *truncates) add(l *life, end func() bool) {
@@ -120,7 +152,11 @@ func (w *truncates) add(l *life, end func() bool) {
 	r.Clustering = []byte(x.clustering)
 	r.Liveness.Timestamp = w.c.stamp()
 	m.AddRow(r)
-	l.write(m, ring.Quorum, func(err error) {
+	level := ring.Quorum
+	if x.all = w.c.options.LateTruncates && w.rand.Chance(700); x.all {
+		level = ring.All
+	}
+	l.write(m, level, func(err error) {
 		x.end, x.acked = w.c.kernel.Now(), err == nil
 		w.c.kernel.Trace(fmt.Sprint("row ", x.clustering, err))
 		end()
@@ -132,14 +168,14 @@ func (w *truncates) read(l *life, partition int, level ring.Consistency, done fu
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
 		if err == nil {
 			w.reads++
-			w.judge(partition, page, call, w.c.kernel.Now())
+			w.judge(partition, page, call, w.c.kernel.Now(), level)
 		}
 		done(err)
 	})
 }
 
 // judge compares a page with what must and what must not be there.
-func (w *truncates) judge(partition int, page []byte, call, returned time.Duration) {
+func (w *truncates) judge(partition int, page []byte, call, returned time.Duration, level ring.Consistency) {
 	seen, last := map[string]bool{}, ""
 	var p row.PageReader
 	for p.Reset(page); p.NextPartition(); {
@@ -155,7 +191,7 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 		switch there := seen[x.clustering]; {
 		case there && w.gone(x, call):
 			w.c.fail("row %s of truncates came back: %+v, read from %v to %v", x.clustering, *x, call, returned)
-		case !there && x.acked && x.end < call && !w.mayBeGone(x, returned):
+		case !there && x.acked && x.end < call && (x.all || level != ring.One) && !w.mayBeGone(x, returned):
 			w.c.fail("row %s of truncates is missing: %+v, read from %v to %v", x.clustering, *x, call, returned)
 		}
 	}
@@ -178,11 +214,17 @@ func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
 // mayBeGone says whether a TRUNCATE may have removed the row, until a time.
 func (w *truncates) mayBeGone(x *truncatedRow, until time.Duration) bool {
 	for _, t := range w.done {
-		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled) {
+		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled && !w.overtaken(t, x)) {
 			return true
 		}
 	}
 	return false
+}
+
+// overtaken says whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its messages
+// remove nothing any more.
+func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
+	return slices.ContainsFunc(w.done, func(t *truncate) bool { return t.ok && t.call > failed.end && t.end < x.call })
 }
 
 func (w *truncates) readBack() {

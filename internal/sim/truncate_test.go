@@ -45,3 +45,25 @@ func TestSimNeedsTruncationFence(t *testing.T) {
 		o.Unsafe.NoTruncationFence = true
 	}, "came back")
 }
+
+// lateTruncates are the options of a run in which coordinators are killed while they truncate, and what they sent arrives
+// late.
+func lateTruncates(o *Options) {
+	truncateOptions(o)
+	o.LateTruncates, o.Factor = true, min(o.Factor, o.Nodes)
+	o.FaultKinds = [][]string{nil, {"pause"}, {"isolate"}, nil, {"join", "leave"}}[o.Seed%5]
+}
+
+// TestSimLateTruncates kills coordinators while they truncate: what they have sent does not remove what is written after the
+// next TRUNCATE, and not after their time is over.
+func TestSimLateTruncates(t *testing.T) {
+	runAlone(t, min(20, max(5, *seeds/10)), 1, lateTruncates)
+}
+
+// TestSimNeedsPreparedTruncations shows that it finds rows that a late request to truncate removes.
+func TestSimNeedsPreparedTruncations(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) {
+		lateTruncates(o)
+		o.Unsafe.NoTruncationPrepared = true
+	}, "is missing")
+}

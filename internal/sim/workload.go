@@ -66,6 +66,7 @@ func workloadKinds() []workloadKind {
 		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
 		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
 		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, asked: true},
+		{name: "replications", make: func(c *Cluster) workload { return newReplications(c) }, asked: true},
 		{name: "levels", tables: tables(textTable("levels")), make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
 		{name: "reborn", tables: tables(textTable(rebornTable)), make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
 		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) }, drawn: true},

@@ -54,7 +54,10 @@ type Options struct {
 	Confirmed func() bool
 	// Unconfirmed, of tests, is replica.DropsOptions.Unconfirmed.
 	Unconfirmed bool
+	// ForgetFormer, of tests, drops data of former replications without asking whether the present replicas were repaired.
+	ForgetFormer bool
 
+	PageMemory           int64         // see replica.Local.SetPageMemory
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see replica.MovesOptions
 	NoPaxosStreams       bool          // of tests; see replica.MovesOptions
@@ -72,6 +75,8 @@ type Parts struct {
 	Coordinator *coordinator.Coordinator
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
+
+	forgetFormer bool // Options.ForgetFormer
 }
 
 // View is the cluster as the parts see it.
@@ -94,9 +99,10 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 
 // Assemble makes the parts; the transport must not let requests in before it returns.
 func Assemble(o Options) *Parts {
-	p := &Parts{View: View{o.Cluster}}
+	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(o.Requests, p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
+	p.Local.SetPageMemory(o.PageMemory)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = replica.NewStreams(replica.StreamOptions{
 		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
@@ -146,6 +152,9 @@ func (p *Parts) unclean() uint64 {
 
 // former is replica.DropsOptions.Former.
 func (p *Parts) former(keyspace string) *replica.FormerData {
+	if p.forgetFormer {
+		return nil
+	}
 	var data *replica.FormerData
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if f.Keyspace != keyspace || !slices.Contains(f.Nodes, p.View.Self()) {

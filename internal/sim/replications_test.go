@@ -1,0 +1,22 @@
+package sim
+
+import "testing"
+
+// TestReplicationsChange changes the replication of a keyspace, repairs and cleans up in any order, with nodes down: what a
+// majority acknowledged stays on a node from which a repair can copy it.
+func TestReplicationsChange(t *testing.T) {
+	total := runAlone(t, alone(), 100, func(o *Options) { *o = ReplicationsOptions(o.Seed) })
+	for _, what := range []string{"replications changed", "ranges cleaned up"} {
+		if total.Counted[what] < 2*alone() {
+			t.Errorf("%s: %d: nothing is tested", what, total.Counted[what])
+		}
+	}
+}
+
+// TestForgettingFormerReplications shows that the test above finds nodes that remove what only they have.
+func TestForgettingFormerReplications(t *testing.T) {
+	mustFail(t, 1, 30, func(o *Options) {
+		*o = ReplicationsOptions(o.Seed)
+		o.ForgetFormer = true
+	}, "acknowledged row")
+}
