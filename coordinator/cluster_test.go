@@ -153,6 +153,7 @@ func (k *scriptClock) tick(d time.Duration) {
 // clusterOptions is what a scenario's cluster line says.
 type clusterOptions struct {
 	datacenters []string // of the nodes
+	racks       []string // of the nodes; nil: all are in rack r1
 	owners      int      // the first so many own tokens; the rest have joined nothing yet
 	replication ring.Replication
 	table       func(*schema.Options)
@@ -227,6 +228,9 @@ func (c *cluster) ring(epoch uint64, datacenters []string, owners int) *ring.Top
 	var nodes []*ring.Node
 	for i, dc := range datacenters {
 		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: dc, Rack: "r1", State: ring.Normal}
+		if racks := c.options.racks; racks != nil {
+			n.Rack = racks[i]
+		}
 		if i < owners {
 			for k := range 4 {
 				step := (1 << 62) / uint64(owners)

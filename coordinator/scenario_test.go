@@ -20,7 +20,7 @@ import (
 // TestScenarios plays the stories in testdata. A command's answer is everything that happened; a
 // line "1>2 …" is a message that arrived, and messages move only when told to:
 //
-//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
+//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static|insert … [at=1] [cl=QUORUM] [timeout=2s]     requests, of coordinator at
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
@@ -127,7 +127,7 @@ func words(d *datadriven.TestData) (out []string) {
 }
 
 func (s *scenario) start(d *datadriven.TestData) {
-	o := clusterOptions{datacenters: list(d, "dcs")}
+	o := clusterOptions{datacenters: list(d, "dcs"), racks: list(d, "racks")}
 	if o.datacenters == nil {
 		for range number(d, "nodes", 4) {
 			o.datacenters = append(o.datacenters, "dc1")
