@@ -58,6 +58,29 @@ type node struct {
 	down     map[ring.NodeID]bool // as this node sees it
 	arriving bool                 // somebody does, and is not heard yet
 	floor    int64                // of Paxos
+	refusing error                // of writes by this node's storage; nil: it takes them
+}
+
+// disk is a node's storage as its replica uses it. It refuses writes when the node's refusing is set.
+type disk struct {
+	*storage.Engine
+	n *node
+}
+
+// Apply implements replica.Engine.
+func (d disk) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if d.n.refusing != nil {
+		return d.n.refusing
+	}
+	return d.Engine.Apply(mutations, durable, done)
+}
+
+// Queue refuses as Apply does.
+func (d disk) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if d.n.refusing != nil {
+		return d.n.refusing
+	}
+	return d.Engine.Queue(mutations, durable, done)
 }
 
 // life is one process of a node: what it waits for dies with it.
@@ -206,7 +229,7 @@ func (n *node) start() {
 	n.life = &life{}
 	o := n.c.options
 	post := &postbox{n, n.life}
-	local := replica.NewLocal(n.engine, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
+	local := replica.NewLocal(disk{n.engine, n}, n, func(id schema.StorageID, done func(error)) { n.coord.DropHints(id, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	var store coordinator.HintStore = n.engine

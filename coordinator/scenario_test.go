@@ -25,7 +25,7 @@ import (
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
-//	down, up, away, back, break [disk=full], mend                    nodes
+//	down, up, away, back, break [disk=full|readonly], mend           nodes
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
@@ -485,9 +485,11 @@ func (s *scenario) reach(d *datadriven.TestData) {
 
 func (s *scenario) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
-		s.c.broken[id] = nil
+		s.c.broken[id], s.c.node(id).refusing = nil, nil
 		switch {
 		case d.Cmd == "mend":
+		case text(d, "disk", "") == "readonly":
+			s.c.node(id).refusing = errors.New("read-only file system")
 		case text(d, "disk", "") == "full":
 			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
 		default:
