@@ -72,10 +72,13 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c.put("b")
 	c.clock.tick(50 * time.Millisecond)
 	if n := c.node(1).coord.PendingHints(3); n != 2 {
-		t.Errorf("%d records of hints after a restart and another hint, want 2", n)
+		t.Fatalf("%d records of hints after a restart and another hint, want 2", n)
 	}
 	c.node(1).down[3] = false
 	c.node(1).start()
+	if n := c.node(1).coord.PendingHints(3); n != 2 {
+		t.Fatalf("%d records of hints after the second restart, want 2", n)
+	}
 	c.replay()
 	if got := c.has(3); got != "k{a=value@1 b=value@1}" {
 		t.Errorf("node 3 has %s after the replay", got)
