@@ -58,6 +58,37 @@ type node struct {
 	down     map[ring.NodeID]bool // as this node sees it
 	arriving bool                 // somebody does, and is not heard yet
 	floor    int64                // of Paxos
+	refusing error                // of writes by this node's storage; nil: it takes them
+}
+
+// disk is a node's storage as its replica uses it. It refuses writes when the node's refusing is set, and while the node is
+// broken.
+type disk struct {
+	*storage.Engine
+	n *node
+}
+
+func (d disk) refused() error {
+	if d.n.refusing == nil && d.n.c.broken[d.n.id] != nil {
+		return storage.ErrDiskFull
+	}
+	return d.n.refusing
+}
+
+// Apply implements replica.Engine.
+func (d disk) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if err := d.refused(); err != nil {
+		return err
+	}
+	return d.Engine.Apply(mutations, durable, done)
+}
+
+// Queue refuses as Apply does.
+func (d disk) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if err := d.refused(); err != nil {
+		return err
+	}
+	return d.Engine.Queue(mutations, durable, done)
 }
 
 // life is one process of a node: what it waits for dies with it.
@@ -153,6 +184,7 @@ func (k *scriptClock) tick(d time.Duration) {
 // clusterOptions is what a scenario's cluster line says.
 type clusterOptions struct {
 	datacenters []string // of the nodes
+	racks       []string // of the nodes; nil: all are in rack r1
 	owners      int      // the first so many own tokens; the rest have joined nothing yet
 	replication ring.Replication
 	table       func(*schema.Options)
@@ -205,7 +237,7 @@ func (n *node) start() {
 	n.life = &life{}
 	o := n.c.options
 	post := &postbox{n, n.life}
-	local := replica.NewLocal(ownDisk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
+	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
 	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
 	var store coordinator.HintStore = n.engine
@@ -222,25 +254,14 @@ func (n *node) start() {
 	replica.ServeTurns(post, n.coord)
 }
 
-// ownDisk is a node's storage, which refuses writes while the node is broken.
-type ownDisk struct {
-	*storage.Engine
-	n *node
-}
-
-// Apply implements replica.Engine.
-func (d ownDisk) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
-	if d.n.c.broken[d.n.id] != nil {
-		return storage.ErrDiskFull
-	}
-	return d.Engine.Apply(mutations, durable, done)
-}
-
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.
 func (c *cluster) ring(epoch uint64, datacenters []string, owners int) *ring.Topology {
 	var nodes []*ring.Node
 	for i, dc := range datacenters {
 		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: dc, Rack: "r1", State: ring.Normal}
+		if racks := c.options.racks; racks != nil {
+			n.Rack = racks[i]
+		}
 		if i < owners {
 			for k := range 4 {
 				step := (1 << 62) / uint64(owners)

@@ -72,10 +72,13 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c.put("b")
 	c.clock.tick(50 * time.Millisecond)
 	if n := c.node(1).coord.PendingHints(3); n != 2 {
-		t.Errorf("%d records of hints after a restart and another hint, want 2", n)
+		t.Fatalf("%d records of hints after a restart and another hint, want 2", n)
 	}
 	c.node(1).down[3] = false
 	c.node(1).start()
+	if n := c.node(1).coord.PendingHints(3); n != 2 {
+		t.Fatalf("%d records of hints after the second restart, want 2", n)
+	}
 	c.replay()
 	if got := c.has(3); got != "k{a=value@1 b=value@1}" {
 		t.Errorf("node 3 has %s after the replay", got)
@@ -158,5 +161,45 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 	}
 	if len(unsynced) > 0 {
 		t.Errorf("written without a sync: %v", unsynced)
+	}
+}
+
+// TestHintsAreWrittenWhenTheBufferIsFull makes hints of many writes while no time passes. A record on disk has at most a full
+// buffer and one hint more, so that replay can send it in one message; and no more than that waits in memory.
+func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
+	const full, writes = 1000, 200
+	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
+		replication: ring.Replication{Class: ring.Simple, Factor: 3}, limits: coordinator.Limits{HintBufferBytes: full}})
+	c.node(1).down[3] = true
+	onDisk := func() (records, bytes int) {
+		if err := c.node(1).engine.ScanLocal([]byte("hint/"), func(_, value []byte) error {
+			records++
+			bytes += len(value)
+			if len(value) > full+100 {
+				t.Errorf("a record of %d bytes", len(value))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return records, bytes
+	}
+	for i := range writes {
+		c.put(fmt.Sprint("row", i))
+	}
+	_, early := onDisk()
+	c.clock.tick(50 * time.Millisecond)
+	records, all := onDisk()
+	if all-early > full || records < all/(full+100) {
+		t.Errorf("%d of %d bytes of hints waited in memory; %d records", all-early, all, records)
+	}
+	c.node(1).down[3] = false
+	c.node(1).coord.NodeUp(3)
+	for range records + 1 { // one record is under way at a time
+		c.deliver(math.MaxInt, nil)
+		c.clock.tick(10 * time.Millisecond)
+	}
+	if c.has(3) != c.has(2) {
+		t.Errorf("node 3 has %s after the replay", c.has(3))
 	}
 }

@@ -42,8 +42,10 @@ func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
 	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, Hints: store,
 		Limits: coordinator.Limits{HintRetry: time.Millisecond}})
-	for store.scans.Load() < 2 {
-		time.Sleep(time.Millisecond)
+	for began := time.Now(); store.scans.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("hints that could not be read are not read again")
+		}
 	}
 	c.PendingHints(2)
 	close(store.free)

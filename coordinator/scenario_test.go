@@ -20,12 +20,12 @@ import (
 // TestScenarios plays the stories in testdata. A command's answer is everything that happened; a
 // line "1>2 …" is a message that arrived, and messages move only when told to:
 //
-//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
+//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static|insert … [at=1] [cl=QUORUM] [timeout=2s]     requests, of coordinator at
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
-//	down, up, away, back, break [disk=full], mend                    nodes
+//	down, up, away, back, break [disk=full|readonly], mend           nodes
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
@@ -127,7 +127,7 @@ func words(d *datadriven.TestData) (out []string) {
 }
 
 func (s *scenario) start(d *datadriven.TestData) {
-	o := clusterOptions{datacenters: list(d, "dcs")}
+	o := clusterOptions{datacenters: list(d, "dcs"), racks: list(d, "racks")}
 	if o.datacenters == nil {
 		for range number(d, "nodes", 4) {
 			o.datacenters = append(o.datacenters, "dc1")
@@ -485,9 +485,11 @@ func (s *scenario) reach(d *datadriven.TestData) {
 
 func (s *scenario) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
-		s.c.broken[id] = nil
+		s.c.broken[id], s.c.node(id).refusing = nil, nil
 		switch {
 		case d.Cmd == "mend":
+		case text(d, "disk", "") == "readonly":
+			s.c.node(id).refusing = errors.New("read-only file system")
 		case text(d, "disk", "") == "full":
 			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
 		default:

@@ -72,6 +72,49 @@ func TestTheFloorIsAPromise(t *testing.T) {
 	}
 }
 
+// TestAPurgeTakesAllPages of states, of which one step takes a page: what it lists as unsettled, and what it forgets.
+func TestAPurgeTakesAllPages(t *testing.T) {
+	const states = paxosStepRows + 100
+	l, _, r, table := newPurged(t)
+	for i := range states {
+		p := proposalOf(table, ballot(10, 1), ballot(10, 1), fmt.Sprint("key", i))
+		accept(t, l, p)
+		if i%2 == 0 {
+			l.Commit(5, p, time.Second, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	l.view.(*view).floor = 20
+	topology := l.view.Topology()
+	walk := func(forget bool) (unsettled map[string]bool, forgotten, steps int) {
+		unsettled = map[string]bool{}
+		req := repair.PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+			Tokens: ring.FullRange(), Floor: 20, Forget: forget}
+		for more := true; more; steps++ {
+			r.Paxos(l.view.Self(), &req, time.Second, func(s repair.PaxosStep, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range s.Unsettled {
+					unsettled[string(key.Bytes)] = true
+				}
+				forgotten += s.Forgotten
+				more, req.After = s.Next != nil, s.Next
+			})
+		}
+		return unsettled, forgotten, steps
+	}
+	if unsettled, _, steps := walk(false); len(unsettled) != states/2 || steps < 2 {
+		t.Errorf("%d of %d states are unsettled, want half of them, in %d steps", len(unsettled), states, steps)
+	}
+	if _, forgotten, _ := walk(true); forgotten != states/2 {
+		t.Errorf("%d of %d states are forgotten, want half of them", forgotten, states)
+	}
+}
+
 // TestAnAcceptorForgetsWhatItMay and keeps the rest: what is after the floor, and what is not settled.
 func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	l, engine, r, table := newPurged(t)
