@@ -24,6 +24,7 @@ type driver struct {
 	env     []string
 	file    string
 	install string
+	rolls   bool // it has the program "rolling"
 }
 
 const installHint = "run tools/install.sh %s"
@@ -33,11 +34,11 @@ func drivers(root string) []driver {
 	src, tools := filepath.Join(root, "integration/drivers"), filepath.Join(root, ".tools")
 	in := func(parts ...string) string { return filepath.Join(parts...) }
 	return []driver{
-		{name: "go-gocql", argv: []string{"go", "run", "./integration/drivers/go-gocql"}},
-		{name: "go-apache", argv: []string{"go", "run", "./integration/drivers/go-apache"}},
-		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp")},
+		{name: "go-gocql", argv: []string{"go", "run", "./integration/drivers/go-gocql"}, rolls: true},
+		{name: "go-apache", argv: []string{"go", "run", "./integration/drivers/go-apache"}, rolls: true},
+		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp"), rolls: true},
 		{name: "node", argv: []string{"node", in(src, "node/suite.js")}, env: []string{"NODE_PATH=" + in(tools, "node/node_modules")}, file: in(tools, "node.stamp")},
-		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" + in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class")},
+		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" + in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class"), rolls: true},
 		{name: "rust", argv: []string{in(tools, "rust/debug/cqld-driver-suite")}, file: in(tools, "rust/debug/cqld-driver-suite")},
 	}
 }
@@ -113,6 +114,12 @@ type event struct {
 	at   time.Time
 	kind string // ready, acked, error, missing, done
 	text string
+}
+
+// number is the first number of the text.
+func (e event) number() (n int) {
+	fmt.Sscan(e.text, &n) // zero when there is none
+	return n
 }
 
 // follow reads a failover program's lines until it ends.

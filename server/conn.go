@@ -61,6 +61,7 @@ type conn struct {
 	large    partial   // an envelope spread over several segments
 	inflated []byte    // memory for decompressed segments
 	lastRead time.Time // when a connection that drains is read no more; zero: it does not drain
+	busy     time.Time // of a connection that drains: when it was not quiet, the last time it was looked at
 	resumed  bool      // a Read that drain interrupted went on
 	reply    []byte    // memory for the reader's own replies
 
@@ -70,8 +71,9 @@ type conn struct {
 	stage  atomic.Uint32  // written by the reader
 	// executing is how many requests are.
 	executing atomic.Int32
-	draining  atomic.Bool // it shall end when it is quiet
-	boundary  atomic.Bool // the reader waits for a request
+	siblings  atomic.Pointer[siblings] // of a connection that drains
+	draining  atomic.Bool              // it shall end when it is quiet
+	boundary  atomic.Bool              // the reader waits for a request
 	session   atomic.Pointer[query.Session]
 	events    atomic.Uint32 // frame.Events the client registered for
 	requests  atomic.Int64

@@ -1,20 +1,40 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"net/netip"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
-// A connection that drains goes on reading, and answers what it reads, until it
-// is quiet: no request is being executed, and none came for a moment. Then it is
-// closed for writing first, so that the client gets all answers and sees the
-// end: to close with something unread would reset the connection, and lose
-// answers that the client has not read. One that is never quiet is read for
-// DrainTimeout.
+// The protocol has no message that announces the end of a connection, and a
+// request that is on its way when the server ends it is lost: the driver cannot
+// know whether it was executed. A connection that drains therefore ends when its
+// client is least likely to send (docs/adr/0019).
+//
+// It goes on reading and executing, and holds the answers. A client with a
+// bounded number of threads, or of requests in flight, then stops sending: each
+// thread waits for an answer. When no request runs and none came for holdQuiet,
+// the answers and the end are sent together, and the client reads the end before
+// it sends again. Answers that were held for DrainHold are sent, and those that
+// follow are held again.
+//
+// When a connection holds more than holdBytesMax, it answers at once and ends as
+// soon as no request runs and none came for drainQuiet. A connection that is
+// never quiet is read until DrainTimeout.
+//
+// The connection is closed for writing first, and read until the client closes
+// it: to close with something unread would reset the connection, and lose answers
+// that the client has not read.
 
 // drain makes the connection end when it is quiet.
 func (c *conn) drain() {
+	if stage(c.stage.Load()) == stageReady && !c.server.leaving.Load() {
+		c.siblings.Store(c.server.siblingsOf(c))
+		c.hold()
+	}
 	c.draining.Store(true)
 	switch {
 	case stage(c.stage.Load()) != stageReady:
@@ -46,30 +66,159 @@ func (c *conn) awaitRequest() (more bool, err error) {
 // awaitLastRequests is awaitRequest of a connection that drains.
 func (c *conn) awaitLastRequests() (more bool, err error) {
 	if c.lastRead.IsZero() {
-		c.lastRead = time.Now()
+		c.lastRead, c.busy = time.Now(), time.Now()
 		if !c.server.leaving.Load() {
 			c.lastRead = c.lastRead.Add(c.server.limits.DrainTimeout)
 		}
 	}
 	for !c.stopping.Load() {
+		now := time.Now()
 		if c.in.buffered() > 0 {
-			c.setReadDeadline(time.Now().Add(c.server.limits.ReceiveTimeout)) // of the rest
+			c.busy = now
+			c.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // of the rest
 			return true, nil
 		}
-		quiet := c.executing.Load() == 0
-		if time.Now().After(c.lastRead) {
+		if now.After(c.lastRead) {
 			return false, nil
 		}
-		c.setReadDeadline(time.Now().Add(drainQuiet))
-		switch _, err := c.in.peek(1); {
-		case err == nil:
-		case !errors.Is(err, os.ErrDeadlineExceeded):
+		c.setReadDeadline(now.Add(drainQuiet))
+		if _, err := c.in.peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
-		case quiet && c.executing.Load() == 0:
+		} else if err != nil && c.quiet(time.Now()) && c.endOutput() {
 			return false, nil
 		}
 	}
 	return false, nil
+}
+
+// quiet reports whether the connection may end: nothing runs, and nothing came for long enough.
+func (c *conn) quiet(now time.Time) bool {
+	held, since, released := c.holding()
+	running := c.executing.Load() > 0
+	if released.After(c.busy) {
+		c.busy = released
+	}
+	if ended := c.siblingsAt(now).lastEnd(); ended.After(c.busy) {
+		c.busy = ended
+	}
+	gap := drainQuiet
+	switch {
+	case held && since.IsZero(): // the client may just be busy elsewhere
+		gap = idleQuiet
+	case held && now.Sub(since) < c.server.limits.DrainHold*3/4:
+		gap = holdQuiet
+	case held: // the answers must go soon: this is still a better moment than any after that
+		gap = holdQuiet / 2
+	case running:
+		c.busy = now
+	}
+	return !running && now.Sub(c.busy) >= gap
+}
+
+// siblings are the connections that drain of one client, as far as the server can tell. The end of one lets threads go
+// on that waited for its answers, and they may use the next: it must not end in that moment, however quiet it was. nil
+// stands for a connection without siblings.
+type siblings struct {
+	ending atomic.Bool  // one connection is being ended
+	ended  atomic.Int64 // when the last one ended, ns since 1970
+}
+
+// siblingsAt returns the siblings that the end of the connection takes into account: those of many processes at one address
+// do not end one after the other within DrainTimeout.
+func (c *conn) siblingsAt(now time.Time) *siblings {
+	if c.lastRead.Sub(now) < c.server.limits.DrainTimeout/2 {
+		return nil
+	}
+	return c.siblings.Load()
+}
+
+// begin reports whether the caller may end its connection now; if so, it must call finish.
+func (s *siblings) begin() bool { return s == nil || s.ending.CompareAndSwap(false, true) }
+
+// finish lets another connection end; when answers were released, only after it has been quiet again.
+func (s *siblings) finish(released bool) {
+	if s == nil {
+		return
+	}
+	if released {
+		s.ended.Store(time.Now().UnixNano())
+	}
+	s.ending.Store(false)
+}
+
+func (s *siblings) lastEnd() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return time.Unix(0, s.ended.Load())
+}
+
+// siblingsOf returns the siblings of a connection: those of the same address, driver and session, where it has named
+// them. Connections that are registered for events carry no requests of the application.
+func (s *Server) siblingsOf(c *conn) *siblings {
+	if c.events.Load() != 0 {
+		return nil
+	}
+	key := clientKey{c.client.Addr(), c.options["DRIVER_NAME"], c.options["CLIENT_ID"]}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.siblings[key] == nil {
+		s.mu.siblings[key] = new(siblings)
+	}
+	return s.mu.siblings[key]
+}
+
+// clientKey is what tells one client from another.
+type clientKey struct {
+	address             netip.Addr
+	driverName, session string
+}
+
+// releaseHeld releases the answers that connections have held for DrainHold, until done is closed or ctx ends.
+func (s *Server) releaseHeld(ctx context.Context, done <-chan struct{}) {
+	look := time.NewTicker(s.limits.DrainHold / releaseLooks)
+	defer look.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			for _, c := range s.connections() {
+				c.releaseHeld(s.limits.DrainHold)
+			}
+		}
+	}
+}
+
+// endOutput sends the answers that were kept back, and the end. It reports false when a request came meanwhile: then the
+// answers are sent, and the connection goes on. No request runs.
+func (c *conn) endOutput() bool {
+	s := c.siblingsAt(time.Now())
+	if !s.begin() {
+		return false
+	}
+	released := false
+	defer func() { s.finish(released) }()
+	if !c.quiet(time.Now()) { // another one has ended since
+		return false
+	}
+	held, _, _ := c.holding()
+	cork(c.net)
+	defer uncork(c.net)
+	released = c.closeOutput()
+	if unread(c.net) {
+		c.reopenOutput()
+		if held {
+			c.hold()
+		}
+		return false
+	}
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // fails when the client has closed the connection
+	}
+	return true
 }
 
 // interrupted says whether a Read failed only because drain interrupted it: it

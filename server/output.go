@@ -13,13 +13,17 @@ import (
 // something to write, so a quiet connection costs none.
 type output struct {
 	mu       sync.Mutex
-	pending  []byte // whole envelopes
-	unframed int    // of pending, the bytes that go without v5 segments
-	charge   int64  // bytes to release when pending is written
-	flushing bool   // a flusher runs and will see pending
-	framed   bool   // v5, behind READY or AUTHENTICATE
-	closed   bool   // nothing is appended any more
-	broken   bool   // the socket failed: nothing is written any more
+	pending  []byte    // whole envelopes
+	unframed int       // of pending, the bytes that go without v5 segments
+	charge   int64     // bytes to release when pending is written
+	flushing bool      // a flusher runs and will see pending
+	framed   bool      // v5, behind READY or AUTHENTICATE
+	held     bool      // pending waits for the end of the connection; see drain.go
+	due      bool      // what is pending is written although it is held
+	since    time.Time // when the oldest answer was held
+	released time.Time // when held answers were written, the last time
+	closed   bool      // nothing is appended any more
+	broken   bool      // the socket failed: nothing is written any more
 
 	flushers sync.WaitGroup
 }
@@ -43,6 +47,8 @@ func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) 
 	switch {
 	case len(o.pending) > 0:
 		o.pending = append(o.pending, envelopes...)
+	case o.held:
+		o.pending, o.since = append(c.server.buffers.get()[:0], envelopes...), time.Now()
 	case owned && len(envelopes) > readBufferLarge:
 		o.pending, taken = envelopes, true
 	default:
@@ -53,16 +59,61 @@ func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) 
 	}
 	c.charge(int64(len(envelopes)))
 	o.charge += charge + int64(len(envelopes))
-	start := !o.flushing
-	if start {
-		o.flushing = true
-		o.flushers.Add(1) // under mu, so that closeOutput cannot miss it
+	if o.held && (len(o.pending) > holdBytesMax || c.server.budget.used.Load() > c.server.budget.limit/2) {
+		o.held = false
 	}
+	start := o.startLocked()
 	o.mu.Unlock()
 	if start {
 		go c.flush()
 	}
 	return taken
+}
+
+// startLocked reports whether the caller must call flush, because something is pending and no flusher runs.
+func (o *output) startLocked() bool {
+	if o.flushing || o.held && !o.due || len(o.pending) == 0 {
+		return false
+	}
+	o.flushing = true
+	o.flushers.Add(1) // under mu, so that closeOutput cannot miss it
+	return true
+}
+
+// hold keeps what is pending, and what is sent from now on, until releaseHeld or closeOutput.
+func (c *conn) hold() {
+	o := &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held, o.since = !o.closed && !o.broken, time.Now()
+}
+
+// releaseHeld has the answers written that are held for age or longer. Later ones are held again.
+func (c *conn) releaseHeld(age time.Duration) {
+	o := &c.out
+	o.mu.Lock()
+	now := time.Now()
+	o.due = o.held && len(o.pending) > 0 && now.Sub(o.since) >= age
+	start := false
+	if o.due {
+		o.released = now
+		start = o.startLocked()
+	}
+	o.mu.Unlock()
+	if start {
+		go c.flush()
+	}
+}
+
+// holding returns whether answers are held, since when the oldest is, zero without any, and when some were last released.
+func (c *conn) holding() (held bool, since, released time.Time) {
+	o := &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if since = o.since; len(o.pending) == 0 {
+		since = time.Time{}
+	}
+	return o.held, since, o.released
 }
 
 // flush writes until nothing is pending.
@@ -75,7 +126,8 @@ func (c *conn) flush() {
 	runtime.Gosched()
 	var segments []byte
 	o.mu.Lock()
-	for len(o.pending) > 0 && !o.broken {
+	for len(o.pending) > 0 && !o.broken && (!o.held || o.due) {
+		o.due = false
 		batch, unframed, charge := o.pending, o.unframed, o.charge
 		o.pending, o.unframed, o.charge = nil, 0, 0
 		o.mu.Unlock()
@@ -122,10 +174,23 @@ func (c *conn) breakOutput() {
 }
 
 // closeOutput accepts no more envelopes and returns when those pending are
-// written or the socket failed.
-func (c *conn) closeOutput() {
+// written or the socket failed. It reports whether there were any.
+func (c *conn) closeOutput() (pending bool) {
 	c.out.mu.Lock()
-	c.out.closed = true
+	c.out.closed, c.out.held = true, false
+	pending = len(c.out.pending) > 0
+	start := c.out.startLocked()
 	c.out.mu.Unlock()
+	if start {
+		c.flush()
+	}
 	c.out.flushers.Wait()
+	return pending
+}
+
+// reopenOutput takes closeOutput back.
+func (c *conn) reopenOutput() {
+	c.out.mu.Lock()
+	c.out.closed = false
+	c.out.mu.Unlock()
 }

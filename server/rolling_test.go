@@ -96,6 +96,10 @@ func (p *pool) connect(n int) {
 	p.conns.Store(&conns)
 }
 
+// lostMax is how many requests of rolling restarts may cross the end of their connection: none is expected, and a machine
+// that lets a client stand still for holdQuiet makes one possible. Without held answers, 4 to 6 did.
+const lostMax = 1
+
 // Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
 // the end of its connection is on the way cannot be answered: there is no message of the protocol that announces it. So
 // every request that fails must be among what the server found behind the end.
@@ -159,7 +163,7 @@ func TestRollingRestartsAnswerWhatWasSent(t *testing.T) {
 	load.Wait()
 	behind := crossed / int64(len(envelope(4, frame.OpQuery, 1, 0, queryBody(4, "x"))))
 	t.Logf("%d requests were answered, %d failed, %d were sent while the end was on the way", answered.Load(), failed.Load(), behind)
-	if failed.Load() > behind || answered.Load() < 100 {
+	if failed.Load() > min(behind, lostMax) || answered.Load() < 100 {
 		t.Errorf("%d requests failed, of which %d were sent while the end was on the way; %d were answered", failed.Load(), behind, answered.Load())
 	}
 	for i := range servers {

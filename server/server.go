@@ -80,7 +80,8 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		conns     map[*conn]struct{}
-		addresses map[netip.Addr]int // connections of each, when bounded
+		addresses map[netip.Addr]int      // connections of each, when bounded
+		siblings  map[clientKey]*siblings // of connections that drain
 		listeners map[net.Listener]struct{}
 	}
 }
@@ -116,6 +117,7 @@ func New(o Options) *Server {
 		s.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
 	s.mu.conns = map[*conn]struct{}{}
+	s.mu.siblings = map[clientKey]*siblings{}
 	s.mu.addresses = map[netip.Addr]int{}
 	s.mu.listeners = map[net.Listener]struct{}{}
 	return s
@@ -243,6 +245,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		s.workers.close()
 		close(done)
 	}()
+	s.releaseHeld(ctx, done)
 	select {
 	case <-done:
 		return nil

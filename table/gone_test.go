@@ -141,3 +141,28 @@ func TestADrainLosesNoRequest(t *testing.T) {
 		t.Errorf("%d connections were told that they end", n)
 	}
 }
+
+// A client that has just connected when the server drains gets the answer to its first request.
+func TestADrainAnswersTheFirstRequestOfANewConnection(t *testing.T) {
+	b := newBench(t, nil)
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for b.door.carrier.guests.waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- b.door.Drain(context.Background()) }()
+	time.Sleep(newcomerTime / 5)
+	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("the first request of a connection: %v", err)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+}

@@ -59,6 +59,13 @@ func (g *guests) count() int {
 	return g.known
 }
 
+// waiting is the connections that are not known.
+func (g *guests) waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.order.Len()
+}
+
 // leave takes out a connection that has ended.
 func (g *guests) leave(c *connection) {
 	g.mu.Lock()

@@ -128,8 +128,8 @@ func (d *Door) Drain(ctx context.Context) error {
 	if l != nil {
 		l.Close() // the library closes it again, if it knows it by now
 	}
-	c.closeConns(false)
 	c.awaitLastRequests(ctx)
+	c.closeConns(false)
 	err := c.server.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
@@ -141,13 +141,14 @@ func (d *Door) Drain(ctx context.Context) error {
 }
 
 // awaitLastRequests gives clients with a connection time to send one request more: its answer tells them that the
-// connection ends. To close one while a request is on its way would lose that.
+// connection ends. To close one while a request is on its way would lose that. Connections that have not sent anything
+// get newcomerTime: a client connects in order to send a request.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	late := time.NewTimer(c.door.limits.DrainTimeout)
 	defer late.Stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for c.guests.count() > 0 {
+	for began := time.Now(); c.guests.count() > 0 || c.guests.waiting() > 0 && time.Since(began) < newcomerTime; {
 		select {
 		case <-late.C:
 			return

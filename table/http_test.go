@@ -266,12 +266,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Connections that send no request, a part of one, or none that is authorized, hold few places for a short time.
+// 4,096 connections that send no request, a part of one, or none that is authorized, hold few places for a short time at
+// the default limits.
 func TestUnknownConnectionsDelayNobody(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Limits = Limits{ConnectionsMax: 64, GuestTimeout: 300 * time.Millisecond} })
+	const unknown = 4096
+	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	var guests []net.Conn
-	for i := range 500 {
+	for i := range unknown {
 		c, err := net.Dial("tcp", b.address)
 		if err != nil {
 			t.Fatal(err)

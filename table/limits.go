@@ -54,6 +54,7 @@ const (
 	writeTimeout   = 30 * time.Second
 	guestTimeout   = 5 * time.Second
 	drainTimeout   = time.Second
+	newcomerTime   = 250 * time.Millisecond // of a drain, for connections that have sent nothing yet
 	lookEvery      = 10 * time.Millisecond
 	guestsShare    = 4 // one in so many connections may be of those
 	closingMax     = 1024

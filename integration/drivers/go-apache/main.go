@@ -76,7 +76,10 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	c.ProtoVersion = 5
 	c.DefaultIdempotence = true
 	c.PoolConfig.HostSelectionPolicy = r
-	c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
+	c.ReconnectInterval = time.Second // how often the driver tries nodes that are down; events may be missed
+	if !s.NoRetries {
+		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
+	}
 	if compression == "lz4" {
 		c.Compressor = lz4.LZ4Compressor{}
 	}

@@ -75,7 +75,10 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	c.ProtoVersion = 4
 	c.DefaultIdempotence = true
 	c.PoolConfig.HostSelectionPolicy = r
-	c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
+	c.ReconnectInterval = time.Second // how often the driver tries nodes that are down; events may be missed
+	if !s.NoRetries {
+		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
+	}
 	if compression == "snappy" {
 		c.Compressor = gocql.SnappyCompressor{}
 	}

@@ -15,6 +15,8 @@ type Settings struct {
 	Nodes    int
 	RF       int
 	Keyspace string
+	// NoRetries makes the driver fail a request instead of repeating it.
+	NoRetries bool
 }
 
 // Statement is one statement of a batch.
@@ -61,9 +63,9 @@ type Driver struct {
 func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go")}
-	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing}[strings.Join(os.Args[1:], " ")]
+	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling}[strings.Join(os.Args[1:], " ")]
 	if program == nil {
-		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring")
+		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling")
 		return 2
 	}
 	return program(d, s)

@@ -4,6 +4,7 @@ import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
 import com.datastax.oss.driver.api.core.cql.*;
 import com.datastax.oss.driver.api.core.data.CqlDuration;
 import com.datastax.oss.driver.api.core.metadata.Node;
@@ -15,6 +16,7 @@ import com.datastax.oss.driver.api.core.metadata.token.Token;
 import com.datastax.oss.driver.api.core.servererrors.AlreadyExistsException;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
+import drivers.NoRetries;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -29,6 +31,7 @@ import java.time.LocalTime;
 import java.util.*;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 
 public class Suite {
@@ -50,8 +53,12 @@ public class Suite {
   CqlSession session;
 
   static CqlSession open() {
+    return open(DriverConfigLoader.programmaticBuilder());
+  }
+
+  static CqlSession open(ProgrammaticDriverConfigLoaderBuilder options) {
     DriverConfigLoader config =
-        DriverConfigLoader.programmaticBuilder()
+        options
             .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, Duration.ofSeconds(15))
             .withDuration(DefaultDriverOption.METADATA_SCHEMA_REQUEST_TIMEOUT, Duration.ofSeconds(15))
             .withDuration(DefaultDriverOption.METADATA_SCHEMA_WINDOW, Duration.ofMillis(50))
@@ -341,6 +348,21 @@ public class Suite {
     until("the keyspace dropped", () -> session.getMetadata().getKeyspace(KS).isEmpty());
   }
 
+  static AtomicBoolean stopAtEndOfInput() {
+    AtomicBoolean stop = new AtomicBoolean();
+    Thread input = new Thread(() -> {
+      try {
+        while (System.in.read() >= 0) {}
+      } catch (IOException e) {
+        // The end of the input is what is waited for, however it comes.
+      }
+      stop.set(true);
+    });
+    input.setDaemon(true);
+    input.start();
+    return stop;
+  }
+
   static int failover() throws Exception {
     try (CqlSession session = open()) {
       session.execute("DROP KEYSPACE IF EXISTS " + KS);
@@ -348,17 +370,7 @@ public class Suite {
       session.execute("CREATE TABLE " + KS + ".acked (id int PRIMARY KEY)");
       PreparedStatement insert = session.prepare(SimpleStatement.newInstance("INSERT INTO " + KS + ".acked (id) VALUES (?)").setIdempotent(true));
       PreparedStatement select = session.prepare(SimpleStatement.newInstance("SELECT id FROM " + KS + ".acked WHERE id = ?").setIdempotent(true));
-      AtomicBoolean stop = new AtomicBoolean();
-      Thread input = new Thread(() -> {
-        try {
-          while (System.in.read() >= 0) {}
-        } catch (IOException e) {
-          // The end of the input is what is waited for, however it comes.
-        }
-        stop.set(true);
-      });
-      input.setDaemon(true);
-      input.start();
+      AtomicBoolean stop = stopAtEndOfInput();
       System.out.println("ready");
       List<Integer> acked = new ArrayList<>();
       for (int id = 0; !stop.get(); id++) {
@@ -370,8 +382,7 @@ public class Suite {
             System.out.println("missing " + id);
           }
         } catch (RuntimeException e) {
-          String more = e instanceof AllNodesFailedException ? " " + ((AllNodesFailedException) e).getAllErrors() : "";
-          System.out.println("error " + System.currentTimeMillis() + " " + oneLine(e) + more.replaceAll("\\s+", " "));
+          report(e);
         }
         Thread.sleep(2);
       }
@@ -386,7 +397,60 @@ public class Suite {
     return 0;
   }
 
+  static void report(RuntimeException e) {
+    String more = e instanceof AllNodesFailedException ? " " + ((AllNodesFailedException) e).getAllErrors() : "";
+    System.out.println("error " + System.currentTimeMillis() + " " + oneLine(e) + more.replaceAll("\\s+", " "));
+  }
+
+  static int rolling() throws Exception {
+    try (CqlSession session = open(DriverConfigLoader.programmaticBuilder().withClass(DefaultDriverOption.RETRY_POLICY_CLASS, NoRetries.class))) {
+      session.execute("DROP KEYSPACE IF EXISTS " + KS);
+      session.execute(keyspaceStatement());
+      session.execute("CREATE TABLE " + KS + ".rolling (id int PRIMARY KEY)");
+      PreparedStatement[] statements = {
+        session.prepare("INSERT INTO " + KS + ".rolling (id) VALUES (?)"), session.prepare("SELECT id FROM " + KS + ".rolling WHERE id = ?")
+      };
+      AtomicBoolean stop = stopAtEndOfInput();
+      AtomicLong answered = new AtomicLong();
+      System.out.println("ready");
+      final int workers = 4;
+      List<Thread> threads = new ArrayList<>();
+      for (int w = 0; w < workers; w++) {
+        final int first = w;
+        Thread t = new Thread(() -> {
+          for (int id = first; !stop.get(); id += workers) {
+            for (PreparedStatement statement : statements) {
+              try {
+                session.execute(statement.bind(id));
+                answered.incrementAndGet();
+              } catch (RuntimeException e) {
+                report(e);
+              }
+              try {
+                Thread.sleep(5);
+              } catch (InterruptedException e) {
+                return;
+              }
+            }
+          }
+        });
+        threads.add(t);
+        t.start();
+      }
+      for (Thread t : threads) {
+        t.join();
+      }
+      System.out.println("answered " + answered.get());
+      System.out.println("done");
+    }
+    return 0;
+  }
+
   public static void main(String[] args) throws Exception {
-    System.exit(args[0].equals("failover") ? failover() : new Suite().run());
+    switch (args[0]) {
+      case "failover" -> System.exit(failover());
+      case "rolling" -> System.exit(rolling());
+      default -> System.exit(new Suite().run());
+    }
   }
 }

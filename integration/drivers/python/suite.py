@@ -13,7 +13,7 @@ import uuid
 from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest
 from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT
 from cassandra.metadata import Murmur3Token
-from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, TokenAwarePolicy
 from cassandra.protocol import SyntaxException
 from cassandra.query import BatchStatement, BatchType, SimpleStatement, UNSET_VALUE
 from cassandra.util import Date, Duration, SortedSet, Time
@@ -25,9 +25,9 @@ RF = int(os.environ.get("CQLD_RF", "1"))
 KS = os.environ.get("CQLD_KEYSPACE", "drv_python")
 
 
-def connect(**options):
+def connect(retries=None, **options):
     policy = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=DC))
-    profile = ExecutionProfile(load_balancing_policy=policy, consistency_level=ConsistencyLevel.QUORUM, request_timeout=15)
+    profile = ExecutionProfile(load_balancing_policy=policy, consistency_level=ConsistencyLevel.QUORUM, request_timeout=15, retry_policy=retries)
     # An endpoint is host and port, so that nodes on one address with several ports are told apart.
     from cassandra.connection import DefaultEndPoint
 
@@ -285,5 +285,39 @@ def ring():
     return 0
 
 
+def rolling():
+    cluster, session = connect(retries=FallthroughRetryPolicy())
+    session.execute("DROP KEYSPACE IF EXISTS %s" % KS)
+    session.execute("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}" % (KS, RF))
+    session.execute("CREATE TABLE %s.rolling (id int PRIMARY KEY)" % KS)
+    statements = [session.prepare(text % KS) for text in ("INSERT INTO %s.rolling (id) VALUES (?)", "SELECT id FROM %s.rolling WHERE id = ?")]
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    workers, answered = 4, [0, 0, 0, 0]
+
+    def work(w):
+        i = w
+        while not stop.is_set():
+            for statement in statements:
+                try:
+                    session.execute(statement, (i,))
+                    answered[w] += 1
+                except Exception as e:
+                    print("error %d %s: %s" % (now(), type(e).__name__, " ".join(str(e).split())), flush=True)
+                time.sleep(0.005)
+            i += workers
+
+    print("ready", flush=True)
+    threads = [threading.Thread(target=work, args=(w,)) for w in range(workers)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    print("answered %d" % sum(answered), flush=True)
+    print("done", flush=True)
+    cluster.shutdown()
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring}[sys.argv[1]]())
+    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring, "rolling": rolling}[sys.argv[1]]())

@@ -1,0 +1,97 @@
+//go:build integration
+
+package integration
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"cqld/integration/process"
+)
+
+const (
+	rollingRounds  = 5               // restarts of each of the four nodes
+	rollingBetween = 2 * time.Second // from the agreement of all nodes until the next restart
+)
+
+// TestRollingRestartsFailNoRequest restarts each node of a ring five times under load from drivers that do not retry. No
+// request may fail. Every other round drains the node before it stops it, as operators used to nodetool do.
+func TestRollingRestartsFailNoRequest(t *testing.T) {
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := startRing(t, process.Options{Nodes: 4})
+	var loads []*load
+	var ready, ended sync.WaitGroup
+	stop := make(chan struct{})
+	for _, d := range drivers(root) {
+		if !d.rolls {
+			continue
+		}
+		l := &load{driver: d, installed: d.installed()}
+		loads = append(loads, l)
+		if l.installed == nil {
+			ready.Add(1)
+			ended.Go(func() { l.run(root, "rolling", servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done), stop) })
+		}
+	}
+	ready.Wait()
+	time.Sleep(rollingBetween)
+	began := time.Now()
+	var longest time.Duration // of a stop
+	rounds := rollingRounds
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		for _, s := range ring.Servers {
+			stopping := time.Now()
+			if round%2 == 1 {
+				mustCtl(t, s, "drain")
+			}
+			s.Stop()
+			longest = max(longest, time.Since(stopping))
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := ring.WaitAgreed(ringStart); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(rollingBetween)
+		}
+	}
+	t.Logf("%d restarts took %v, a stop at most %v", rounds*len(ring.Servers), time.Since(began), longest)
+	close(stop)
+	ended.Wait()
+	for _, l := range loads {
+		t.Run(l.name, l.judgeRolling)
+	}
+}
+
+// judgeRolling fails the test for every request that failed.
+func (l *load) judgeRolling(t *testing.T) {
+	if l.installed != nil {
+		missing(t, "the "+l.name+" driver", l.installed.Error())
+	}
+	counts, answered := map[string]int{}, 0
+	for _, e := range l.events {
+		counts[e.kind]++
+		switch e.kind {
+		case "error":
+			if counts["error"] <= 10 {
+				t.Errorf("a request failed at %s: %s", e.at.Format("15:04:05.000"), e.text)
+			}
+		case "answered":
+			answered = e.number()
+		}
+	}
+	if l.err != nil || counts["done"] != 1 {
+		t.Errorf("the program failed: %v", l.err)
+	}
+	if answered < 2000 {
+		t.Errorf("only %d requests were answered", answered)
+	}
+	t.Logf("%d requests were answered, %d failed", answered, counts["error"])
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"cqld/query"
+	"cqld/server/frame"
+)
+
+// beginDrain drains s until the test ends.
+func beginDrain(t *testing.T, s *Server) {
+	t.Helper()
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(context.Background()) }()
+	eventually(t, "the server drains", func() bool {
+		for _, c := range s.connections() {
+			if !c.draining.Load() {
+				return false
+			}
+		}
+		return s.closing.Load()
+	})
+	t.Cleanup(func() {
+		if err := <-drained; err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+	})
+}
+
+// readEnd reads answers until the end of the connection, and returns how many there were and when the first came.
+func readEnd(t *testing.T, c *client) (answers int, first time.Time) {
+	t.Helper()
+	c.net.SetReadDeadline(time.Now().Add(time.Minute))
+	for {
+		h, _, err := c.tryRead()
+		if errors.Is(err, io.EOF) {
+			c.net.Close()
+			return answers, first
+		}
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+		if h.Opcode != frame.OpResult {
+			t.Errorf("answered by %v", h.Opcode)
+		}
+		if answers++; answers == 1 {
+			first = time.Now()
+		}
+	}
+}
+
+func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
+	for _, version := range []frame.Version{4, 5} {
+		s, addr := start(t, Options{})
+		c := connect(t, addr, version)
+		beginDrain(t, s)
+		begun := time.Now()
+		for stream := range int16(3) {
+			c.send(stream+1, "x")
+			time.Sleep(holdQuiet / 4)
+		}
+		answers, first := readEnd(t, c)
+		if held := first.Sub(begun); answers != 3 || held < holdQuiet {
+			t.Errorf("v%d: %d answers, the first after %v", version, answers, held)
+		}
+		if late := time.Since(first); late > holdQuiet {
+			t.Errorf("v%d: the end came %v after the answers", version, late)
+		}
+	}
+}
+
+// A client that never stops sending waits no longer than DrainHold for an answer, and is served until DrainTimeout.
+func TestDrainReleasesAnswersOfBusyClients(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{DrainHold: 200 * time.Millisecond, DrainTimeout: time.Second}})
+	c := connect(t, addr, 4)
+	beginDrain(t, s)
+	begun := time.Now()
+	go func() {
+		for stream := int16(1); ; stream++ {
+			if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
+				return
+			}
+			time.Sleep(holdQuiet / 10)
+		}
+	}()
+	answers, first := readEnd(t, c)
+	if waited := first.Sub(begun); waited < 150*time.Millisecond || waited > 700*time.Millisecond {
+		t.Errorf("the first answer came after %v", waited)
+	}
+	if took := time.Since(begun); answers < 20 || took < time.Second {
+		t.Errorf("%d requests were answered in %v", answers, took)
+	}
+}
+
+// A connection whose held answers take too much memory sends them at once.
+func TestDrainHoldsLittleMemory(t *testing.T) {
+	const rows = 64
+	large := bytes.Repeat([]byte("x"), 64<<10)
+	s, addr := start(t, Options{Limits: Limits{DrainHold: time.Minute, DrainTimeout: time.Minute}, Processor: &fake{
+		query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+			return nil, &query.Invalid{Msg: string(large[:32<<10])}
+		},
+	}})
+	c := connect(t, addr, 4)
+	beginDrain(t, s)
+	for stream := range int16(rows) {
+		c.send(stream+1, "x")
+	}
+	c.net.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for n := range rows {
+		if _, _, err := c.tryRead(); err != nil {
+			t.Fatalf("after %d answers: %v", n, err)
+		}
+	}
+	c.net.Close()
+}
+
+// The end of a connection releases threads that then use the client's next one: that must not end in this moment.
+func TestDrainEndsConnectionsOfAClientOneAfterTheOther(t *testing.T) {
+	s, addr := start(t, Options{})
+	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
+	beginDrain(t, s)
+	time.Sleep(idleQuiet - holdQuiet*3/2)
+	busy.send(1, "x")
+	if n, _ := readEnd(t, busy); n != 1 {
+		t.Fatalf("%d answers", n)
+	}
+	time.Sleep(holdQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
+	idle.send(1, "x")
+	idle.net.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, _ := readEnd(t, idle); n != 1 {
+		t.Errorf("a request on the next connection has %d answers", n)
+	}
+}
