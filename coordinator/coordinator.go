@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -241,20 +240,6 @@ func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring
 // in an orderly way.
 func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
-}
-
-// trace tells a traced request's story; most requests have no trace.
-func trace(t Trace, source ring.NodeID, activity string) {
-	if t != nil {
-		t(source, activity)
-	}
-}
-
-// traceNode is trace of something done to, or by, another node.
-func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
-	if t != nil {
-		t(source, activity+" node "+strconv.FormatUint(uint64(node), 10))
-	}
 }
 
 // chance is a random number; 0 without a source of them.

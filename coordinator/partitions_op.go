@@ -388,7 +388,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 		} else {
 			traceNode(op.req.Trace, self, "Sending listing of partitions to", n.node)
 		}
-		c.replicas.Replica(n.node).Partitions(epoch, q, c.remaining(op.deadline), func(page *PartitionsPage, err error) {
+		c.replica(n.node, op.req.Trace).Partitions(epoch, q, c.remaining(op.deadline), func(page *PartitionsPage, err error) {
 			op.answered(n, plan, from, page, err)
 		})
 	}

@@ -82,7 +82,7 @@ func (p *Processor) executeBatchPlan(ctx context.Context, b *batchPlan, params *
 
 // Batch executes a BATCH message.
 func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) (*Result, error) {
-	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", func(t *trace) (*Result, error) {
+	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", nil, func(t *trace) (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
