@@ -409,7 +409,7 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 	mark := keyMark{place: 1}
 	if err == nil && page.More {
 		if mark = (keyMark{key: page.Last}); op.compare(mark, from) <= 0 {
-			err = fmt.Errorf("coordinator: the partitions of node %d go back from %x", n.node, page.Last)
+			err = fmt.Errorf("coordinator: the partitions of node %s go back from %x", op.topology.NameOf(n.node), page.Last)
 		}
 	}
 	if errors.Is(err, env.ErrCanceled) {

@@ -246,6 +246,14 @@ func (t *GRPC) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
 	return gone
 }
 
+// nameOf names a peer by its address, in logs.
+func (t *GRPC) nameOf(id ring.NodeID) string {
+	if p := t.peer(id); p != nil {
+		return p.addr.String()
+	}
+	return "(no member)"
+}
+
 func (t *GRPC) peer(id ring.NodeID) *peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

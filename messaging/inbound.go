@@ -53,7 +53,7 @@ func (in *inbound) receive(e envelope) {
 			out.traced, out.payload = true, append(trace.appendTo(nil), out.payload...)
 		}
 		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
+			in.t.log.Warn("reply dropped", "peer", in.t.nameOf(in.from), "verb", service.Name, "err", err)
 		}
 	}
 	call := Call{From: in.from, Payload: e.payload, Trace: trace}

@@ -151,7 +151,7 @@ func (p *peer) run() {
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
-		p.t.log.Debug("stream to peer ended", "peer", p.id, "addr", p.addr, "err", err)
+		p.t.log.Debug("stream to peer ended", "peer", p.addr, "err", err)
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(backoff):
@@ -286,7 +286,7 @@ func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	if len(md.Get(headerCluster)) > 0 {
 		got := strings.Join(md.Get(headerNode), "")
 		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
-			return fmt.Errorf("messaging: node %s answers where node %d should", got, want)
+			return errors.New("messaging: another node answers at the address")
 		}
 		return nil
 	}

@@ -209,7 +209,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	v := &s.view
 	v.header = r.Header
 	v.partition(r.Key)
-	s.tombstones += len(r.RangeTombstones)
+	s.tombstones += 2 * len(r.RangeTombstones) // their begins and ends, as Cassandra counts
 	fixed := len(v.marked)
 	if !resumed {
 		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
