@@ -64,6 +64,7 @@ type scan struct {
 	view       rowView
 	reader     row.PageReader
 	tombstones int
+	live       int // rows
 }
 
 // run feeds c until it has enough or nothing is left.
@@ -222,6 +223,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			continue
 		}
 		any = true
+		s.live++
 		v.next(fixed, v.row.Clustering)
 		if v.clustering == nil {
 			v.clustering = []byte{}
