@@ -111,7 +111,7 @@ func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) e
 	if c.Replaced != 0 {
 		old := m.Topology.Node(c.Replaced)
 		if old == nil {
-			return &Refused{Reason: fmt.Sprintf("there is no node %d to be replaced", c.Replaced)}
+			return &Refused{Reason: "the node to be replaced is no member any more"}
 		}
 		if old.Datacenter != node.Datacenter {
 			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by one in %s", old.Host, old.Datacenter, node.Datacenter)}
@@ -181,7 +181,7 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 
 func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 	if m.Schema.TableByStorage(c.Table) == nil {
-		return &Refused{Reason: fmt.Sprintf("there is no table %d", c.Table)}
+		return &Refused{Reason: "the table does not exist any more"}
 	}
 	if m.PaxosFloors[c.Table] >= c.Micros {
 		return nil // another node was first

@@ -121,7 +121,7 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	n := m.Topology.Node(c.Node)
 	if n == nil {
-		return &Refused{Reason: fmt.Sprintf("there is no node %d", c.Node)}
+		return &Refused{Reason: "the node is no member any more"}
 	}
 	if n.State != ring.Normal {
 		reason := fmt.Sprintf("node %s is %s", n.Host, n.State)
@@ -205,7 +205,7 @@ func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
 		return nil // told again
 	}
 	if !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("node %d gains nothing by operation %d", c.Node, o.ID)}
+		return &Refused{Reason: fmt.Sprintf("%s gains nothing by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
@@ -248,7 +248,7 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 		return nil // told again
 	}
 	if !o.Known || !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("node %d has nothing to compare by operation %d", c.Node, o.ID)}
+		return &Refused{Reason: fmt.Sprintf("%s has nothing to compare by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))

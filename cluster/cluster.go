@@ -367,9 +367,13 @@ func (c *Cluster) noteApplied(index uint64) {
 }
 
 func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
-	c.opts.Logger.Info("node is "+map[bool]string{true: "up", false: "down"}[up], "node", id)
+	state := "down"
 	if up {
+		state = "up"
 		c.arrived(id)
+	}
+	if n := c.Metadata().Topology.Node(id); n != nil { // nil: it has left
+		c.opts.Logger.Info("node is "+state, "node", n.Internode, "host_id", n.Host)
 	}
 	if c.opts.AliveChanged != nil {
 		c.opts.AliveChanged(id, up)

@@ -34,7 +34,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (u
 		return 0, &Refused{Reason: "a node cannot remove itself: decommission it"}
 	}
 	if c.Alive(id) {
-		return 0, &Refused{Reason: fmt.Sprintf("node %d is alive and owns its ranges: decommission it there", id)}
+		return 0, &Refused{Reason: fmt.Sprintf("%s is alive and owns its ranges: decommission it there", c.Metadata().Topology.NameOf(id))}
 	}
 	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
 }
@@ -117,7 +117,7 @@ func (c *Cluster) StartMove(tokens []ring.Token, done func(error)) {
 // StartRemoveNode is RemoveNode for callers that do not wait.
 func (c *Cluster) StartRemoveNode(id ring.NodeID, force bool, done func(error)) {
 	if c.Alive(id) {
-		done(&Refused{Reason: fmt.Sprintf("node %d is alive", id)})
+		done(&Refused{Reason: fmt.Sprintf("%s is alive", c.Metadata().Topology.NameOf(id))})
 		return
 	}
 	c.start(&command{Begin: &beginCommand{Kind: ring.Remove, Node: id, Force: force}}, done)

@@ -97,7 +97,7 @@ func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
 	var addr netip.AddrPort
 	err := addr.UnmarshalBinary(cur.Take(cur.Count(1)))
 	if cur.Err() != nil || err != nil {
-		c.opts.Logger.Warn("malformed raft message", "from", from)
+		c.opts.Logger.Warn("malformed raft message", "from", c.Metadata().Topology.NameOf(from))
 		return
 	}
 	message := slices.Clone(cur.Take(cur.Len())) // it outlives the call

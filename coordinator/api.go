@@ -87,9 +87,6 @@ const (
 	WriteCAS           WriteType = "CAS"
 )
 
-// Trace receives what happened on the way of a traced request; nil when it is not traced.
-type Trace func(source ring.NodeID, activity string)
-
 // WriteRequest is mutations to be applied, each atomically, in no order.
 type WriteRequest struct {
 	Mutations   []*row.Mutation

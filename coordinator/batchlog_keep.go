@@ -165,7 +165,7 @@ func (op *batchOp) ask(h *batchHolder) {
 		c.KeepBatch(op.id, op.encoded, done)
 		return
 	}
-	holder, ok := c.replicas.Replica(h.node).(BatchHolder)
+	holder, ok := c.replica(h.node, op.req.Trace).(BatchHolder)
 	if !ok {
 		done(&ReplicaFailure{Message: "the replica keeps no batches"})
 		return

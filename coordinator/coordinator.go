@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,20 +249,6 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 // the time of the whole request, even if less is left of it. A truncation waits as long for what the network delays.
 func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
-}
-
-// trace tells a traced request's story; most requests have no trace.
-func trace(t Trace, source ring.NodeID, activity string) {
-	if t != nil {
-		t(source, activity)
-	}
-}
-
-// traceNode is trace of something done to, or by, another node.
-func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
-	if t != nil {
-		t(source, activity+" node "+strconv.FormatUint(uint64(node), 10))
-	}
 }
 
 // chance is a random number; 0 without a source of them.

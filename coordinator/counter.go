@@ -31,6 +31,7 @@ type CounterUpdate struct {
 	Epoch       uint64 // of the topology it was planned with
 	Consistency ring.Consistency
 	Mutation    *row.Mutation
+	Trace       Trace // of this node; it is not sent
 }
 
 // CounterReplica is a Replica of another node that can be asked to lead an update there. The errors
@@ -99,7 +100,7 @@ type counterOp struct {
 // count asks a replica to lead the update m.
 func (c *Coordinator) count(req *WriteRequest, m *row.Mutation, done func(error)) {
 	op := &counterOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout, size: int64(m.Size()) + writeOpBytes, done: done}
-	op.update = CounterUpdate{Consistency: req.Consistency, Mutation: m}
+	op.update = CounterUpdate{Consistency: req.Consistency, Mutation: m, Trace: req.Trace}
 	if op.table = c.view.Schema().TableByStorage(m.Table); op.table == nil {
 		done(&UnknownTable{Table: m.Table})
 		return
@@ -165,7 +166,7 @@ func (op *counterOp) plan() {
 		return
 	}
 	traceNode(op.trace, c.view.Self(), "Enqueuing counter update to", leader)
-	remote, isRemote := c.replicas.Replica(leader).(CounterReplica)
+	remote, isRemote := c.replica(leader, op.trace).(CounterReplica)
 	if !isRemote {
 		op.answer(&ReplicaFailure{Message: "the replica does not lead counters"})
 		return

@@ -174,6 +174,7 @@ func (l *counterLeader) next(q *counterQueue) {
 		l.onwards(q)
 		return
 	}
+	g.trace = tracesOf(g.updates, func(u *ledUpdate) Trace { return u.Trace })
 	g.begin()
 }
 
@@ -187,6 +188,7 @@ type counterGroup struct {
 	change   counter.Change
 	result   *row.Mutation
 	passed   bool // the next group may begin
+	trace    Trace
 }
 
 // begin reads the shards that will grow.
@@ -208,7 +210,7 @@ func (g *counterGroup) read(cmd *row.ReadCommand) {
 		g.write()
 		return
 	}
-	c.replicas.Replica(c.view.Self()).Read(g.epoch, cmd, c.remaining(g.deadline), func(page []byte, err error) {
+	c.replica(c.view.Self(), g.trace).Read(g.epoch, cmd, c.remaining(g.deadline), func(page []byte, err error) {
 		defer g.guarded()
 		if err == nil {
 			cmd, err = g.change.Take(page, cmd)
@@ -227,7 +229,7 @@ func (g *counterGroup) write() {
 	c := g.l.c
 	first := g.updates[0].Mutation
 	g.result = g.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
-	c.replicas.Replica(c.view.Self()).Apply(g.epoch, []*row.Mutation{g.result}, c.remaining(g.deadline), func(err error) {
+	c.replica(c.view.Self(), g.trace).Apply(g.epoch, []*row.Mutation{g.result}, c.remaining(g.deadline), func(err error) {
 		defer g.guarded()
 		if err != nil {
 			g.conclude(err)
@@ -242,7 +244,7 @@ func (g *counterGroup) replicate() {
 	c := g.l.c
 	level := g.updates[0].Consistency
 	req := &WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level, Type: WriteCounter,
-		Timeout: c.remaining(g.deadline), Applied: true}
+		Timeout: c.remaining(g.deadline), Applied: true, Trace: g.trace}
 	c.Write(req, func(err error) {
 		defer g.guarded()
 		if errors.Is(err, ErrNotSent) { // to the others; it is counted here

@@ -88,7 +88,7 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 		done(err)
 		return
 	}
-	replica := op.c.replicas.Replica(l.Node)
+	replica := op.c.replica(l.Node, op.trace)
 	remote, ok := replica.(Remote)
 	if !ok {
 		replica.Apply(epoch, l.Mutations, timeout, done)

@@ -279,7 +279,7 @@ func (h *hints) report(what string, q *hintQueue, err error) {
 	}
 	h.mu.Unlock()
 	if tell {
-		h.c.report(fmt.Errorf("coordinator: hints for node %d are %s: %w", q.node, what, err))
+		h.c.report(fmt.Errorf("coordinator: hints for node %s are %s: %w", h.c.view.Topology().NameOf(q.node), what, err))
 	}
 }
 

@@ -92,7 +92,7 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if len(told) != 1 || !strings.Contains(told[0], "node 2") || !strings.Contains(told[0], errHintDisk.Error()) {
+			if len(told) != 1 || !strings.Contains(told[0], "node 127.0.0.2 ") || !strings.Contains(told[0], errHintDisk.Error()) {
 				t.Errorf("the operator read %q", told)
 			}
 		})

@@ -183,7 +183,7 @@ func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 			}
 			p.answer(plan, node, newest, err)
 		}
-		if dated, ok := c.replicas.Replica(node).(Dated); ok {
+		if dated, ok := c.replica(node, p.op.req.Trace).(Dated); ok {
 			dated.Newest(epoch, p.cmd, timeout, done)
 		} else {
 			done(0, &ReplicaFailure{Message: "the replica tells no timestamps"})

@@ -388,7 +388,7 @@ func (op *partitionsOp) send(asks []*partitionsNode, plan int) {
 		} else {
 			traceNode(op.req.Trace, self, "Sending listing of partitions to", n.node)
 		}
-		c.replicas.Replica(n.node).Partitions(epoch, q, c.remaining(op.deadline), func(page *PartitionsPage, err error) {
+		c.replica(n.node, op.req.Trace).Partitions(epoch, q, c.remaining(op.deadline), func(page *PartitionsPage, err error) {
 			op.answered(n, plan, from, page, err)
 		})
 	}
@@ -409,7 +409,7 @@ func (op *partitionsOp) answered(n *partitionsNode, plan int, from keyMark, page
 	mark := keyMark{place: 1}
 	if err == nil && page.More {
 		if mark = (keyMark{key: page.Last}); op.compare(mark, from) <= 0 {
-			err = fmt.Errorf("coordinator: the partitions of node %d go back from %x", n.node, page.Last)
+			err = fmt.Errorf("coordinator: the partitions of node %s go back from %x", op.topology.NameOf(n.node), page.Last)
 		}
 	}
 	if errors.Is(err, env.ErrCanceled) {

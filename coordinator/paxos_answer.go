@@ -239,21 +239,9 @@ func (op *casRound) leave() {
 	}
 }
 
-// tracer tells the story of the round to all members that are traced; nil when none is.
+// tracer receives the events of the round for all members that are traced; nil when none is.
 func (op *casRound) tracer() Trace {
-	traced := false
-	for _, m := range op.members {
-		traced = traced || m.req.Trace != nil
-	}
-	if !traced {
-		return nil
-	}
-	members := op.members
-	return func(source ring.NodeID, activity string) {
-		for _, m := range members {
-			trace(m.req.Trace, source, activity)
-		}
-	}
+	return tracesOf(op.members, func(m *casMember) Trace { return m.req.Trace })
 }
 
 func (op *casRound) trace(activity string) { trace(op.tracer(), op.c.view.Self(), activity) }

@@ -191,7 +191,7 @@ func (op *casRound) attemptLocked() {
 	for _, i := range asked {
 		node := votes[i].node
 		op.traceNode("Preparing ballot with", node)
-		op.c.replicas.Replica(node).Prepare(epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
+		op.c.replica(node, op.tracer()).Prepare(epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
 			op.onPromise(attempt, i, p, err)
 		})
 	}
@@ -341,7 +341,7 @@ func (op *casRound) bringLocked(commit Proposal) {
 	op.mu.Unlock()
 	for _, node := range missing {
 		op.traceNode("Sending missing commit to", node)
-		op.c.replicas.Replica(node).Commit(epoch, &commit, timeout, func(err error) {
+		op.c.replica(node, op.tracer()).Commit(epoch, &commit, timeout, func(err error) {
 			defer op.guarded()
 			op.mu.Lock()
 			switch {

@@ -20,7 +20,7 @@ func (op *casRound) propose(nodes []ring.NodeID, epoch uint64, p *Proposal, time
 	for i, node := range nodes {
 		op.traceNode("Proposing to", node)
 		done := func(refused Ballot, err error) { answered(i, refused, err) }
-		acceptor := op.c.replicas.Replica(node)
+		acceptor := op.c.replica(node, op.tracer())
 		remote, ok := acceptor.(EncodedAcceptor)
 		if !ok {
 			acceptor.Accept(epoch, p, timeout, done)

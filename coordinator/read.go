@@ -207,7 +207,7 @@ func (op *readOp) ask(asks []ask, blocks bool) {
 			own = i
 			continue
 		}
-		replica := c.replicas.Replica(a.target.node)
+		replica := c.replica(a.target.node, op.trace)
 		if remote, ok := replica.(Remote); ok {
 			if request == nil {
 				request = c.buffer()
@@ -222,7 +222,7 @@ func (op *readOp) ask(asks []ask, blocks bool) {
 		c.release(request)
 	}
 	if own >= 0 {
-		replica := c.replicas.Replica(op.self)
+		replica := c.replica(op.self, op.trace)
 		if local, ok := replica.(Blocking); ok && blocks {
 			asks[own].here(local, round, cmd, timeout)
 			return
@@ -242,7 +242,6 @@ func (a ask) callbacks(round int) (func([]byte, error), func(row.Digest, error))
 }
 
 func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time.Duration) {
-	trace(a.target.op.trace, a.target.node, "Executing read")
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
 		replica.Digest(a.target.op.topology.Epoch(), cmd, timeout, onDigest)
@@ -253,7 +252,6 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 
 // here is send to this node's replica in the caller's goroutine.
 func (a ask) here(replica Blocking, round int, cmd *row.ReadCommand, timeout time.Duration) {
-	trace(a.target.op.trace, a.target.node, "Executing read")
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
 		replica.DigestHere(a.target.op.topology.Epoch(), cmd, timeout, onDigest)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,7 +53,8 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
-		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60},
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(id)}), 7000)})
 		v.replicas[id] = replica(id)
 	}
 	v.topology = ring.NewTopology(1, members)

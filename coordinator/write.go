@@ -162,7 +162,7 @@ func (op *writeOp) local() bool {
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
 	t.op.waiting = 1
-	replica, epoch := t.op.c.replicas.Replica(t.node), t.op.topology.Epoch()
+	replica, epoch := t.op.c.replica(t.node, t.op.trace), t.op.topology.Epoch()
 	if t.op.decided != nil {
 		t.op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
 		return
@@ -240,17 +240,16 @@ func (op *writeOp) send() {
 	case self != nil && op.applied:
 		self.onDone(nil)
 	case self != nil && op.decided != nil:
-		op.decided.commit(c.replicas.Replica(self.node), self.node, epoch, timeout, self.onDone)
+		op.decided.commit(c.replica(self.node, op.trace), self.node, epoch, timeout, self.onDone)
 	case self != nil:
-		trace(op.trace, op.self, "Applying mutation")
-		c.replicas.Replica(self.node).Apply(epoch, self.mutations, timeout, self.onDone)
+		c.replica(self.node, op.trace).Apply(epoch, self.mutations, timeout, self.onDone)
 	}
 }
 
 // sendTo sends t its share, in the shared encoding when it gets everything.
 func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
 	traceNode(op.trace, op.self, "Sending mutation to", t.node)
-	replica := op.c.replicas.Replica(t.node)
+	replica := op.c.replica(t.node, op.trace)
 	if op.decided != nil {
 		op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
 		return shared

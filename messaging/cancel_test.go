@@ -14,21 +14,21 @@ import (
 )
 
 // untilCanceled is a handler that works until it is canceled, and tells why it ended.
-func untilCanceled(began chan<- struct{}, ended chan<- error) CancelableHandler {
-	return func(_ ring.NodeID, _ []byte, cancel *env.Cancel, respond Respond) {
+func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
+	return func(c Call, respond Respond) {
 		began <- struct{}{}
-		for cancel.Err() == nil {
+		for c.Cancel.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
-		ended <- cancel.Err()
-		respond(nil, cancel.Err())
+		ended <- c.Cancel.Err()
+		respond(nil, c.Cancel.Err())
 	}
 }
 
 func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *GRPC) {
-		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	outcome := make(chan error, 2)
 	cancel := a.RequestCancelable(2, VerbRead, nil, time.Minute, func(_ []byte, err error) { outcome <- err })
@@ -59,7 +59,7 @@ func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *GRPC) {
-		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	a.Request(2, VerbRead, nil, 50*time.Millisecond, func([]byte, error) {})
 	select {
@@ -75,7 +75,7 @@ func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 func TestABrokenStreamEndsItsRequests(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *GRPC) {
-		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Cancelable: untilCanceled(began, ended)})
+		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	a.Request(2, VerbRead, nil, time.Minute, func([]byte, error) {})
 	<-began
@@ -89,7 +89,7 @@ func TestABrokenStreamEndsItsRequests(t *testing.T) {
 
 func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
 	n := NewGRPC(Options{Limits: DefaultLimits()})
-	service := &Service{Verb: VerbRead, Cancelable: func(ring.NodeID, []byte, *env.Cancel, Respond) {}}
+	service := &Service{Verb: VerbRead, Call: func(Call, Respond) {}}
 	in := newInbound(n, newLink(n), 1)
 	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
 	if len(in.cancels) != 1 || c.Err() != nil {

@@ -12,10 +12,11 @@ import (
 // A frame is what one gRPC message carries: every envelope that was ready when it was written.
 //
 //	frame    := stamp(8) envelope*
-//	envelope := length(4, of the rest) kind(1) verb(1) id(8) timeout(4) payload
+//	envelope := length(4, of the rest) kind(1) verb(1) id(8) timeout(4) [events] payload
 //
 // stamp is the sender's hybrid logical clock; timeout, of a request, is after how many milliseconds its sender does not
-// wait for the answer any more.
+// wait for the answer any more. kindTraced is added to the kind of a traced request and to that of its answer, whose
+// payload follows the events of the node that answers (Trace).
 type frame struct{ b []byte }
 
 type envelopeKind uint8
@@ -28,6 +29,9 @@ const (
 	cancel  // the request with the id is not waited for any more
 )
 
+// kindTraced is a flag of the byte kind.
+const kindTraced envelopeKind = 0x80
+
 const envelopeHeader = 4 + 1 + 1 + 8 + 4
 
 type envelope struct {
@@ -35,12 +39,17 @@ type envelope struct {
 	verb    Verb
 	id      uint64
 	timeout uint32 // ms
+	traced  bool
 	payload []byte
 }
 
 func appendEnvelope(dst []byte, e envelope) []byte {
 	dst = wire.AppendUint32(dst, uint32(envelopeHeader-4+len(e.payload)))
-	dst = append(dst, byte(e.kind), byte(e.verb))
+	kind := e.kind
+	if e.traced {
+		kind |= kindTraced
+	}
+	dst = append(dst, byte(kind), byte(e.verb))
 	dst = wire.AppendUint64(dst, e.id)
 	dst = wire.AppendUint32(dst, e.timeout)
 	return append(dst, e.payload...)
@@ -49,7 +58,8 @@ func appendEnvelope(dst []byte, e envelope) []byte {
 func consumeEnvelope(c *wire.Cursor) envelope {
 	n := int(c.Uint32())
 	body := wire.NewCursor(c.Take(n))
-	e := envelope{kind: envelopeKind(body.Uint8()), verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32()}
+	kind := envelopeKind(body.Uint8())
+	e := envelope{kind: kind &^ kindTraced, verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32(), traced: kind&kindTraced != 0}
 	if body.Err() != nil {
 		c.Fail(body.Err())
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // ProtocolVersion is that of frames and of all payloads; both ends must have the same.
-const ProtocolVersion = 4
+const ProtocolVersion = 5
 
 const (
 	streamService = "cqld.Messaging"
@@ -100,10 +100,17 @@ func (t *GRPC) Handle(s Service) { t.services[s.Verb] = s }
 // Run implements Transport.
 func (t *GRPC) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
 
-// reply gives the outcome of a request to who waits for it.
-func (t *GRPC) reply(r Reply, payload []byte, err error) {
+// reply passes the outcome of a request on to its sender.
+func (t *GRPC) reply(r pendingRequest, events []TraceEvent, payload []byte, err error) {
 	defer t.opts.Guard.Recover("answer of a peer", nil)
-	r(payload, err)
+	r.end(events, payload, err)
+}
+
+func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
+	if r.traced != nil {
+		r.traced(events)
+	}
+	r.reply(payload, err)
 }
 
 // SetSelf tells the transport which node it is, once that is known.
@@ -239,6 +246,14 @@ func (t *GRPC) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
 	return gone
 }
 
+// nameOf names a peer by its address, in logs.
+func (t *GRPC) nameOf(id ring.NodeID) string {
+	if p := t.peer(id); p != nil {
+		return p.addr.String()
+	}
+	return "(no member)"
+}
+
 func (t *GRPC) peer(id ring.NodeID) *peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -259,17 +274,22 @@ func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.D
 		rep(nil, ErrUnreachable)
 		return
 	}
-	p.request(verb, payload, timeout, rep)
+	p.request(verb, payload, timeout, nil, rep)
 }
 
 // RequestCancelable implements Canceler.
 func (t *GRPC) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) (cancel func()) {
+	return t.RequestTraced(to, verb, payload, timeout, nil, rep)
+}
+
+// RequestTraced implements Tracer. traced may be nil.
+func (t *GRPC) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (cancel func()) {
 	p := t.peer(to)
 	if p == nil {
-		rep(nil, ErrUnreachable)
+		pendingRequest{reply: rep, traced: traced}.end(nil, nil, ErrUnreachable)
 		return func() {}
 	}
-	id := p.request(verb, payload, timeout, rep)
+	id := p.request(verb, payload, timeout, traced, rep)
 	return func() { p.cancelRequest(id) }
 }
 

@@ -35,6 +35,11 @@ func (in *inbound) receive(e envelope) {
 		return
 	}
 	service := &in.t.services[e.verb]
+	var trace *Trace
+	if e.traced && e.kind == request {
+		trace = newTrace(in.t.clock)
+		trace.Add("Received " + service.Name)
+	}
 	respond := func(payload []byte, err error) {
 		if e.kind != request {
 			return
@@ -43,35 +48,40 @@ func (in *inbound) receive(e envelope) {
 		if err != nil {
 			out.kind, out.payload = failure, appendFailure(nil, err)
 		}
+		if trace != nil {
+			trace.Add("Sending answer to " + service.Name)
+			out.traced, out.payload = true, append(trace.appendTo(nil), out.payload...)
+		}
 		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.from, "verb", service.Name, "err", err)
+			in.t.log.Warn("reply dropped", "peer", in.t.nameOf(in.from), "verb", service.Name, "err", err)
 		}
 	}
+	call := Call{From: in.from, Payload: e.payload, Trace: trace}
 	switch {
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
 	case !service.Blocking:
-		in.call(service, e.payload, nil, respond)
+		in.call(service, call, respond)
 	default:
-		in.hand(service, &e, respond)
+		in.hand(service, &e, call, respond)
 	}
 }
 
 // hand gives a request that may block to a worker.
-func (in *inbound) hand(service *Service, e *envelope, respond Respond) {
+func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respond) {
 	select {
 	case in.slots <- struct{}{}:
 	default:
 		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
 		return
 	}
-	payload := slices.Clone(e.payload) // the stream goes on meanwhile
-	c, respond := in.register(service, e, respond)
+	call.Payload = slices.Clone(e.payload) // the stream goes on meanwhile
+	call.Cancel, respond = in.register(service, e, respond)
 	in.running.Add(1)
-	err := in.t.pool.run(len(payload), func() {
+	err := in.t.pool.run(len(call.Payload), func() {
 		defer in.running.Done()
 		defer func() { <-in.slots }()
-		in.call(service, payload, c, respond)
+		in.call(service, call, respond)
 	})
 	if err != nil {
 		in.running.Done()
@@ -82,19 +92,19 @@ func (in *inbound) hand(service *Service, e *envelope, respond Respond) {
 
 // call calls a handler. When that panics, the peer gets an error: if it was answered already, it ignores the second
 // answer.
-func (in *inbound) call(service *Service, payload []byte, c *env.Cancel, respond Respond) {
+func (in *inbound) call(service *Service, call Call, respond Respond) {
 	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
-	if service.Cancelable != nil {
-		service.Cancelable(in.from, payload, c, respond)
+	if service.Call != nil {
+		service.Call(call, respond)
 		return
 	}
-	service.Handler(in.from, payload, respond)
+	service.Handler(call.From, call.Payload, respond)
 }
 
 // register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the
 // stream is read, so that a cancel that follows the request finds it.
 func (in *inbound) register(service *Service, e *envelope, respond Respond) (*env.Cancel, Respond) {
-	if service.Cancelable == nil || e.kind != request {
+	if service.Call == nil || e.kind != request {
 		return nil, respond
 	}
 	id := e.id

@@ -29,6 +29,13 @@ type Limits struct {
 // timeouts, of tenths of a second.
 const expireEvery = 25 * time.Millisecond
 
+// The events that a node sends with the answer to a traced request, and the bytes of their texts: a read of a page and
+// a conditional change have fewer than ten, of at most 200 bytes each.
+const (
+	traceEventsMax = 64
+	traceBytesMax  = 8 << 10
+)
+
 // DefaultLimits are the bounds a node uses.
 func DefaultLimits() Limits {
 	return Limits{

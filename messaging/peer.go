@@ -38,6 +38,7 @@ type peer struct {
 
 type pendingRequest struct {
 	reply    Reply
+	traced   func([]TraceEvent) // nil unless the request is traced
 	deadline time.Time
 }
 
@@ -59,30 +60,32 @@ func (p *peer) send(verb Verb, payload []byte) {
 }
 
 // request sends a request, and returns its id; zero: it was not sent.
-func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, rep Reply) (id uint64) {
+func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (id uint64) {
+	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
 	p.mu.Lock()
 	l := p.mu.link
 	if l == nil {
 		p.mu.Unlock()
-		rep(nil, ErrUnreachable)
+		r.end(nil, nil, ErrUnreachable)
 		return 0
 	}
 	if len(p.mu.pending) >= p.t.limits.Pending {
 		p.mu.Unlock()
-		rep(nil, ErrOverloaded)
+		r.end(nil, nil, ErrOverloaded)
 		return 0
 	}
 	p.mu.nextID++
 	id = p.mu.nextID
-	p.mu.pending[id] = pendingRequest{rep, time.Now().Add(timeout)}
+	p.mu.pending[id] = r
 	p.mu.Unlock()
 	p.t.awaited()
-	if err := l.send(envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), payload: payload}); err != nil {
+	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil, payload: payload}
+	if err := l.send(e); err != nil {
 		if r, ok := p.take(id); ok {
 			if err == errQueueFull {
 				err = ErrOverloaded
 			}
-			r.reply(nil, err)
+			r.end(nil, nil, err)
 		}
 		return 0
 	}
@@ -106,7 +109,7 @@ func (p *peer) cancelRequest(id uint64) {
 	if l != nil {
 		_ = l.send(envelope{kind: cancel, id: id}) // a peer that does not get it stops when the timeout has passed
 	}
-	p.t.reply(r.reply, nil, ErrCanceled)
+	p.t.reply(r, nil, nil, ErrCanceled)
 }
 
 // take removes a pending request, so that only one outcome reaches it.
@@ -120,18 +123,18 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 
 // expire answers requests whose deadline has passed, and says whether others wait.
 func (p *peer) expire(now time.Time) (pending bool) {
-	var late []Reply
+	var late []pendingRequest
 	p.mu.Lock()
 	for id, r := range p.mu.pending {
 		if now.After(r.deadline) {
-			late = append(late, r.reply)
+			late = append(late, r)
 			delete(p.mu.pending, id)
 		}
 	}
 	pending = len(p.mu.pending) > 0
 	p.mu.Unlock()
 	for _, r := range late {
-		p.t.reply(r, nil, ErrTimeout)
+		p.t.reply(r, nil, nil, ErrTimeout)
 	}
 	return pending
 }
@@ -148,7 +151,7 @@ func (p *peer) run() {
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
-		p.t.log.Debug("stream to peer ended", "peer", p.id, "addr", p.addr, "err", err)
+		p.t.log.Debug("stream to peer ended", "peer", p.addr, "err", err)
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(backoff):
@@ -194,13 +197,23 @@ func (p *peer) receive(e envelope) {
 	if !ok {
 		return // too late
 	}
+	var events []TraceEvent
+	if e.traced {
+		c := wire.NewCursor(e.payload)
+		events = consumeTrace(&c)
+		if c.Err() != nil {
+			p.t.reply(r, nil, nil, c.Err())
+			return
+		}
+		e.payload = c.Rest()
+	}
 	switch e.kind {
 	case reply:
-		p.t.reply(r.reply, e.payload, nil)
+		p.t.reply(r, events, e.payload, nil)
 	case failure:
-		p.t.reply(r.reply, nil, decodeFailure(e.payload))
+		p.t.reply(r, events, nil, decodeFailure(e.payload))
 	default:
-		p.t.reply(r.reply, nil, fmt.Errorf("messaging: unexpected envelope kind %d from peer %d", e.kind, p.id))
+		p.t.reply(r, events, nil, fmt.Errorf("messaging: unexpected envelope kind %d from %s", e.kind, p.addr))
 	}
 }
 
@@ -211,7 +224,7 @@ func (p *peer) failPending() {
 	p.mu.pending = map[uint64]pendingRequest{}
 	p.mu.Unlock()
 	for _, r := range lost {
-		p.t.reply(r.reply, nil, ErrTimeout)
+		p.t.reply(r, nil, nil, ErrTimeout)
 	}
 }
 
@@ -273,7 +286,7 @@ func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	if len(md.Get(headerCluster)) > 0 {
 		got := strings.Join(md.Get(headerNode), "")
 		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
-			return fmt.Errorf("messaging: node %s answers where node %d should", got, want)
+			return errors.New("messaging: another node answers at the address")
 		}
 		return nil
 	}

@@ -77,9 +77,18 @@ type Respond func(payload []byte, err error)
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
 
-// CancelableHandler is a Handler of a verb that may take long. It looks at cancel, which ends when the sender does not
-// wait for the answer any more: it said so, its timeout has passed, or its stream broke. cancel may be nil.
-type CancelableHandler func(from ring.NodeID, payload []byte, cancel *env.Cancel, respond Respond)
+// Call is a request as a CallHandler gets it.
+type Call struct {
+	From    ring.NodeID
+	Payload []byte // as a Handler's
+	// Cancel ends when the sender does not wait for the answer any more: it said so, its timeout has passed, or its
+	// stream broke. It is nil when the service does not block.
+	Cancel *env.Cancel
+	Trace  *Trace // nil unless the request is traced
+}
+
+// CallHandler is a Handler of a verb that may take long, and looks at Call.Cancel then, or that adds events to traces.
+type CallHandler func(c Call, respond Respond)
 
 // Canceler is a Transport whose requests can be canceled.
 type Canceler interface {
@@ -108,15 +117,17 @@ type Service struct {
 	// may block to Transport.Run.
 	Blocking bool
 	Handler  Handler
-	// Cancelable, when it is not nil, is called instead of Handler by transports that know of canceled requests.
-	Cancelable CancelableHandler
+	// Call, when it is not nil, is called instead of Handler by transports that cancel and trace requests.
+	Call CallHandler
 }
 
 // Register makes t offer services.
 func Register(t Transport, services ...Service) {
 	for _, s := range services {
-		if h := s.Cancelable; s.Handler == nil && h != nil {
-			s.Handler = func(from ring.NodeID, payload []byte, respond Respond) { h(from, payload, nil, respond) }
+		if h := s.Call; s.Handler == nil && h != nil {
+			s.Handler = func(from ring.NodeID, payload []byte, respond Respond) {
+				h(Call{From: from, Payload: payload}, respond)
+			}
 		}
 		t.Handle(s)
 	}

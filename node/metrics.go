@@ -100,9 +100,29 @@ func (c figuresCollector) ring(m metricSink) {
 		m.gauge("streams_active", "Ranges that are on their way to this node.", int64(len(pulls)))
 		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", sent)
 	}
+	c.repairs(m)
 	if c.n.autoRepair != nil {
 		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.", int64(len(c.n.autoRepair.DirtyTables())))
 	}
+}
+
+// repairs are those that this node leads, of operators and in the background.
+func (c figuresCollector) repairs(m metricSink) {
+	if c.n.parts == nil {
+		return
+	}
+	s := c.n.parts.Repairer.Stats()
+	m.gauge("repairs_active", "Repairs under way, each of a range of a table.", s.Running)
+	for _, e := range []struct {
+		result string
+		count  int64
+	}{{"completed", s.Completed}, {"failed", s.Failed}, {"cancelled", s.Cancelled}} {
+		m.send(prometheus.CounterValue, "repairs_total", "Repairs that have ended, each of a range of a table.", float64(e.count),
+			[]string{"result"}, []string{e.result})
+	}
+	m.counter("repair_ranges", "Ranges with one replica set each that repairs compared.", s.Ranges)
+	m.counter("repair_rows_sent", "Rows that repairs sent to replicas that lacked them.", s.Rows)
+	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
 }
 
 func (c figuresCollector) requests(m metricSink) {

@@ -12,6 +12,7 @@ import (
 	"cqld/cluster"
 	"cqld/node/control"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // opChanges are the operations that change the ring at this moment.
@@ -89,11 +90,18 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, _ control.Repor
 
 // opCleanup drops what this node does not hold any more, by the decision that is made by itself after changes of the ring.
 func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, _ control.Report) (none control.None, err error) {
-	if _, err := n.tablesOf(a); err != nil {
+	tables, err := n.tablesOf(a)
+	if err != nil {
 		return none, err
 	}
+	var ids []schema.StorageID
+	if len(a.Tables) > 0 {
+		for _, t := range tables {
+			ids = append(ids, t.StorageID)
+		}
+	}
 	done := make(chan error, 1)
-	n.parts.Drops.Cleanup(func(err error) { done <- err })
+	n.parts.Drops.Cleanup(a.Keyspace, ids, func(err error) { done <- err })
 	select {
 	case err = <-done:
 	case <-ctx.Done():

@@ -82,7 +82,7 @@ func (p *Processor) executeBatchPlan(ctx context.Context, b *batchPlan, params *
 
 // Batch executes a BATCH message.
 func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) (*Result, error) {
-	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", func(t *trace) (*Result, error) {
+	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", nil, func(t *trace) (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
@@ -150,7 +150,7 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 		return voidResult(), nil
 	}
 	r := voidResult()
-	if len(c.mutations) > 1 {
+	if len(c.mutations) > 1 && c.partitions(true) > 1 {
 		if err := p.checkBatch(kind, &c, r); err != nil {
 			return nil, err
 		}
@@ -190,6 +190,20 @@ func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) {
 	c.tables = append(c.tables, t)
 }
 
+// partitions is the number of different partition keys, in each keyspace or in all together. As in Cassandra, rows of
+// several tables of a keyspace with the same key are one partition.
+func (c *mutationCollector) partitions(inKeyspaces bool) int {
+	keys := make(map[string]bool, len(c.mutations))
+	for i, m := range c.mutations {
+		key := string(m.Key.Bytes)
+		if inKeyspaces {
+			key = c.tables[i].Keyspace + "\x00" + key
+		}
+		keys[key] = true
+	}
+	return len(keys)
+}
+
 // tableNames are the tables written to, as warnings list them.
 func (c *mutationCollector) tableNames() string {
 	var names []string
@@ -204,8 +218,8 @@ func (c *mutationCollector) tableNames() string {
 // checkBatch warns of batches over several partitions that are large, and refuses larger ones.
 func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Result) error {
 	size := 0
-	for _, m := range c.mutations {
-		size += m.Size()
+	for i, m := range c.mutations {
+		size += batchSize(c.tables[i], m)
 	}
 	switch l := p.o.Limits; {
 	case size > l.BatchFailBytes:
@@ -214,11 +228,11 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
 			c.tableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
 	}
-	if kind != cql.BatchUnlogged {
+	if kind == cql.BatchLogged {
 		p.warnOfGrace(kind, c, r)
 		return nil
 	}
-	if n := len(c.mutations); n > p.o.Limits.BatchPartitions {
+	if n := c.partitions(false); n > p.o.Limits.BatchPartitions {
 		plural := ""
 		if strings.Contains(c.tableNames(), ",") {
 			plural = "s"

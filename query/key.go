@@ -89,7 +89,7 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	product := 1
 	for _, c := range choices {
 		if product *= len(c); product > keysMax {
-			return nil, tooManyKeys()
+			return nil, tooManyValues("partition key", product)
 		}
 	}
 	var keys []row.PartitionKey
@@ -126,17 +126,19 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 }
 
 // checkProduct refuses lists of IN that multiply to more rows than keysMax: every key is read with every slice.
-// Cassandra has the guardrail, switched off.
+// Cassandra has no bound on this product.
 func checkProduct(keys, slices int) error {
 	if product := keys * slices; product > keysMax {
-		return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN "+
-			"restrictions on primary key produces %d values, this exceeds fail threshold of %d.", product, keysMax)
+		return tooManyValues("primary key", product)
 	}
 	return nil
 }
 
-func tooManyKeys() error {
-	return invalidf("The IN restrictions select more than %d keys", keysMax)
+// tooManyValues is the refusal of Cassandra's guardrail, which is switched off there. Cassandra's names for what is
+// restricted are "partition key" and "clustering key".
+func tooManyValues(what string, product int) error {
+	return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN "+
+		"restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, product, keysMax)
 }
 
 // keyChoices are the values of one key column, sorted, each once.
@@ -233,8 +235,8 @@ func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(prefixes)*len(values) > keysMax {
-			return nil, tooManyKeys()
+		if product := len(prefixes) * len(values); product > keysMax {
+			return nil, tooManyValues("clustering key", product)
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
 		longestValue := 0

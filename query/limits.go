@@ -49,5 +49,5 @@ func defaultLimits(l Limits) Limits {
 // tombstoneWarning is Cassandra's warning of a read that went through many tombstones.
 func tombstoneWarning(run *selectRun, n int) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
-		run.count, n, run.plan.table.Keyspace, run.plan.table.Name)
+		run.scan.live, n, run.plan.table.Keyspace, run.plan.table.Name)
 }

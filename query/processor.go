@@ -9,6 +9,7 @@ import (
 	"cqld/query/function"
 	"cqld/query/identifier"
 	"cqld/query/plancache"
+	"cqld/query/term"
 	"cqld/schema"
 )
 
@@ -55,7 +56,7 @@ func New(o Options) *Processor {
 
 // Query parses and executes text.
 func (p *Processor) Query(ctx context.Context, s *Session, text string, params *Params) (*Result, error) {
-	return p.traced(s, params, "Execute CQL3 query", text, func(t *trace) (*Result, error) {
+	return p.traced(s, params, "Execute CQL3 query", text, nil, func(t *trace) (*Result, error) {
 		pl, err := p.textPlan(keyspaceOf(s, params.Keyspace), text)
 		if err != nil {
 			return nil, err
@@ -167,7 +168,13 @@ func (p *Processor) Execute(ctx context.Context, s *Session, id []byte, params *
 		return nil, err
 	}
 	if params.Tracing {
-		return p.traced(s, params, "Execute CQL3 prepared query", pl.text, func(t *trace) (*Result, error) {
+		if params.Names != nil {
+			named := *params
+			named.Values, named.Names = pl.values(params), nil
+			params = &named
+		}
+		markers := append([]term.Marker{}, pl.markers...) // not nil: a prepared statement
+		return p.traced(s, params, "Execute CQL3 prepared query", pl.text, markers, func(t *trace) (*Result, error) {
 			return p.executePlan(ctx, s, e, pl, params, t)
 		})
 	}

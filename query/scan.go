@@ -64,6 +64,7 @@ type scan struct {
 	view       rowView
 	reader     row.PageReader
 	tombstones int
+	live       int // rows
 }
 
 // run feeds c until it has enough or nothing is left.
@@ -209,7 +210,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	v := &s.view
 	v.header = r.Header
 	v.partition(r.Key)
-	s.tombstones += len(r.RangeTombstones)
+	s.tombstones += 2 * len(r.RangeTombstones) // their begins and ends, as Cassandra counts
 	fixed := len(v.marked)
 	if !resumed {
 		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
@@ -222,6 +223,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			continue
 		}
 		any = true
+		s.live++
 		v.next(fixed, v.row.Clustering)
 		if v.clustering == nil {
 			v.clustering = []byte{}

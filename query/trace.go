@@ -1,90 +1,158 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/cql/types"
+	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/term"
 	"cqld/ring"
 )
 
-// trace collects what happens on the way of one statement; nil when it is not traced. Others than
-// the statement's goroutine tell it things, too.
+// trace collects the events of one statement; it is nil when the statement is not traced. It is safe for concurrent use:
+// replicas add events, too. It implements coordinator.Trace.
 type trace struct {
-	p     *Processor
-	id    [16]byte
-	start time.Duration
-	mu    struct {
+	p       *Processor
+	id      [16]byte
+	start   time.Duration
+	settled env.Waiter // signaled when the last node that was asked has answered after the statement's end, or at the time limit
+	mu      struct {
 		sync.Mutex
-		events []traceEvent
-		closed bool // what is told later comes too late
+		events  []traceEvent
+		pending int // nodes that were asked and have not answered
+		waiting bool
+		closed  bool // events that come later are dropped
 	}
 }
 
 type traceEvent struct {
-	id       [16]byte
+	at       time.Duration // since the statement began, by this node's clock
 	source   ring.NodeID
 	activity string
-	elapsed  int32 // µs since the statement began
+	elapsed  time.Duration // since the source received its request
 }
 
-// traceEventsMax bounds what one statement may tell.
-const traceEventsMax = 1000
+const (
+	// traceEventsMax bounds the events of one statement.
+	traceEventsMax = 1000
+	// traceWait is how long the trace of a statement waits for events of replicas that were not waited for. The client
+	// waits as long, so it is short; a replica that is alive answers in less.
+	traceWait = 100 * time.Millisecond
+	// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
+	boundTextMax = 1000
+)
 
-// add notes an event.
-func (t *trace) add(source ring.NodeID, activity string) {
-	if t == nil {
-		return
-	}
-	elapsed := int32((t.p.o.Clock.Monotonic() - t.start).Microseconds())
-	id := t.p.ids.TimeUUID(t.p.o.Clock.Now().UnixMilli())
+func (t *trace) elapsed() time.Duration { return t.p.o.Clock.Monotonic() - t.start }
+
+// Add implements coordinator.Trace.
+func (t *trace) Add(source ring.NodeID, activity string) {
+	now := t.elapsed()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.addLocked(traceEvent{now, source, activity, now})
+}
+
+func (t *trace) addLocked(e traceEvent) {
 	if !t.mu.closed && len(t.mu.events) < traceEventsMax {
-		t.mu.events = append(t.mu.events, traceEvent{id, source, activity, elapsed})
+		t.mu.events = append(t.mu.events, e)
 	}
 }
 
-// sink is where the coordinator tells what it does.
+// AddNode implements coordinator.Trace.
+func (t *trace) AddNode(source ring.NodeID, activity string, node ring.NodeID) {
+	t.Add(source, activity+" /"+t.p.address(node).String())
+}
+
+// Asked implements coordinator.Trace. The clocks of nodes may differ, so an event of the other node takes place as long
+// before its answer arrives as it says.
+func (t *trace) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
+	t.mu.Lock()
+	t.mu.pending++
+	t.mu.Unlock()
+	return func(events []coordinator.TraceEvent) {
+		now := t.elapsed()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, e := range events {
+			before := events[len(events)-1].Elapsed - e.Elapsed
+			t.addLocked(traceEvent{max(now-before, 0), node, e.Activity, e.Elapsed})
+		}
+		if t.mu.pending--; t.mu.pending == 0 {
+			t.settleLocked()
+		}
+	}
+}
+
+// settleLocked ends the wait in close.
+func (t *trace) settleLocked() {
+	if t.mu.waiting {
+		t.mu.waiting = false
+		t.settled.Signal()
+	}
+}
+
+// close waits for nodes that have not answered, at most traceWait, and returns the events in their order.
+func (t *trace) close() []traceEvent {
+	t.mu.Lock()
+	if t.mu.pending > 0 {
+		t.mu.waiting = true
+		timer := t.p.o.Clock.After(traceWait, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.settleLocked()
+		})
+		t.mu.Unlock()
+		t.settled.Wait()
+		timer.Stop()
+		t.mu.Lock()
+	}
+	defer t.mu.Unlock()
+	t.mu.closed = true
+	slices.SortStableFunc(t.mu.events, func(a, b traceEvent) int { return cmp.Compare(a.at, b.at) })
+	return t.mu.events
+}
+
+// sink is the trace as the coordinator takes it.
 func (t *trace) sink() coordinator.Trace {
 	if t == nil {
 		return nil
 	}
-	return t.add
+	return t
 }
 
-// traced executes f, and when the request asks for it writes down how it went.
-func (p *Processor) traced(s *Session, params *Params, request, text string, f func(*trace) (*Result, error)) (*Result, error) {
+// traced executes f, and writes its trace when the request asks for one. bound are the markers of a prepared statement,
+// whose values the trace shows.
+func (p *Processor) traced(s *Session, params *Params, request, text string, bound []term.Marker, f func(*trace) (*Result, error)) (*Result, error) {
 	if !params.Tracing {
 		return f(nil)
 	}
-	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic()}
+	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic(), settled: p.o.NewWaiter()}
 	started := p.o.Clock.Now()
-	if text != "" {
-		t.add(p.o.View.Self(), "Parsing "+text)
+	if text != "" && bound == nil {
+		t.Add(p.o.View.Self(), "Parsing "+text)
 	}
 	r, err := f(t)
-	duration := p.o.Clock.Monotonic() - t.start
-	t.mu.Lock()
-	t.mu.closed = true
-	events := t.mu.events
-	t.mu.Unlock()
-	p.writeTrace(t, events, s, params, request, text, started, duration)
+	duration := t.elapsed()
+	p.writeTrace(t, s, traceParameters(params, text, bound), request, started, duration)
 	if r != nil {
 		r.TracingID, r.Traced = t.id, true
 	}
 	return r, err
 }
 
-// The statements that write a trace. Who waits for one polls until the duration is there, so it is
-// written last.
+// The statements that write a trace. Clients poll until the session has a duration, so it is written last.
 const (
 	traceSession = "INSERT INTO system_traces.sessions (session_id, client, command, coordinator, coordinator_port, " +
 		"parameters, request, started_at) VALUES (?, ?, 'QUERY', ?, ?, ?, ?, ?) USING TTL 86400"
@@ -93,9 +161,9 @@ const (
 	traceDuration = "UPDATE system_traces.sessions USING TTL 86400 SET duration = ? WHERE session_id = ?"
 )
 
-// writeTrace writes a trace down as well as it can: a statement does not fail for its trace.
-func (p *Processor) writeTrace(t *trace, events []traceEvent, s *Session, params *Params, request, text string,
-	started time.Time, duration time.Duration) {
+// writeTrace writes a trace. Its failure is no failure of the statement.
+func (p *Processor) writeTrace(t *trace, s *Session, parameters wire.Value, request string, started time.Time, duration time.Duration) {
+	events := t.close()
 	id := wire.BytesValue(t.id[:])
 	at := p.address(p.o.View.Self())
 	statements := make([]batchStatement, 0, len(events)+1)
@@ -105,11 +173,15 @@ func (p *Processor) writeTrace(t *trace, events []traceEvent, s *Session, params
 		}
 	}
 	add(traceSession, id, inetValue(s.Client.Addr()), inetValue(at.Addr()), intValue(int32(at.Port())),
-		traceParameters(params, text), textValue(request), wire.BytesValue(wire.AppendInt64(nil, started.UnixMilli())))
+		parameters, textValue(request), wire.BytesValue(wire.AppendInt64(nil, started.UnixMilli())))
+	last := int64(-1)
 	for _, e := range events {
 		source := p.address(e.source)
-		add(traceEventText, id, wire.BytesValue(e.id[:]), textValue(e.activity), inetValue(source.Addr()),
-			intValue(int32(source.Port())), intValue(e.elapsed), textValue("cqld"))
+		// The time of an event id has steps of 100 ns. Equal times are told apart by a step each.
+		last = max(last+1, int64(e.at/100))
+		event := types.AppendTimeuuid(nil, types.UUIDTicks(started.UnixMilli(), last), binary.BigEndian.Uint64(t.id[8:]))
+		add(traceEventText, id, wire.BytesValue(event), textValue(e.activity), inetValue(source.Addr()),
+			intValue(int32(source.Port())), intValue(int32(e.elapsed.Microseconds())), textValue("cqld"))
 	}
 	level := &Params{Consistency: ring.One}
 	if _, err := p.executeBatch(context.Background(), cql.BatchUnlogged, statements, level, nil); err != nil {
@@ -138,7 +210,7 @@ func inetValue(a netip.Addr) wire.Value {
 func intValue(v int32) wire.Value      { return wire.BytesValue(wire.AppendInt32(nil, v)) }
 func textValue(text string) wire.Value { return wire.BytesValue([]byte(text)) }
 
-func traceParameters(params *Params, text string) wire.Value {
+func traceParameters(params *Params, text string, bound []term.Marker) wire.Value {
 	parts := [][]byte{
 		[]byte("consistency_level"), []byte(params.Consistency.String()),
 		[]byte("serial_consistency_level"), []byte(params.SerialConsistency.String()),
@@ -149,12 +221,8 @@ func traceParameters(params *Params, text string) wire.Value {
 	if text != "" {
 		parts = append(parts, []byte("query"), []byte(text))
 	}
-	for i, v := range params.Values {
-		bound := "null"
-		if v.Kind == wire.ValueSet {
-			bound = fmt.Sprintf("0x%x", v.Bytes[:min(len(v.Bytes), 64)])
-		}
-		parts = append(parts, fmt.Appendf(nil, "bound_var_%d", i), []byte(bound))
+	for i, m := range bound[:min(len(bound), len(params.Values))] {
+		parts = append(parts, fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), boundText(&m.Spec, params.Values[i]))
 	}
 	text0 := types.Native(types.Text)
 	b, err := types.NewMap(text0, text0, false).AppendParts(nil, parts)
@@ -162,4 +230,19 @@ func traceParameters(params *Params, text string) wire.Value {
 		return wire.Value{}
 	}
 	return wire.BytesValue(b)
+}
+
+// boundText is a bound value as Cassandra shows it in traces; also the quote after the dots of a long one is Cassandra's.
+func boundText(spec *term.Spec, v wire.Value) []byte {
+	switch v.Kind {
+	case wire.ValueUnset:
+		return []byte("<unset>")
+	case wire.ValueNull:
+		return []byte("null")
+	}
+	b := spec.Type.AppendLiteral(nil, v.Bytes)
+	if n := utf8.RuneCount(b); n <= boundTextMax {
+		return b
+	}
+	return append([]byte(string([]rune(string(b))[:boundTextMax])), "...'"...)
 }

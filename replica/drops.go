@@ -91,7 +91,7 @@ type Drops struct {
 		closed  bool
 		// asked are callers of Cleanup that wait for a decision that begins after their call; current wait for the
 		// present one.
-		asked, current []func(error)
+		asked, current []*cleanup
 		failures       int // decisions that failed, one after the other
 	}
 }
@@ -125,10 +125,6 @@ func (d *Drops) Look() {
 	}
 }
 
-// Cleanup makes a decision for an operator. done is called once: with nil when nothing is left of ranges that this node
-// does not hold, or with why something stays.
-func (d *Drops) Cleanup(done func(error)) { d.begin(done) }
-
 // Close ends the decision under way before its next step.
 func (d *Drops) Close() {
 	d.mu.Lock()
@@ -136,24 +132,25 @@ func (d *Drops) Close() {
 	waiting := slices.Concat(d.mu.current, d.mu.asked)
 	d.mu.current, d.mu.asked = nil, nil
 	d.mu.Unlock()
-	for _, done := range waiting {
-		done(errDropsClosed)
+	for _, c := range waiting {
+		c.done(errDropsClosed)
 	}
 }
 
 var errDropsClosed = errors.New("replica: the node stops")
 
-func (d *Drops) begin(done func(error)) {
+// begin begins a decision; c is nil when no operator asked for it.
+func (d *Drops) begin(c *cleanup) {
 	d.mu.Lock()
 	if d.mu.closed {
 		d.mu.Unlock()
-		if done != nil {
-			done(errDropsClosed)
+		if c != nil {
+			c.done(errDropsClosed)
 		}
 		return
 	}
-	if done != nil {
-		d.mu.asked = append(d.mu.asked, done)
+	if c != nil {
+		d.mu.asked = append(d.mu.asked, c)
 	}
 	if d.mu.running {
 		d.mu.Unlock()
@@ -190,7 +187,7 @@ func (d *Drops) confirmed() {
 	case d.o.View.Topology().Node(d.o.View.Self()) == nil:
 		d.end(nil, false) // what a former member has is not touched any more
 		return
-	case decision.unclean == 0 && !d.wanted():
+	case decision.unclean == 0 && len(d.wanted()) == 0:
 		d.end(nil, false)
 		return
 	case len(operations) > 1: // how one of them ends may change what the other one gives to this node
@@ -204,6 +201,7 @@ func (d *Drops) confirmed() {
 			decision.former[name] = f
 		}
 	}
+	decision.limit(d.wanted())
 	d.o.Run(func() {
 		if err := decision.withData(); err != nil {
 			d.end(err, true)
@@ -213,11 +211,11 @@ func (d *Drops) confirmed() {
 	})
 }
 
-// wanted says whether an operator waits for the present decision.
-func (d *Drops) wanted() bool {
+// wanted are the requests of operators that wait for the present decision.
+func (d *Drops) wanted() []*cleanup {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.mu.current) > 0
+	return slices.Clone(d.mu.current)
 }
 
 // end ends a decision. One that failed is tried again while this node is unclean.
@@ -235,8 +233,8 @@ func (d *Drops) end(err error, again bool) {
 	if tell {
 		d.o.Log.Warn("data of ranges that this node does not hold any more stays for now", "err", err)
 	}
-	for _, done := range waiting {
-		done(err)
+	for _, c := range waiting {
+		c.done(err)
 	}
 	if again {
 		d.o.Clock.After(dropRetry, d.confirm)
@@ -309,7 +307,7 @@ func (x *dropDecision) withData() error {
 		for _, id := range item.tables {
 			empty, err := x.d.o.Engine.EmptyRange(id, item.tokens)
 			if err != nil {
-				return fmt.Errorf("replica: look for data of table %d in %s: %w", id, item.tokens, err)
+				return fmt.Errorf("replica: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id), item.tokens, err)
 			}
 			if !empty {
 				tables = append(tables, id)
@@ -385,14 +383,14 @@ func (d *Drops) dropItems(items []dropItem) error {
 				err = d.o.Engine.DropRange(id, item.tokens)
 			}
 			if err != nil {
-				return fmt.Errorf("replica: drop %s of table %d: %w", item.tokens, id, err)
+				return fmt.Errorf("replica: drop %s of table %s: %w", item.tokens, d.o.View.Schema().NameOf(id), err)
 			}
 			if item.keyspace == "" {
 				d.o.Local.changed(id)
 			}
 			d.ranges.Add(1)
 			d.bytes.Add(size)
-			keyspace, table := "", fmt.Sprint(id)
+			keyspace, table := "", "(dropped)"
 			if t := d.o.View.Schema().TableByStorage(id); t != nil {
 				keyspace, table = t.Keyspace, t.Name
 			}

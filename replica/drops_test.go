@@ -244,12 +244,12 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	w := newDropWorld(t)
 	w.unclean, w.former = 0, &FormerData{Epoch: 8, Since: 5}
 	err := errors.New("no answer")
-	w.drops.Cleanup(func(e error) { err = e })
+	w.drops.Cleanup("", nil, func(e error) { err = e })
 	if err == nil || !strings.Contains(err.Error(), "keyspace k") || !strings.Contains(err.Error(), "replication was changed") {
 		t.Errorf("an operator hears %v", err)
 	}
 	w.former = nil
-	w.drops.Cleanup(func(e error) { err = e })
+	w.drops.Cleanup("", nil, func(e error) { err = e })
 	if _, others := w.has(); err != nil || others != 0 {
 		t.Errorf("%v, %d rows are left", err, others)
 	}
@@ -278,4 +278,38 @@ func TestARangeIsRepairedSince(t *testing.T) {
 	at(50, ring.Range{Start: 10, End: 30})
 	at(neverRepaired, ring.Range{Start: 30, End: 41})
 	at(neverRepaired, ring.FullRange())
+}
+
+// A cleanup of one keyspace, or of some of its tables, leaves the others alone; where the ring has changed, everything
+// goes.
+func TestACleanupOfOneKeyspace(t *testing.T) {
+	for _, test := range []struct {
+		unclean  uint64
+		keyspace string
+		tables   []schema.StorageID
+		gone     bool
+	}{
+		{0, "other", nil, false}, {0, "k", nil, true}, {0, "", nil, true}, {7, "other", nil, true},
+		{0, "k", []schema.StorageID{1 << 20}, false},
+	} {
+		w := newDropWorld(t)
+		w.unclean = test.unclean
+		err := errors.New("no answer")
+		w.drops.Cleanup(test.keyspace, test.tables, func(e error) { err = e })
+		held, others := w.has()
+		if err != nil || held == 0 || (others == 0) != test.gone {
+			t.Errorf("%+v: %v, %d and %d rows are left", test, err, held, others)
+		}
+	}
+	w := newDropWorld(t)
+	w.unclean = 0
+	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, func(error) {})
+	if _, others := w.has(); others != 0 {
+		t.Errorf("%d rows of the table are left", others)
+	}
+	w.former = &FormerData{Epoch: 8, Since: 5, Reachable: true}
+	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, func(error) {})
+	if len(w.settled) != 0 {
+		t.Errorf("settled %q by a cleanup of one table", w.settled)
+	}
 }

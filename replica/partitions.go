@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
@@ -74,8 +73,8 @@ func (r *Remote) Partitions(
 	})
 }
 
-func (s *server) partitions(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
-	epoch, q, err := decodePartitionsRead(payload)
+func (s *server) partitions(c messaging.Call, respond messaging.Respond) {
+	epoch, q, err := decodePartitionsRead(c.Payload)
 	if err == nil {
 		if table := s.local.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
 			err = &coordinator.NotReplica{Epoch: s.local.view.Topology().Epoch()} // nobody else's business
@@ -85,7 +84,7 @@ func (s *server) partitions(_ ring.NodeID, payload []byte, cancel *env.Cancel, r
 		respond(nil, toRemote(err))
 		return
 	}
-	q.Cancel = cancel
+	q.Cancel = c.Cancel
 	s.local.partitions(epoch, q, func(page *coordinator.PartitionsPage, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))

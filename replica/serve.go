@@ -3,7 +3,6 @@ package replica
 import (
 	"sync"
 
-	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
@@ -17,13 +16,13 @@ func Serve(transport messaging.Transport, l *Local) {
 	s.commands.New = func() any { return &row.ReadCommand{} }
 	l.workers = transport.Run
 	messaging.Register(transport,
-		messaging.Service{Verb: messaging.VerbMutation, Name: "mutation", Handler: s.mutate},
-		messaging.Service{Verb: messaging.VerbReadRepair, Name: "read repair", Handler: s.mutate},
-		messaging.Service{Verb: messaging.VerbHint, Name: "hint", Handler: s.mutate},
-		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Cancelable: s.read},
-		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Cancelable: s.digest},
+		messaging.Service{Verb: messaging.VerbMutation, Name: "mutation", Call: s.mutate},
+		messaging.Service{Verb: messaging.VerbReadRepair, Name: "read repair", Call: s.mutate},
+		messaging.Service{Verb: messaging.VerbHint, Name: "hint", Call: s.mutate},
+		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Call: s.read},
+		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Call: s.digest},
 		messaging.Service{Verb: messaging.VerbTruncate, Name: "truncate", Blocking: true, Handler: s.truncate},
-		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Cancelable: s.partitions},
+		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Call: s.partitions},
 		messaging.Service{Verb: messaging.VerbNewest, Name: "newest", Blocking: true, Handler: s.newest},
 		// These read what is not in memory in a worker, each when it is the partition's turn.
 		messaging.Service{Verb: messaging.VerbPaxosPrepare, Name: "paxos prepare", Handler: s.paxosPrepare},
@@ -43,10 +42,10 @@ type server struct {
 // free again when Apply has returned.
 type batch struct{ mutations []*row.Mutation }
 
-func (s *server) mutate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 	b := s.batches.Get().(*batch)
 	defer s.batches.Put(b)
-	epoch, mutations, err := decodeMutations(payload, b.mutations)
+	epoch, mutations, err := decodeMutations(c.Payload, b.mutations)
 	if len(mutations) > len(b.mutations) {
 		b.mutations = mutations
 	}
@@ -54,25 +53,29 @@ func (s *server) mutate(_ ring.NodeID, payload []byte, respond messaging.Respond
 		respond(nil, toRemote(err))
 		return
 	}
-	s.local.apply(epoch, mutations, s.admit, func(err error) { respond(nil, toRemote(err)) })
+	done := func(err error) { respond(nil, toRemote(err)) }
+	if c.Trace != nil {
+		done = s.local.traceApply(c.Trace.Add, mutations, done)
+	}
+	s.local.apply(epoch, mutations, s.admit, done)
 }
 
-func (s *server) read(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
-	s.answer(payload, cancel, respond, func(page []byte) { respond(page, nil) })
+func (s *server) read(c messaging.Call, respond messaging.Respond) {
+	s.answer(c, respond, func(page []byte) { respond(page, nil) })
 }
 
-func (s *server) digest(_ ring.NodeID, payload []byte, cancel *env.Cancel, respond messaging.Respond) {
-	s.answer(payload, cancel, respond, func(page []byte) {
+func (s *server) digest(c messaging.Call, respond messaging.Respond) {
+	s.answer(c, respond, func(page []byte) {
 		d := row.DigestOf(page)
 		respond(d[:], nil)
 	})
 }
 
-// answer reads what payload asks for and gives the page to use, or refuses.
-func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Respond, use func(page []byte)) {
+// answer reads what c asks for and gives the page to use, or refuses.
+func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(page []byte)) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)
-	epoch, err := decodeRead(payload, cmd)
+	epoch, err := decodeRead(c.Payload, cmd)
 	if err == nil {
 		err = s.local.admitRead(cmd)
 	}
@@ -80,14 +83,18 @@ func (s *server) answer(payload []byte, cancel *env.Cancel, respond messaging.Re
 		respond(nil, toRemote(err))
 		return
 	}
-	cmd.Cancel = cancel
-	s.local.ReadHere(epoch, cmd, 0, func(page []byte, err error) {
+	cmd.Cancel = c.Cancel
+	done := func(page []byte, err error) {
 		if err != nil {
 			respond(nil, toRemote(err))
 			return
 		}
 		use(page)
-	})
+	}
+	if c.Trace != nil {
+		done = s.local.traceRead(c.Trace.Add, cmd, done)
+	}
+	s.local.ReadHere(epoch, cmd, 0, done)
 }
 
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {

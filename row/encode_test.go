@@ -80,23 +80,21 @@ func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
 		Live: r.Live(now), Deletes: r.Deletion.Present() || len(r.Complex) > 0, Empty: r.Empty(),
 		TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64,
 	}
-	met := func(timestamp, localTime int64, dead bool) {
+	met := func(timestamp, localTime int64) {
 		want.TimestampMin, want.TimestampMax = min(want.TimestampMin, timestamp), max(want.TimestampMax, timestamp)
 		want.LocalTimeMin = min(want.LocalTimeMin, localTime)
-		if dead {
-			want.Tombstones++
-		}
 	}
+	lapsed := r.Liveness.Present() && !r.Liveness.Live(now)
 	if l := r.Liveness; l.Present() && l.TTL > 0 {
-		met(l.Timestamp, l.LocalTime, !l.Live(now))
+		met(l.Timestamp, l.LocalTime)
 	} else if l.Present() {
-		met(l.Timestamp, math.MaxInt64, false)
+		met(l.Timestamp, math.MaxInt64)
 	}
 	if r.Deletion.Present() {
-		met(r.Deletion.Timestamp, r.Deletion.LocalTime, true)
+		met(r.Deletion.Timestamp, r.Deletion.LocalTime)
 	}
 	for _, c := range r.Complex {
-		met(c.Timestamp, c.LocalTime, true)
+		met(c.Timestamp, c.LocalTime)
 	}
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -104,7 +102,13 @@ func checkSummary(t *testing.T, b []byte, r *Row, now int64) {
 		if !c.Tombstone && c.TTL == 0 {
 			localTime = math.MaxInt64
 		}
-		met(c.Timestamp, localTime, !c.Live(now))
+		met(c.Timestamp, localTime)
+		if !c.Live(now) {
+			want.Tombstones++
+		}
+	}
+	if want.Tombstones == 0 && !want.Live && (want.Deletes || lapsed) {
+		want.Tombstones = 1
 	}
 	immortal := want.Live && want.LocalTimeMin == math.MaxInt64 && !want.Deletes && !r.HasRangeTombstones
 	if Immortal(b) != immortal {

@@ -17,7 +17,9 @@ type Summary struct {
 	Deletes bool
 	// Empty: it says nothing at all.
 	Empty bool
-	// Tombstones counts its deletions and the cells that are deleted or have expired.
+	// Tombstones is what the row counts as against the thresholds of reads, as in Cassandra: its cells that are deleted
+	// or have expired; one for a row without such cells that is not live because of a deletion or its expiry. The
+	// deletions that an INSERT of a collection writes before its elements do not count.
 	Tombstones int
 	// TimestampMin is the least timestamp (µs) in it; an older deletion shadows nothing of it.
 	TimestampMin int64
@@ -43,6 +45,9 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	}
 	if !s.cells() {
 		return s.sum, wire.ErrMalformed
+	}
+	if s.sum.Tombstones == 0 && !s.sum.Live && (s.sum.Deletes || s.lapsed) {
+		s.sum.Tombstones = 1
 	}
 	return s.sum, nil
 }
@@ -70,6 +75,7 @@ type scanner struct {
 	path      []byte
 	begun     bool // a cell came
 	mortal    bool // a cell is a tombstone or expires
+	lapsed    bool // the liveness has expired
 	disorder  bool // cells or complex deletions do not ascend
 	sum       Summary
 }
@@ -90,6 +96,7 @@ func (s *scanner) head() bool {
 				return false
 			}
 			live = s.dies(s.localTime)
+			s.lapsed = !live
 		}
 		s.sum.Live = live
 	}
@@ -146,7 +153,9 @@ func (s *scanner) cell() bool {
 		if !s.expires {
 			return false
 		}
-		live = s.dies(s.localTime)
+		if live = s.dies(s.localTime); !live {
+			s.sum.Tombstones++
+		}
 	}
 	s.sum.Live = s.sum.Live || live
 	var path []byte
@@ -169,11 +178,7 @@ func (s *scanner) cell() bool {
 // dies notes something that will expire, or has, and says whether it lives still.
 func (s *scanner) dies(localTime int64) bool {
 	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
-	if localTime > s.now {
-		return true
-	}
-	s.sum.Tombstones++
-	return false
+	return localTime > s.now
 }
 
 func (s *scanner) deletion() bool {
@@ -183,7 +188,6 @@ func (s *scanner) deletion() bool {
 	localTime, ok := s.varint()
 	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
 	s.sum.Deletes = true
-	s.sum.Tombstones++
 	return ok
 }
 

@@ -5,7 +5,7 @@ import "time"
 // Limits bound what clients can make the node hold. A zero field takes the
 // default beside it.
 type Limits struct {
-	// FrameBytesMax is the largest request body (native_transport_max_frame_size).
+	// FrameBytesMax is the largest request (native_transport_max_frame_size): its body in protocol v5, its frame before.
 	FrameBytesMax int // frameBytesMax
 	// InFlightBytesMax bounds the requests and unsent replies of all
 	// connections together.

@@ -40,12 +40,20 @@ func (c *conn) judge(h header) (err error, fatal bool) {
 		return protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
 			h.Length+frame.HeaderSize, handshakeFrameMax)), true
 	}
-	if h.Length > c.server.limits.FrameBytesMax {
-		// Cassandra's text, code and behavior: the connection goes on.
+	return c.tooBig(h), false
+}
+
+// tooBig refuses a request beyond FrameBytesMax with Cassandra's texts and code. The bound is on the body in protocol
+// v5, and on the whole frame before. The connection goes on.
+func (c *conn) tooBig(h header) error {
+	switch bound := c.server.limits.FrameBytesMax; {
+	case c.version >= 5 && h.Length > bound:
+		return &query.Invalid{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes", h.Length, bound)}
+	case c.version < 5 && h.Length+frame.HeaderSize > bound:
 		return &query.Invalid{Msg: fmt.Sprintf("Request is too big: length %d exceeds maximum allowed length %d.",
-			h.Length+frame.HeaderSize, c.server.limits.FrameBytesMax)}, false
+			h.Length+frame.HeaderSize, bound)}
 	}
-	return nil, false
+	return nil
 }
 
 func protocolError(message string) error { return &frame.ProtocolError{Message: message} }

@@ -70,7 +70,7 @@ func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func
 	for _, m := range ms {
 		n, err := checkMutation(m)
 		if err != nil {
-			return fmt.Errorf("%w mutation of table %d: %w", ErrInvalid, m.Table, err)
+			return fmt.Errorf("%w mutation of table %s: %w", ErrInvalid, e.nameOf(m.Table), err)
 		}
 		size += n
 	}

@@ -44,13 +44,13 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // TooManyTombstones is the error of a read that met more tombstones than it may.
 type TooManyTombstones struct {
-	Table      schema.StorageID
+	Table      string // its name
 	Live       int
 	Tombstones int
 }
 
 func (e *TooManyTombstones) Error() string {
-	return fmt.Sprintf("storage: read of table %d met %d live rows and %d tombstones, more than the %d allowed",
+	return fmt.Sprintf("storage: read of table %s met %d live rows and %d tombstones, more than the %d allowed",
 		e.Table, e.Live, e.Tombstones, tombstonesFail)
 }
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,6 +46,7 @@ const (
 
 // TableInfo is what the engine must know of a table.
 type TableInfo struct {
+	Name           string // keyspace and table, in logs and errors; empty when it is not known
 	Exists         bool
 	GCGraceSeconds int64
 	GC             GCMode
@@ -54,6 +56,20 @@ type TableInfo struct {
 	// AlwaysSync: a durable write of this table waits for its fsync in mode SyncPeriodic too. For
 	// promises that a crash must not take back: Paxos state, hints, the batchlog.
 	AlwaysSync bool
+}
+
+// name is the table's name, or else its number.
+func (t *TableInfo) name(id schema.StorageID) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return "number " + strconv.FormatUint(uint64(id), 10)
+}
+
+// nameOf is a table's name, or else its number.
+func (e *Engine) nameOf(id schema.StorageID) string {
+	info := e.opts.Table(id)
+	return info.name(id)
 }
 
 // gcBefore is the time (seconds) before which tombstones of the token are purged.

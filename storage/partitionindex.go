@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -305,7 +304,7 @@ func (e *Engine) buildIndex(id schema.StorageID) error {
 	e.index.deciding.Lock()
 	defer e.index.deciding.Unlock()
 	if e.index.voided != voided {
-		return fmt.Errorf("storage: the partition index of table %d is still being built", id)
+		return errors.New("storage: the partition index is still being built")
 	}
 	if err := e.indexWrite(pebble.Sync, func(b *pebble.Batch) error { return b.Set(indexMark(id), nil, nil) }); err != nil {
 		return err

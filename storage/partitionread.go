@@ -51,7 +51,7 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 	}
 	if e.index.state(q.Table) != indexComplete {
 		if !e.indexes(q.Table) {
-			return page, fmt.Errorf("%w: table %d has no partition index", ErrInvalid, q.Table)
+			return page, fmt.Errorf("%w: table %s has no partition index", ErrInvalid, e.nameOf(q.Table))
 		}
 		if err := e.buildIndex(q.Table); err != nil {
 			return page, err

@@ -53,7 +53,7 @@ func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange
 
 // lostError is why what was asked for is not answered.
 func (x *LostRange) lostError() error {
-	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table %d were lost, and are not repaired yet", x.Tokens, x.Table)}
+	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost, and are not repaired yet", x.Tokens, x.Table)}
 }
 
 // Lost are the ranges that were lost and not repaired yet.

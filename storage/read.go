@@ -36,7 +36,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.counters.tombstoneWarnings.Add(1)
 		e.opts.Logger.Warn("storage: a read met many tombstones",
-			"table", cmd.Table, "live", r.live, "tombstones", r.tombstones)
+			"table", r.info.name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked
 	r.end()
@@ -290,7 +290,7 @@ func (r *reader) readRangeTombstones() error {
 			return err
 		}
 		r.raw = append(r.raw, t)
-		if err := r.met(1); err != nil {
+		if err := r.met(2); err != nil { // its begin and its end, as Cassandra counts
 			return err
 		}
 	}
@@ -533,7 +533,7 @@ func canceled(err error) bool {
 // met counts tombstones that were met.
 func (r *reader) met(n int) error {
 	if r.tombstones += n; r.tombstones > tombstonesFail && r.cmd.Repair == nil {
-		return &TooManyTombstones{Table: r.cmd.Table, Live: int(r.live), Tombstones: r.tombstones}
+		return &TooManyTombstones{Table: r.info.name(r.cmd.Table), Live: int(r.live), Tombstones: r.tombstones}
 	}
 	return nil
 }

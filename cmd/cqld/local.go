@@ -26,7 +26,7 @@ type localCommand struct {
 const (
 	localStoragePort = 7000
 	localNodesMax    = 64
-	// agreeTimeout bounds how long the ring may take to agree before the command gives up.
+	// agreeTimeout bounds how long the ring may make no progress before the command gives up.
 	agreeTimeout = 60 * time.Second
 )
 

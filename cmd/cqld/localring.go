@@ -116,23 +116,50 @@ func (n *localNode) state() (status string, ended bool, err error) {
 	return n.mu.status, n.mu.ended, n.mu.err
 }
 
-// awaitAgreement returns when every node sees all others alive and has the same metadata.
+// awaitAgreement returns when every node sees all others alive and has the same metadata. It gives up when there was no
+// progress for as long as timeout: no node has joined, and no node has come up for another one.
 func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
+	var best progress
 	for {
 		agreed, err := r.agreed()
 		if agreed || err != nil {
 			return err
+		}
+		if best.advance(r.progress()) {
+			limit.Reset(timeout)
 		}
 		select {
 		case <-r.changed:
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-limit.C:
-			return fmt.Errorf("the nodes did not agree within %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
+			return fmt.Errorf("the nodes do not agree, and made no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
 		}
 	}
+}
+
+// progress is how far a ring is on its way to agreement.
+type progress struct{ members, up int }
+
+// advance says whether now is further than before in any respect, and keeps what is furthest.
+func (p *progress) advance(now progress) bool {
+	further := now.members > p.members || now.up > p.up
+	p.members, p.up = max(p.members, now.members), max(p.up, now.up)
+	return further
+}
+
+// progress adds up what the nodes report: members that they know of, and those that they see up.
+func (r *localRing) progress() (sum progress) {
+	for _, n := range r.nodes {
+		var up, members int
+		status, _, _ := n.state()
+		if _, err := fmt.Sscanf(status, "up=%d of=%d", &up, &members); err == nil {
+			sum.members, sum.up = sum.members+members, sum.up+up
+		}
+	}
+	return sum
 }
 
 func (r *localRing) agreed() (bool, error) {

@@ -44,6 +44,7 @@ type Repairer struct {
 	limits  Limits
 	raise   func(table schema.StorageID, micros int64, done func(error))
 	session atomic.Uint64
+	counts  counts
 	mu      struct {
 		sync.Mutex
 		free, urgent time.Duration // monotonic: when the two budgets are next not used up
@@ -194,6 +195,7 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 	}
 	j := &Run{r: r, job: job, progress: progress, done: done, events: serial{run: r.run}}
 	j.report.Job = job
+	r.counts.running.Add(1)
 	j.events.do(j.begin)
 	return j
 }
@@ -214,7 +216,9 @@ func (j *Run) end(err error) {
 	if err == nil && j.key() != nil {
 		_ = j.r.store.DeleteLocal(j.key(), false) // it would be begun again, no more
 	}
-	j.done(j.snapshot(), err)
+	report := j.snapshot()
+	j.r.counts.ended(&report, err)
+	j.done(report, err)
 }
 
 func (j *Run) snapshot() Report {

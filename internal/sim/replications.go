@@ -163,7 +163,7 @@ func (w *replications) job() repair.Job {
 // cleanup has a node remove what it does not hold any more.
 func (w *replications) cleanup(l *life, done func(error)) {
 	before, _ := l.parts.Drops.Dropped()
-	l.parts.Drops.Cleanup(func(err error) {
+	l.parts.Drops.Cleanup("", nil, func(err error) {
 		after, _ := l.parts.Drops.Dropped()
 		w.c.counted["ranges cleaned up"] += int(after - before)
 		w.c.kernel.Trace(fmt.Sprint("cleanup ", err))

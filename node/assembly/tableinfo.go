@@ -13,13 +13,17 @@ import (
 // purged, and every write waits for its fsync.
 func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *replica.Repaired) storage.TableInfo {
 	if m == nil || !confirmed {
-		return storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
+		info := storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
+		if m != nil {
+			info.Name = m.Schema.NameOf(id)
+		}
+		return info
 	}
 	t := m.Schema.TableByStorage(id)
 	if t == nil { // dropped, or not heard of yet
 		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 	}
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
+	info := storage.TableInfo{Name: t.Keyspace + "." + t.Name, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
 		AlwaysSync: t.IsCounter()} // a sum that goes back would lose what others were told
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // one copy has nothing to be repaired from

@@ -8,14 +8,8 @@ import (
 
 func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }}, "countrows")
-	l.make("count", func(name string, c Call) (*Function, error) {
-		arg, err := onlyArg(name, c)
-		if err != nil {
-			return nil, err
-		}
-		return &Function{Name: name, Args: []*types.Type{arg}, Returns: native(types.Bigint),
-			New: func() Accumulator { return new(counter) }}, nil
-	})
+	// The argument is a blob, as in Cassandra: values of all types are that. So elements in parentheses are counted, too.
+	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }})
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			arg, err := onlyArg(name, c)

@@ -72,7 +72,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	}
 	length := int32(binary.BigEndian.Uint32(b[lengthOffset:]))
 	if length < 0 {
-		return h, protocolError(fmt.Sprintf("Invalid message body length %d", length))
+		return h, protocolError(fmt.Sprintf("Invalid value for envelope header body length field: %d", length))
 	}
 	h.Length = int(length)
 	return h, nil

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A ring that comes up slower than the timeout, but makes progress, is waited for; one that makes none is not.
+func TestALocalRingIsWaitedForWhileItMakesProgress(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	members := make([]member, 8)
+	for i := range members {
+		members[i].dir = "x"
+	}
+	r := newLocalRing(members)
+	report := func(members, epoch int) {
+		for _, n := range r.nodes[:members] {
+			n.mu.Lock()
+			n.mu.status = fmt.Sprintf("up=%d of=%d epoch=%d schema=0", members, members, epoch)
+			n.mu.Unlock()
+		}
+		r.notify()
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.awaitAgreement(context.Background(), timeout) }()
+	for i := range r.nodes {
+		time.Sleep(timeout / 2)
+		report(i+1, i)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a slow ring: %v", err)
+	}
+	report(7, 9)
+	begin, stop := time.Now(), make(chan struct{})
+	go func() { // news without progress
+		for i := 10; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(timeout / 4):
+				report(7, i)
+			}
+		}
+	}()
+	err := r.awaitAgreement(context.Background(), timeout)
+	close(stop)
+	if err == nil || !strings.Contains(err.Error(), "made no progress") || time.Since(begin) < timeout {
+		t.Errorf("a ring that stands still: %v", err)
+	}
+}

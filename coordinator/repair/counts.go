@@ -1,0 +1,45 @@
+package repair
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// counts are of the jobs that have ended since the start of the process.
+type counts struct {
+	completed, failed, cancelled atomic.Int64
+	running                      atomic.Int64
+	ranges, rows, bytes          atomic.Int64
+}
+
+// Stats are the figures of a Repairer since the start of the process.
+type Stats struct {
+	Running                      int64 // jobs under way
+	Completed, Failed, Cancelled int64 // jobs that have ended; a job is a range of a table
+	Ranges                       int64 // with one replica set each, compared on all replicas
+	Rows                         int64 // sent to replicas that lacked them
+	Bytes                        int64 // scanned by replicas
+}
+
+// Stats returns the present figures.
+func (r *Repairer) Stats() Stats {
+	c := &r.counts
+	return Stats{Running: c.running.Load(), Completed: c.completed.Load(), Failed: c.failed.Load(), Cancelled: c.cancelled.Load(),
+		Ranges: c.ranges.Load(), Rows: c.rows.Load(), Bytes: c.bytes.Load()}
+}
+
+// ended counts a job that has ended.
+func (c *counts) ended(report *Report, err error) {
+	switch {
+	case err == nil:
+		c.completed.Add(1)
+	case errors.Is(err, ErrCancelled):
+		c.cancelled.Add(1)
+	default:
+		c.failed.Add(1)
+	}
+	c.running.Add(-1)
+	c.ranges.Add(int64(report.RangesDone))
+	c.rows.Add(report.Rows)
+	c.bytes.Add(report.Bytes)
+}

@@ -1,0 +1,123 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Traced implements coordinator.TraceableReplica: requests carry the wish for a trace, and what the node answers goes
+// to t.
+func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
+	traced := *r
+	traced.transport = messaging.Traced(r.transport, func(to ring.NodeID) func([]messaging.TraceEvent) {
+		answered := t.Asked(to)
+		return func(events []messaging.TraceEvent) {
+			converted := make([]coordinator.TraceEvent, len(events))
+			for i, e := range events {
+				converted[i] = coordinator.TraceEvent(e)
+			}
+			answered(converted)
+		}
+	})
+	return &traced
+}
+
+// Traced implements coordinator.TraceableReplica.
+func (l *Local) Traced(t coordinator.Trace) coordinator.Replica {
+	self := l.view.Self()
+	return &tracedLocal{l, func(activity string) { t.Add(self, activity) }}
+}
+
+// tracedLocal is a Local of one traced request. Reads and writes add events.
+type tracedLocal struct {
+	*Local
+	add func(activity string)
+}
+
+// Apply implements coordinator.Replica.
+func (l *tracedLocal) Apply(epoch uint64, mutations []*row.Mutation, timeout time.Duration, done func(error)) {
+	l.Local.Apply(epoch, mutations, timeout, l.traceApply(l.add, mutations, done))
+}
+
+// Read implements coordinator.Replica.
+func (l *tracedLocal) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	l.Local.Read(epoch, cmd, timeout, l.traceRead(l.add, cmd, done))
+}
+
+// ReadHere implements coordinator.Blocking.
+func (l *tracedLocal) ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+	l.Local.ReadHere(epoch, cmd, timeout, l.traceRead(l.add, cmd, done))
+}
+
+// traceApply adds an event of the mutations, and returns done with an event of their end before it.
+func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done func(error)) func(error) {
+	catalog := l.view.Schema()
+	for _, m := range mutations {
+		name := "a dropped table"
+		if t := catalog.TableByStorage(m.Table); t != nil {
+			name = t.Keyspace + "." + t.Name
+		}
+		add("Applying mutation of " + name)
+	}
+	return func(err error) {
+		if err != nil {
+			add("Mutation failed: " + err.Error())
+		} else {
+			add("Mutation is applied")
+		}
+		done(err)
+	}
+}
+
+// traceRead adds an event of the read, and returns done with an event of the page before it.
+func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page []byte, err error)) func([]byte, error) {
+	name := "a dropped table"
+	if t := l.view.Schema().TableByStorage(cmd.Table); t != nil {
+		name = t.Keyspace + "." + t.Name
+	}
+	if cmd.SinglePartition() {
+		add("Executing single-partition query on " + name)
+	} else {
+		add(fmt.Sprintf("Executing range query on %s for (%d,%d]", name, cmd.Range.Tokens.Start, cmd.Range.Tokens.End))
+	}
+	return func(page []byte, err error) {
+		if err != nil {
+			add("Read failed: " + err.Error())
+		} else {
+			add(traceOfPage(page))
+		}
+		done(page, err)
+	}
+}
+
+// traceOfPage describes what a replica has read. Rows of the page may be deleted: the coordinator needs the deletions.
+func traceOfPage(page []byte) string {
+	var p row.PageReader
+	var r row.Row
+	rows, partitions := 0, 0
+	p.Reset(page)
+	for p.NextPartition() {
+		partitions++
+		for p.NextRow(&r) {
+			rows++
+		}
+	}
+	return fmt.Sprintf("Read %d rows of %d partitions in %d bytes", rows, partitions, len(page))
+}
+
+// Digest implements coordinator.Replica.
+func (l *tracedLocal) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.add("Executing digest query")
+	l.Local.Digest(epoch, cmd, timeout, done)
+}
+
+// DigestHere implements coordinator.Blocking.
+func (l *tracedLocal) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+	l.add("Executing digest query")
+	l.Local.DigestHere(epoch, cmd, timeout, done)
+}
