@@ -2,6 +2,7 @@ package messaging
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"cqld/internal/env"
@@ -73,9 +74,23 @@ type Reply func(payload []byte, err error)
 // Respond sends a handler's answer, once; err may be a *RemoteError to keep its code.
 type Respond func(payload []byte, err error)
 
-// Handler does what a verb asks. payload is valid until it returns; it must not wait for the
+// CodeStranger is the code of a RemoteError for a request of a peer that the receiver does not know as a member. Nothing
+// was done.
+const CodeStranger = 254
+
+// Handler does what a verb asks. from is a member, and the peer is at the address that the metadata register for it. payload is valid until it returns; it must not wait for the
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
+
+// Sender is the peer that sent a message.
+type Sender struct {
+	Node   ring.NodeID // the id that the peer states; zero before it is a member
+	Addr   netip.Addr  // the peer's address
+	Member bool        // the metadata bind Node to Addr; otherwise Node may be forged
+}
+
+// AnyHandler is a Handler of a verb that peers which are not known as members may use.
+type AnyHandler func(from Sender, payload []byte, respond Respond)
 
 // CancelableHandler is a Handler of a verb that may take long. It looks at cancel, which ends when the sender does not
 // wait for the answer any more: it said so, its timeout has passed, or its stream broke. cancel may be nil.
@@ -110,6 +125,9 @@ type Service struct {
 	Handler  Handler
 	// Cancelable, when it is not nil, is called instead of Handler by transports that know of canceled requests.
 	Cancelable CancelableHandler
+	// Any, when it is not nil, is called instead of Handler, also for messages of peers that are not known as members. It
+	// does not block. A verb without it is refused to such peers with CodeStranger.
+	Any AnyHandler
 }
 
 // Register makes t offer services.

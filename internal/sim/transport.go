@@ -18,6 +18,7 @@ type Transport struct {
 	open     bool // it listens
 	self     ring.NodeID
 	peers    map[ring.NodeID]netip.AddrPort
+	bindings messaging.Bindings    // which machines may act as which nodes
 	streams  map[ring.NodeID]*life // the process at the other end
 	services map[messaging.Verb]messaging.Service
 }
@@ -37,7 +38,16 @@ const connectEvery = 100 * time.Millisecond
 func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 
 // SetPeers implements cluster.Network.
-func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) { t.peers = maps.Clone(peers) }
+func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
+	t.peers = maps.Clone(peers)
+	t.bindings.Set(peers, clock{t.life}.Monotonic())
+}
+
+// sender is a process as the receiver of its message sees it: by the address of its machine.
+func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
+	addr := machine.addr.Addr()
+	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.life}.Monotonic())}
+}
 
 // Handle implements messaging.Transport.
 func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
@@ -88,7 +98,8 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	}
 	from := t.self
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func([]byte, error) {})
+		to := t.net.nodes[l.to].life.transport
+		to.serve(verb, to.sender(from, t.life.node), payload, func([]byte, error) {})
 	})
 }
 
@@ -131,7 +142,8 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	}
 	from := t.self
 	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
+		to := t.net.nodes[l.to].life.transport
+		to.serve(verb, to.sender(from, t.life.node), payload, func(payload []byte, err error) {
 			t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
 		})
 	})
