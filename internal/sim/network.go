@@ -16,6 +16,7 @@ type Network struct {
 	work   *Stream               // draws how long work that blocks takes
 	early  *Stream               // draws timeouts that come early; nil: none do
 	lossy  *Stream               // draws commits that are lost; nil: none is
+	forger *forger               // nil: no message is forged
 	nodes  map[ring.NodeID]*Node // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults
