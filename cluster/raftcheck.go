@@ -21,9 +21,12 @@ import (
 // raftCounterMax bounds terms and indices, so that neither overflows.
 const raftCounterMax = 1 << 62
 
-// termJumpMax is how far a message's term may be ahead of this node's: at a thousand elections a second, seven weeks of
-// them. A node that has no term yet accepts any.
-const termJumpMax = 1 << 32
+// termJumpMax and indexJumpMax are how far a message's term, and a snapshot's index, may be ahead of this node's: at a
+// thousand elections or commands a second, seven weeks of them. A node that has no term or no log yet accepts any.
+const (
+	termJumpMax  = 1 << 32
+	indexJumpMax = 1 << 32
+)
 
 // readIndexContext is the length of a confirmation's context, and heartbeatContext that of a leader's heartbeat.
 const (
@@ -120,7 +123,7 @@ func checkProposal(m *pb.Message) error {
 
 // checkReadIndex refuses malformed and too many requests for confirmations.
 func (d *driver) checkReadIndex(m *pb.Message) error {
-	if d.readsAt != d.c.ticks {
+	if d.reads == nil || d.readsAt != d.c.ticks {
 		d.readsAt, d.reads = d.c.ticks, map[uint64]int{}
 	}
 	if d.reads[m.GetFrom()]++; d.reads[m.GetFrom()] > readIndexMax {
@@ -229,11 +232,55 @@ func (d *driver) checkSnapshot(m *pb.Message) (err error) {
 	if index == 0 || index > raftCounterMax || term == 0 || term > m.GetTerm() {
 		return fmt.Errorf("a snapshot of entry %d of term %d has term %d", index, term, m.GetTerm())
 	}
+	if last := d.lastIndex(); last > 0 && index > last && index-last > indexJumpMax {
+		return fmt.Errorf("a snapshot of entry %d is too far ahead of entry %d", index, last)
+	}
 	if err := checkConfState(s.GetMetadata().GetConfState()); err != nil {
 		return err
 	}
-	_, err = decodeMetadata(s.GetData())
-	return err
+	metadata, err := decodeMetadata(s.GetData())
+	if err != nil {
+		return err
+	}
+	return metadata.check()
+}
+
+// check returns why metadata that another node sent cannot be used: what is built from them would panic.
+func (m *Metadata) check() (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the rest of the program must not meet it first
+			err = fmt.Errorf("the metadata are inconsistent: %v", p)
+		}
+	}()
+	hosts := map[ring.HostID]bool{}
+	for i, n := range m.Topology.Nodes() {
+		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
+			return fmt.Errorf("node %d is there twice, or was never admitted", n.ID)
+		}
+		hosts[n.Host] = true
+	}
+	for _, o := range m.Topology.Operations() {
+		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
+			return fmt.Errorf("operation %d is of a node that is not there", o.ID)
+		}
+		for _, id := range o.Gaining {
+			if m.Topology.Node(id) == nil {
+				return fmt.Errorf("by operation %d, a node gains that is not there", o.ID)
+			}
+		}
+	}
+	for _, u := range m.Unclean {
+		if m.Topology.Node(u.Node) == nil {
+			return fmt.Errorf("node %d is unclean and not there", u.Node)
+		}
+	}
+	for _, r := range replications(m.Schema) {
+		m.Topology.Placement(r).Ranges(ring.FullRange())
+		for _, o := range m.Topology.Operations() {
+			m.Topology.Gains(o, r, 0)
+		}
+	}
+	return nil
 }
 
 // checkConfState returns why Raft cannot take up a membership.

@@ -250,7 +250,7 @@ func TestEntriesThatCannotBeAreSkipped(t *testing.T) {
 	m.Term, m.Index, m.LogTerm, m.Commit = proto.Uint64(forgedTerm), proto.Uint64(forgedIndex), proto.Uint64(forgedTerm), proto.Uint64(forgedIndex+2)
 	m.Entries = []*pb.Entry{
 		forgedEntry(forgedIndex+1, forgedTerm, pb.EntryConfChangeV2, data),
-		forgedEntry(forgedIndex+2, forgedTerm, pb.EntryNormal, []byte(`{"Admit":{"Node":{"Host":"00000000-0000-0000-0000-000000000009"},"Tokens":[1,1],"Epoch":5}}`)),
+		forgedEntry(forgedIndex+2, forgedTerm, pb.EntryNormal, must((&command{Admit: &admitCommand{Node: NodeSpec{Host: ring.HostID{9}}, Tokens: []ring.Token{1, 1}, Epoch: forgedIndex}}).encode())),
 	}
 	c.receiveForged(t, m)
 	if c.driver.applied != forgedIndex+2 || *fatal != nil || len(c.driver.conf.GetVoters()) != 3 || len(c.Metadata().Topology.Nodes()) != 3 {
@@ -270,7 +270,7 @@ func TestRandomRaftMessages(t *testing.T) {
 		c, fatal := forgedVoter(t)
 		taken := map[pb.MessageType]int{}
 		for range *raftMessages / 6 {
-			m := randomMessage(r, c.driver)
+			m := randomMessage(r, c.driver, []int{4, 40, 400}[seed%3])
 			before := c.refused.Load()
 			c.receiveForged(t, m)
 			if c.refused.Load() == before {
@@ -302,15 +302,15 @@ func TestRandomRaftMessages(t *testing.T) {
 	}
 }
 
-// randomMessage is a message that is nearly right.
-func randomMessage(r *rand.Rand, d *driver) *pb.Message {
+// randomMessage is a message that is nearly right. One in elections has a higher term.
+func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	s := d.node.BasicStatus()
 	m := forgedMessage(pb.MessageType(r.IntN(int(pb.MsgForgetLeader)+2)), 2+uint64(r.IntN(2)))
 	near := func(n uint64) *uint64 {
-		switch r.IntN(12) {
+		switch r.IntN(12 + elections) {
 		case 0:
 			return proto.Uint64([]uint64{0, 1, math.MaxUint64, 1 << 63, raftCounterMax}[r.IntN(5)])
-		case 1, 2, 3:
+		case 1, 2, 3, 4:
 			return proto.Uint64(n + uint64(r.IntN(7)) - 3)
 		}
 		return proto.Uint64(n)
@@ -319,13 +319,15 @@ func randomMessage(r *rand.Rand, d *driver) *pb.Message {
 	term := s.HardState.GetTerm()
 	if m.GetType() != pb.MsgProp && m.GetType() != pb.MsgReadIndex || r.IntN(9) == 0 {
 		m.Term = near(term)
-		if r.IntN(4) == 0 {
+		if r.IntN(elections) == 0 {
 			m.Term = proto.Uint64(term + 1)
 		}
 	}
 	m.Index, m.LogTerm, m.Commit, m.RejectHint = near(last), near(term), near(last), near(last)
-	if t, err := d.c.log.memory.Term(m.GetIndex()); err == nil && r.IntN(3) > 0 {
-		m.LogTerm = proto.Uint64(t)
+	if i := m.GetIndex(); i <= last && r.IntN(3) > 0 { // otherwise the storage panics
+		if t, err := d.c.log.memory.Term(i); err == nil {
+			m.LogTerm = proto.Uint64(t)
+		}
 	}
 	m.Reject = proto.Bool(r.IntN(3) == 0)
 	switch r.IntN(3) {
