@@ -9,13 +9,16 @@ import (
 	"cqld/messaging"
 )
 
-var forged = flag.Int("forged", 20_000, "how many messages TestForgedMessagesOfMembers forges in each seed")
+var (
+	forged      = flag.Int("forged", 20_000, "how many messages TestForgedMessagesOfMembers forges with each seed")
+	forgedSeeds = flag.Int("forged-seeds", 3, "with how many seeds")
+)
 
 // forgeOptions are of a run in which nodes use all verbs.
 func forgeOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 8*time.Second, []string{"join", "leave", "repair", "flush"}
-	o.Workloads = []string{"register", "cas", "counter", "batch", "paging", "truncate", "ordered", "churn"}
+	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second, []string{"join", "leave", "repair", "flush"}
+	o.Workloads = []string{"register", "cas", "counter", "batch", "paging", "truncate", "ordered", "skewed", "churn"}
 	return o
 }
 
@@ -32,7 +35,7 @@ func verbsForged() []messaging.Verb {
 // wrong afterwards. No node may panic, which would end this test.
 func TestForgedMessagesOfMembers(t *testing.T) {
 	sent := map[messaging.Verb]int{}
-	for i := range 4 {
+	for i := range *forgedSeeds {
 		o := forgeOptions(*firstSeed + uint64(i))
 		o.Forge = &Forge{Members: true, Messages: *forged, Burst: max(1, *forged/25_000), Replies: true}
 		cryptotest.SetGlobalRandom(t, o.Seed)
@@ -45,8 +48,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 		}
 		c.began = c.kernel.Now()
 		c.torment()
-		c.kernel.After(o.Faults/2, "forge", c.net.forger.begin)
-		c.kernel.RunUntil(c.began+4*o.Faults, func() bool { return c.net.forger.total >= *forged })
+		c.kernel.After(o.Faults*3/4, "forge", c.net.forger.begin)
+		c.kernel.RunUntil(c.began+10*o.Faults, func() bool { return c.net.forger.total >= *forged })
 		t.Logf("seed %d: %v, %v", o.Seed, c.net.forger, c.counted)
 		for verb, n := range c.net.forger.sent {
 			sent[verb] += n
@@ -54,8 +57,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 		c.result()
 	}
 	for _, verb := range verbsForged() {
-		if sent[verb] == 0 {
-			t.Errorf("no message of verb %d was forged", verb)
+		if sent[verb] < 50 {
+			t.Errorf("%d messages of verb %d were forged", sent[verb], verb)
 		}
 	}
 }
