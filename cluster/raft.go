@@ -143,6 +143,9 @@ func (c *Cluster) refuseRaft(from ring.NodeID, kind string, err error) {
 		"node", from, "type", kind, "err", err, "refused so far", c.refused.Load())
 }
 
+// Refused returns how many Raft messages of members were refused since the process began. It is safe for concurrent use.
+func (c *Cluster) Refused() uint64 { return c.refused.Load() }
+
 // refusalTicks is how many ticks lie between two log lines about refused messages.
 const refusalTicks = uint64(10 * time.Second / tickEvery)
 
