@@ -47,8 +47,8 @@ func NewCluster(o Options) *Cluster {
 	}
 	c.net.far = o.Far
 	k.after, k.story, c.meetings = c.stopFatal, o.Story, newMeetings(k)
-	if o.Forge != nil {
-		c.net.forger = newForger(c, *o.Forge)
+	if o.Made != nil {
+		o.Made(c)
 	}
 	if o.at("early-timeout") {
 		c.net.early = NewStream(o.Seed, "early")
@@ -211,9 +211,6 @@ func Run(o Options) Result {
 	}
 	c.began = c.kernel.Now()
 	c.torment()
-	if o.Forge != nil {
-		c.kernel.After(c.stretched(o.Faults)/4, "forge", c.net.forger.begin)
-	}
 	c.kernel.RunUntil(c.began+c.stretched(o.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {

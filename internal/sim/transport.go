@@ -97,7 +97,7 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 		return
 	}
 	from := t.self
-	t.net.forger.note(verb, payload)
+	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
 		to := t.net.nodes[l.to].life.transport
 		to.serve(verb, to.sender(from, t.life.node), payload, func([]byte, error) {})
@@ -142,12 +142,12 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		return
 	}
 	from := t.self
-	t.net.forger.note(verb, payload)
+	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
 		to := t.net.nodes[l.to].life.transport
 		to.serve(verb, to.sender(from, t.life.node), payload, func(payload []byte, err error) {
 			t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
-				answer(t.net.forger.reply(payload), err)
+				answer(t.net.replied(payload), err)
 			})
 		})
 	})

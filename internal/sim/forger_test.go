@@ -42,16 +42,35 @@ type forger struct {
 	refused int // with messaging.CodeStranger
 }
 
-func newForger(c *Cluster, o Forge) *forger {
-	return &forger{c: c, o: o, rand: NewStream(c.options.Seed, "forger"), samples: map[messaging.Verb][][]byte{},
-		seen: map[messaging.Verb]int{}, sent: map[messaging.Verb]int{}}
+// forge makes the run of o have forged messages, from so long after its clients begin on.
+func (o *Options) forge(how Forge, after time.Duration) *forger {
+	f := &forger{o: how, samples: map[messaging.Verb][][]byte{}, seen: map[messaging.Verb]int{}, sent: map[messaging.Verb]int{}}
+	o.Made = func(c *Cluster) {
+		f.c, f.rand = c, NewStream(c.options.Seed, "forger")
+		c.net.sent, c.net.reply = f.note, f.reply
+		f.await(after)
+	}
+	return f
 }
 
-// note keeps a payload as a model, with equal chances for all payloads of a verb. f may be nil.
+// await begins when the clients began so long ago, and there is a model for every verb or three times as long has passed.
+func (f *forger) await(after time.Duration) {
+	f.c.kernel.After(100*time.Millisecond, "forge", func() {
+		if f.c.began == 0 || f.c.kernel.Now() < f.c.began+after || f.lacks() && f.c.kernel.Now() < f.c.began+3*after {
+			f.await(after)
+			return
+		}
+		f.begin()
+	})
+}
+
+// lacks reports whether a verb has no model yet.
+func (f *forger) lacks() bool {
+	return slices.ContainsFunc(verbsForged(), func(v messaging.Verb) bool { return len(f.samples[v]) == 0 })
+}
+
+// note keeps a payload as a model, with equal chances for all payloads of a verb.
 func (f *forger) note(verb messaging.Verb, payload []byte) {
-	if f == nil {
-		return
-	}
 	f.seen[verb]++
 	if n := len(f.samples[verb]); n < samplesMax {
 		f.samples[verb] = append(f.samples[verb], slices.Clone(payload))
@@ -183,9 +202,9 @@ func (f *forger) mutate(p, other []byte) []byte {
 	return p
 }
 
-// reply is a reply as it arrives. f may be nil.
+// reply is a reply as it arrives.
 func (f *forger) reply(payload []byte) []byte {
-	if f == nil || !f.began || !f.o.Replies || f.total >= f.o.Messages || !f.rand.Chance(100) {
+	if !f.began || !f.o.Replies || f.total >= f.o.Messages || !f.rand.Chance(100) {
 		return payload
 	}
 	f.total++
