@@ -54,9 +54,26 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	} else {
 		next.Epoch = index
 	}
-	recent := append(slices.Clone(m.recent), c.ID)
-	next.recent = recent[max(0, len(recent)-recentMax):]
+	next.recent = appendRecent(m.recent, c.ID)
 	return &next, err
+}
+
+// applySafely is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all nodes
+// refuse the same commands.
+func applySafely(m *Metadata, c *command, index uint64) (next *Metadata, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			refused := *m
+			refused.recent = appendRecent(m.recent, c.ID)
+			next, err = &refused, &Refused{Reason: fmt.Sprintf("the command is malformed: %v", p)}
+		}
+	}()
+	return apply(m, c, index)
+}
+
+func appendRecent(recent []CommandID, id CommandID) []CommandID {
+	recent = append(slices.Clone(recent), id)
+	return recent[max(0, len(recent)-recentMax):]
 }
 
 func applyFound(m *Metadata, c *foundCommand) error {
@@ -91,6 +108,9 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	if c.Epoch != m.Topology.Epoch() {
 		return errStaleTopology
 	}
+	if err := checkTokens(m.Topology, c.Tokens, 0); c.Replaced == 0 && err != nil {
+		return err
+	}
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
 	// Where no data can be, nothing has to be fetched.
@@ -102,6 +122,33 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 		m.Topology = ring.NewTopology(index, append(slices.Clone(m.Topology.Nodes()), node))
 	}
 	m.nextNode++
+	return nil
+}
+
+// checkTokens refuses tokens for node self that are none, too many, not distinct, or another node's.
+func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error {
+	if len(tokens) == 0 || len(tokens) > numTokensMax {
+		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
+	}
+	owned := make(map[ring.Token]bool, len(tokens))
+	for _, tok := range tokens {
+		if owned[tok] {
+			return &Refused{Reason: fmt.Sprintf("token %s is named twice", tok)}
+		}
+		owned[tok] = true
+	}
+	for i, tok := range t.Tokens() {
+		if owned[tok] && t.Owner(i).ID != self {
+			return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, t.Owner(i).Host)}
+		}
+	}
+	for _, o := range t.Operations() {
+		for _, tok := range o.Tokens {
+			if owned[tok] && o.Node != self {
+				return &Refused{Reason: fmt.Sprintf("token %s is to be owned by node %d", tok, o.Node), Busy: true}
+			}
+		}
+	}
 	return nil
 }
 

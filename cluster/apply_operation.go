@@ -146,10 +146,8 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 		if len(c.Tokens) == 0 {
 			return &Refused{Reason: "a node cannot be moved to no tokens"}
 		}
-		for _, tok := range c.Tokens {
-			if i := slices.Index(m.Topology.Tokens(), tok); i >= 0 && m.Topology.Owner(i).ID != c.Node {
-				return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, m.Topology.Owner(i).Host)}
-			}
+		if err := checkTokens(m.Topology, c.Tokens, c.Node); err != nil {
+			return err
 		}
 		o.Tokens, state = slices.Sorted(slices.Values(c.Tokens)), ring.Moving
 	default:

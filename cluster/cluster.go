@@ -75,16 +75,21 @@ type Cluster struct {
 	stopped  chan struct{} // closed when Run returns
 
 	// Only the loop touches these.
-	driver    *driver
-	proposals map[CommandID]*proposal
-	applied   map[ring.NodeID]uint64
-	ticks     uint64
-	ticked    time.Duration                  // monotonic: when the last tick came
-	heard     uint64                         // ticks when a Raft message last came, or when that was asked about
-	pace      atomic.Uint64                  // ticks at a time; the timer looks at it, too
-	strangers map[ring.NodeID]netip.AddrPort // who sent Raft messages, and where they are
-	joining   *joining                       // nil when this node is a member, or has not begun to be
-	closed    atomic.Bool
+	driver        *driver
+	proposals     map[CommandID]*proposal
+	applied       map[ring.NodeID]uint64
+	ticks         uint64
+	ticked        time.Duration // monotonic: when the last tick came
+	heard         uint64        // ticks when a Raft message last came, or when that was asked about
+	pace          atomic.Uint64 // ticks at a time; the timer looks at it, too
+	newer         newerMembers  // that other members told of
+	inquiry       int           // how many addresses were asked about strangers
+	joins         int           // requests to join that are being decided
+	refusalLogged uint64        // ticks when a refused Raft message was last logged
+	joining       *joining      // nil when this node is a member, or has not begun to be
+	closed        atomic.Bool
+	refused       atomic.Uint64 // Raft messages
+	inquired      atomic.Int64  // monotonic ns: when members were last asked about a stranger
 
 	confirmations confirmations
 }
@@ -112,7 +117,7 @@ const eventsMax = 4096
 // Open reads what this node knows; Run and Join make it take part.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
-		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, strangers: map[ring.NodeID]netip.AddrPort{}}
+		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
 	c.meta.Store(emptyMetadata())
 	c.confirmations.incarnation = opts.Rand.Uint64()
 	var err error
@@ -127,10 +132,10 @@ func Open(opts Options) (*Cluster, error) {
 	c.detector = newDetector(opts.Clock, c.aliveChanged)
 	net := opts.Network
 	messaging.Register(net, // all are posted to the goroutine of Run
-		messaging.Service{Verb: messaging.VerbRaft, Name: "raft", Handler: c.handleRaft},
+		messaging.Service{Verb: messaging.VerbRaft, Name: "raft", Any: c.receiveRaft},
 		messaging.Service{Verb: messaging.VerbHeartbeat, Name: "heartbeat", Handler: c.handleHeartbeat},
 		messaging.Service{Verb: messaging.VerbApplied, Name: "applied", Handler: c.handleApplied},
-		messaging.Service{Verb: messaging.VerbJoin, Name: "join", Handler: c.handleJoin},
+		messaging.Service{Verb: messaging.VerbJoin, Name: "join", Any: c.handleJoin},
 	)
 	if c.identity.Node != 0 {
 		net.SetSelf(c.identity.Node)
@@ -310,7 +315,7 @@ func (c *Cluster) alone() bool {
 	d := c.driver
 	return d != nil && len(d.conf.GetVoters()) == 1 && len(d.conf.GetLearners()) == 0 && len(d.conf.GetVotersOutgoing()) == 0 &&
 		d.node.BasicStatus().RaftState == raft.StateLeader && len(c.Metadata().Topology.Nodes()) == 1 &&
-		len(c.strangers) == 0 && len(c.proposals) == 0
+		len(c.newer.addrs) == 0 && len(c.proposals) == 0
 }
 
 // sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
@@ -388,6 +393,9 @@ func (c *Cluster) publish(m *Metadata) {
 		c.expect(before, m.Topology)
 	}
 	old := c.meta.Swap(m)
+	if m.Epoch >= c.newer.epoch {
+		c.newer = newerMembers{}
+	}
 	if old.Topology != m.Topology {
 		c.opts.Network.SetPeers(c.peersOf(m))
 		for _, n := range old.Topology.Nodes() {
@@ -419,19 +427,6 @@ func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	}
 }
 
-// addStrangers adds those who sent this node Raft messages and of whom its log does not tell yet. One of
-// them may lead: a node that cannot answer its leader never learns who that is.
-func (c *Cluster) addStrangers(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
-	taken := slices.Collect(maps.Values(peers))
-	for id, addr := range c.strangers {
-		_, known := peers[id]
-		was := slices.ContainsFunc(m.Removed, func(r Removed) bool { return r.Node == id })
-		if !known && !was && id != c.Self() && !slices.Contains(taken, addr) {
-			peers[id] = addr
-		}
-	}
-}
-
 // peersOf are the members of m. While this node replays the time before its own admission, those that
 // it was told of then are kept, too: their streams are not to be cut and made again.
 func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
@@ -444,6 +439,6 @@ func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
 		}
 	}
 	c.addFormer(m, peers)
-	c.addStrangers(m, peers)
+	c.addNewer(m, peers)
 	return peers
 }

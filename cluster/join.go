@@ -17,6 +17,7 @@ import (
 // joinReply is what an admitted node needs to take part.
 type joinReply struct {
 	Node  ring.NodeID
+	Epoch uint64 // of the metadata that Peers are from
 	Peers map[ring.NodeID]netip.AddrPort
 }
 
@@ -372,16 +373,44 @@ func findMember(t *ring.Topology, name string) ring.NodeID {
 	return 0
 }
 
+// joinsMax is how many requests to join a node decides on at once. Each costs a search for tokens and an entry of the log.
+const joinsMax = 16
+
+// nameMax bounds the names of a data center and of a rack (bytes), and of the member to be replaced.
+const nameMax = 255
+
+// check refuses a node whose request is malformed, or which is not at the address that it claims. Nodes connect from the
+// address that they listen on.
+func (s *NodeSpec) check(from netip.Addr) error {
+	switch {
+	case s.NumTokens < 1 || s.NumTokens > numTokensMax:
+		return fmt.Errorf("num_tokens: %d is not between 1 and %d", s.NumTokens, numTokensMax)
+	case s.Host == ring.HostID{} || s.Disk == [16]byte{}:
+		return errors.New("the request to join has no host id or no disk id")
+	case len(s.Datacenter) > nameMax || len(s.Rack) > nameMax || len(s.Replace) > nameMax:
+		return fmt.Errorf("the names of data center, rack and replaced node must not be longer than %d bytes", nameMax)
+	case !usable(s.Internode) || !usable(s.Native):
+		return fmt.Errorf("listen_address %s or rpc_address %s is not an address that others can connect to", s.Internode, s.Native)
+	case s.Internode.Addr().Unmap() != from.Unmap():
+		return fmt.Errorf("listen_address %s is not the address that the node connects from, %s", s.Internode.Addr(), from)
+	}
+	return nil
+}
+
+// usable reports whether others can connect to an address.
+func usable(a netip.AddrPort) bool {
+	return a.IsValid() && !a.Addr().IsUnspecified() && !a.Addr().IsMulticast() && a.Port() != 0
+}
+
 // handleJoin admits a node that asks this one, or tells a member that it is one.
-func (c *Cluster) handleJoin(_ ring.NodeID, p []byte, respond messaging.Respond) {
+func (c *Cluster) handleJoin(from messaging.Sender, p []byte, respond messaging.Respond) {
 	var spec NodeSpec
 	if err := json.Unmarshal(p, &spec); err != nil {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed request to join"})
 		return
 	}
-	if spec.NumTokens < 1 || spec.NumTokens > numTokensMax {
-		respond(nil, &messaging.RemoteError{Code: refusedCode,
-			Message: fmt.Sprintf("num_tokens: %d is not between 1 and %d", spec.NumTokens, numTokensMax)})
+	if err := spec.check(from.Addr); err != nil {
+		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
 		return
 	}
 	if !c.post(func() { c.decideJoin(spec, respond) }) {
@@ -403,6 +432,11 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		c.welcome(spec.Host, respond) // it crashed before it heard: nothing is left to agree on
 		return
 	}
+	if c.joins >= joinsMax {
+		respond(nil, &messaging.RemoteError{Code: busyCode, Message: "too many nodes join at once"})
+		return
+	}
+	c.joins++
 	over := false
 	stop := c.admit(spec, func(err error) {
 		var refused *Refused
@@ -415,6 +449,7 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 			err = &messaging.RemoteError{Code: refusedCode, Message: refused.Reason}
 		}
 		over = true
+		c.joins--
 		if err != nil {
 			respond(nil, err)
 			return
@@ -426,6 +461,7 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 			stop()
 			if !over {
 				over = true
+				c.joins--
 				respond(nil, errors.New("the cluster did not decide in time"))
 			}
 		})
@@ -444,7 +480,7 @@ func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 		respond(nil, errors.New("the node was admitted, and is no member any more"))
 		return
 	}
-	b, err := json.Marshal(joinReply{Node: n.ID, Peers: m.peers()})
+	b, err := json.Marshal(joinReply{Node: n.ID, Epoch: m.Epoch, Peers: m.peers()})
 	respond(b, err)
 }
 

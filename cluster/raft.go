@@ -1,17 +1,17 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
-	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -42,7 +42,19 @@ type driver struct {
 	snapshot uint64 // index of the last snapshot
 	// reconfigured is the tick at which this node last proposed a change of Raft's membership.
 	reconfigured uint64
+
+	// What check compares messages with.
+	tail       int            // bytes of entries that may not be committed yet; an upper bound
+	confirming confirming     // the last request for a confirmation that this node sent as a leader
+	readsAt    uint64         // the tick that reads is of
+	reads      map[uint64]int // ReadIndex requests in this tick, by node
 }
+
+// confirming is a request for a confirmation: Raft numbers them in each term.
+type confirming struct{ term, number uint64 }
+
+// maxUncommitted bounds the entries (bytes) that this node, as the leader, keeps without a majority.
+const maxUncommitted = 64 << 20
 
 // startRaft makes the driver of member self from what the log holds.
 func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
@@ -64,7 +76,7 @@ func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
 	d.node, err = raft.NewRawNode(&raft.Config{
 		ID: uint64(self), ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		Storage: presentStorage{c.log.memory, d}, Applied: d.applied, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 64,
-		MaxUncommittedEntriesSize: 64 << 20, PreVote: true, CheckQuorum: true,
+		MaxUncommittedEntriesSize: maxUncommitted, PreVote: true, CheckQuorum: true,
 		Logger: raftLogger{c.opts.Logger},
 	})
 	if err != nil {
@@ -85,44 +97,33 @@ func (d *driver) onlyVoter() bool {
 	return ok && len(cs) == 1
 }
 
-// appendRaft appends a Raft message with where its sender is: its receiver may not have heard of it.
-func appendRaft(dst []byte, from netip.AddrPort, message []byte) []byte {
-	addr, _ := from.MarshalBinary() // never fails (net/netip)
-	return append(append(wire.AppendUvarint(dst, uint64(len(addr))), addr...), message...)
-}
-
-// handleRaft takes a Raft message.
-func (c *Cluster) handleRaft(from ring.NodeID, p []byte, _ messaging.Respond) {
-	cur := wire.NewCursor(p)
-	var addr netip.AddrPort
-	err := addr.UnmarshalBinary(cur.Take(cur.Count(1)))
-	if cur.Err() != nil || err != nil {
-		c.opts.Logger.Warn("malformed raft message", "from", c.Metadata().Topology.NameOf(from))
+// receiveRaft takes a Raft message, or the attempt to send one by a node that is not known as a member.
+func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respond) {
+	if !from.Member {
+		c.noteStranger(from)
 		return
 	}
-	message := slices.Clone(cur.Take(cur.Len())) // it outlives the call
+	message := slices.Clone(p) // it outlives the call
 	c.post(func() {
-		if c.driver == nil {
-			return
+		if c.driver != nil {
+			c.driver.step(from.Node, message)
 		}
-		m := c.Metadata()
-		if m.Topology.Node(from) == nil && from != 0 && c.strangers[from] != addr {
-			c.strangers[from] = addr
-			c.opts.Network.SetPeers(c.peersOf(m))
-		}
-		c.driver.step(message)
 	})
 }
 
-// step takes a message from another node. One for the node whose address this one took over says nothing of this one.
-func (d *driver) step(payload []byte) {
+// step takes a message of another member. One for the node whose address this one took over says nothing of this one.
+func (d *driver) step(from ring.NodeID, payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
-		d.c.opts.Logger.Warn("malformed raft message", "err", err)
+		d.c.refuseRaft(from, "malformed", err)
 		return
 	}
 	if m.GetTo() != uint64(d.self) {
 		d.c.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
+		return
+	}
+	if err := d.check(from, m); err != nil {
+		d.c.refuseRaft(from, m.GetType().String(), err)
 		return
 	}
 	d.c.heard = d.c.ticks
@@ -130,6 +131,23 @@ func (d *driver) step(payload []byte) {
 		d.c.opts.Logger.Debug("raft message ignored", "err", err)
 	}
 }
+
+// refuseRaft counts a message that Raft must not get, and logs it unless one was logged less than refusalTicks ago.
+func (c *Cluster) refuseRaft(from ring.NodeID, kind string, err error) {
+	c.refused.Add(1)
+	if c.refusalLogged != 0 && c.ticks-c.refusalLogged < refusalTicks {
+		return
+	}
+	c.refusalLogged = max(1, c.ticks)
+	c.opts.Logger.Error("raft message refused: the sender is defective, or this node's metadata log lost entries",
+		"node", from, "type", kind, "err", err, "refused so far", c.refused.Load())
+}
+
+// Refused returns how many Raft messages of members were refused since the process began. It is safe for concurrent use.
+func (c *Cluster) Refused() uint64 { return c.refused.Load() }
+
+// refusalTicks is how many ticks lie between two log lines about refused messages.
+const refusalTicks = uint64(10 * time.Second / tickEvery)
 
 // process does what Raft has ready: store, send, apply, until nothing is left.
 func (d *driver) process() error {
@@ -143,6 +161,7 @@ func (d *driver) process() error {
 				return err
 			}
 		}
+		d.noteTail(&rd)
 		d.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
 			if err := d.apply(e); err != nil {
@@ -160,6 +179,19 @@ func (d *driver) process() error {
 	return d.compact()
 }
 
+// noteTail keeps an upper bound of the bytes of entries that are not committed.
+func (d *driver) noteTail(rd *raft.Ready) {
+	for _, e := range rd.Entries {
+		d.tail += len(e.GetData())
+	}
+	if d.node.BasicStatus().HardState.GetCommit() >= d.lastIndex() {
+		d.tail = 0
+	}
+}
+
+// lastIndex is the index of the last entry on disk.
+func (d *driver) lastIndex() uint64 { return d.c.log.memoryLastIndex() }
+
 func (d *driver) install(snap *pb.Snapshot) error {
 	m, err := decodeMetadata(snap.GetData())
 	if err != nil {
@@ -174,16 +206,34 @@ func (d *driver) install(snap *pb.Snapshot) error {
 
 func (d *driver) send(ms []*pb.Message) {
 	for _, m := range ms {
+		if m = d.own(m); m == nil {
+			continue
+		}
+		if m.GetType() == pb.MsgHeartbeat && len(m.GetContext()) == heartbeatContext {
+			d.confirming = confirming{m.GetTerm(), binary.LittleEndian.Uint64(m.GetContext())}
+		}
 		b, err := proto.Marshal(m)
 		if err != nil {
 			d.c.opts.Logger.Error("raft message not sent", "err", err)
 			continue
 		}
-		d.c.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, appendRaft(nil, d.c.opts.Self.Internode, b))
+		d.c.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, b)
 		if m.GetType() == pb.MsgSnap {
 			d.node.ReportSnapshot(m.GetTo(), raft.SnapshotFinish)
 		}
 	}
+}
+
+// own makes m a message of this node, which receivers insist on. Raft forwards what another node took this one for the
+// leader for: a proposal becomes this node's, and a request for a confirmation (nil) is repeated by the node that needs it.
+func (d *driver) own(m *pb.Message) *pb.Message {
+	switch {
+	case m.GetFrom() == uint64(d.self):
+		return m
+	case m.GetType() == pb.MsgProp:
+		return &pb.Message{Type: m.Type, To: m.To, From: proto.Uint64(uint64(d.self)), Entries: m.GetEntries()}
+	}
+	return nil
 }
 
 func (d *driver) apply(e *pb.Entry) error {
@@ -209,7 +259,7 @@ func (d *driver) apply(e *pb.Entry) error {
 		if err != nil {
 			return err
 		}
-		m, result := apply(d.c.Metadata(), cmd, e.GetIndex())
+		m, result := applySafely(d.c.Metadata(), cmd, e.GetIndex())
 		d.c.publish(m)
 		d.c.resolve(cmd.ID, e.GetIndex(), result)
 	}
@@ -219,8 +269,12 @@ func (d *driver) apply(e *pb.Entry) error {
 // adopt takes a change of Raft's membership. Raft may ask for a snapshot meanwhile (presentStorage), which must not have
 // the index of now and the membership of before.
 func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
-	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
 	d.applied = index
+	if err := checkConfChange(d.conf, cc); err != nil {
+		d.c.opts.Logger.Error("change of raft's membership skipped: a leader proposed what cannot be", "err", err)
+		return
+	}
+	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
 	if m := d.c.Metadata(); len(m.Removed) > 0 {
 		d.c.opts.Network.SetPeers(d.c.peersOf(m))
 	}

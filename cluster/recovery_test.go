@@ -274,9 +274,9 @@ type deafNetwork struct {
 }
 
 func (n deafNetwork) Handle(s messaging.Service) {
-	h := s.Handler
+	h := s.Any
 	if s.Verb == messaging.VerbRaft {
-		s.Handler = func(from ring.NodeID, p []byte, respond messaging.Respond) {
+		s.Any = func(from messaging.Sender, p []byte, respond messaging.Respond) {
 			if !n.deaf.Load() {
 				h(from, p, respond)
 			}
@@ -342,7 +342,7 @@ func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
 	for beat := time.NewTicker(time.Second); ; {
 		select {
 		case <-beat.C: // for a dead node whose address it took over: that is no word for it
-			fifth.handleRaft(1, appendRaft(nil, nodes[0].addr, other), nil)
+			fifth.receiveRaft(messaging.Sender{Node: 1, Addr: nodes[0].addr.Addr(), Member: true}, other, nil)
 			continue
 		case err := <-stops:
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
@@ -368,7 +368,7 @@ func TestASpecWithTooManyTokensIsRefused(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, tokens := range []int{0, -1, numTokensMax + 1} {
 		var got error
-		first.handleJoin(0, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens), func(_ []byte, err error) { got = err })
+		first.handleJoin(messaging.Sender{}, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens), func(_ []byte, err error) { got = err })
 		if got == nil || !strings.Contains(got.Error(), "num_tokens") {
 			t.Errorf("%d tokens: %v", tokens, got)
 		}

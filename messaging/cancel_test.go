@@ -90,7 +90,7 @@ func TestABrokenStreamEndsItsRequests(t *testing.T) {
 func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
 	n := NewGRPC(Options{Limits: DefaultLimits()})
 	service := &Service{Verb: VerbRead, Call: func(Call, Respond) {}}
-	in := newInbound(n, newLink(n), 1)
+	in := newInbound(n, newLink(n, nil), &inboundConn{}, 1)
 	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
 	if len(in.cancels) != 1 || c.Err() != nil {
 		t.Fatalf("%d registered, %v", len(in.cancels), c.Err())
@@ -112,7 +112,8 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 			b.Handle(Service{Verb: v, Name: "broken", Blocking: v == VerbRead, Handler: func(ring.NodeID, []byte, Respond) { panic("a defect") }})
 		}
 	})
-	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
+	know(b, a)
+	know(a, b)
 	waitFor(t, func() bool { return ask(a, VerbHeartbeat, "") == nil })
 	for _, v := range []Verb{VerbRead, VerbMutation} {
 		var remote *RemoteError

@@ -2,24 +2,21 @@ package messaging
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"cqld/internal/guard"
 	"cqld/ring"
@@ -33,7 +30,7 @@ const (
 	streamName    = "Stream"
 	streamMethod  = "/" + streamService + "/" + streamName
 
-	headerCluster = "cqld-cluster" // escaped: headers are printable ASCII
+	headerCluster = "cqld-cluster" // a hash: the name is not told to another cluster
 	headerVersion = "cqld-version"
 	headerNode    = "cqld-node"
 )
@@ -68,6 +65,9 @@ type GRPC struct {
 	services    [256]Service
 	pool        *pool
 	clock       monotonicClock
+	cluster     string // headerCluster of this cluster
+	conns       *inboundConns
+	refused     refusals
 	work        sync.WaitGroup // every goroutine of the transport
 	setting     sync.Mutex     // one SetPeers at a time
 
@@ -91,6 +91,9 @@ func NewGRPC(opts Options) *GRPC {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.mu.peers = map[ring.NodeID]*peer{}
+	name := sha256.Sum256([]byte("cqld cluster " + opts.Cluster))
+	t.cluster, t.conns = hex.EncodeToString(name[:16]), newInboundConns(opts.Limits, t.clock)
+	t.refused.log = t.log
 	return t
 }
 
@@ -118,6 +121,7 @@ func (t *GRPC) SetSelf(id ring.NodeID) {
 	t.mu.Lock()
 	t.mu.self = id
 	t.mu.Unlock()
+	t.conns.setSelf(id)
 }
 
 func (t *GRPC) self() ring.NodeID {
@@ -137,6 +141,7 @@ func (t *GRPC) Open() error {
 		grpc.ForceServerCodecV2(t.codec), grpc.MaxRecvMsgSize(t.limits.FrameBytes), grpc.MaxSendMsgSize(t.limits.FrameBytes),
 		grpc.InitialWindowSize(4 << 20), grpc.InitialConnWindowSize(8 << 20),
 		grpc.ReadBufferSize(64 << 10), grpc.WriteBufferSize(64 << 10),
+		grpc.MaxConcurrentStreams(streamsMax), grpc.MaxHeaderListSize(handshakeBytes), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.WaitForHandlers(true), // after Close no handler touches what its owner closes next
 	}
 	if t.opts.TLS != nil {
@@ -152,7 +157,7 @@ func (t *GRPC) Open() error {
 		}},
 	}, nil)
 	t.work.Go(func() {
-		if err := t.server.Serve(l); err != nil {
+		if err := t.server.Serve(inboundListener{l, t.conns}); err != nil {
 			t.log.Error("internode listener ended", "err", err)
 		}
 	})
@@ -206,12 +211,16 @@ func (t *GRPC) present() []*peer {
 	return slices.Collect(maps.Values(t.mu.peers))
 }
 
-// SetPeers makes the transport keep streams to exactly these nodes, once it is open. It waits for
+// SetPeers makes the transport keep streams to exactly these nodes, once it is open, and lets exactly these nodes use all
+// verbs, each from its address. It waits for
 // streams that end, so it is not to be called by a Reply. A node with a new address is told to be
 // down before it is up again.
 func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	t.setting.Lock()
 	defer t.setting.Unlock()
+	if t.conns.setMembers(addrs) {
+		t.clock.After(formerGrace+time.Second, t.conns.rebind)
+	}
 	for _, p := range t.dropPeers(addrs) {
 		p.close()
 	}
@@ -307,7 +316,7 @@ func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, 
 	}
 	var answer []byte
 	var refused error
-	err = newLink(t).read(s, func(e envelope) {
+	err = newLink(t, nil).read(s, func(e envelope) {
 		if e.id != 1 {
 			return
 		}
@@ -371,6 +380,7 @@ func (t *GRPC) Close() {
 	if t.server != nil {
 		t.server.Stop()
 	}
+	t.conns.stop()
 	t.work.Wait()
 	t.pool.close()
 }
@@ -397,57 +407,6 @@ func (t *GRPC) dial(ctx context.Context, addr string) (net.Conn, error) {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.opts.Listen.Addr(), 0))
 	}
 	return d.DialContext(ctx, "tcp", addr)
-}
-
-// outgoing adds the handshake to a stream's context.
-func (t *GRPC) outgoing(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, headerCluster, url.PathEscape(t.opts.Cluster),
-		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, t.selfHeader())
-}
-
-func (t *GRPC) selfHeader() string { return strconv.FormatUint(uint64(t.self()), 10) }
-
-// handshake checks who opened a stream.
-func (t *GRPC) handshake(ctx context.Context) (ring.NodeID, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	get := func(k string) string {
-		if v := md.Get(k); len(v) == 1 {
-			return v[0]
-		}
-		return ""
-	}
-	if got := get(headerVersion); got != strconv.Itoa(ProtocolVersion) {
-		return 0, status.Errorf(codes.FailedPrecondition, "internode protocol version %q is not %d", got, ProtocolVersion)
-	}
-	if got, err := url.PathUnescape(get(headerCluster)); err != nil || got != t.opts.Cluster {
-		return 0, status.Errorf(codes.FailedPrecondition, "this is cluster %q, not %q", t.opts.Cluster, got)
-	}
-	id, err := strconv.ParseUint(get(headerNode), 10, 64)
-	if err != nil {
-		return 0, status.Errorf(codes.FailedPrecondition, "bad node id: %v", err)
-	}
-	return ring.NodeID(id), nil
-}
-
-// serve works on a stream that a peer opened.
-func (t *GRPC) serve(s grpc.ServerStream) error {
-	from, err := t.handshake(s.Context())
-	if err != nil {
-		return err
-	}
-	if err := s.SendHeader(metadata.Pairs(headerCluster, url.PathEscape(t.opts.Cluster), headerNode, t.selfHeader())); err != nil {
-		return err
-	}
-	l := newLink(t)
-	in := newInbound(t, l, from)
-	var writer sync.WaitGroup
-	writer.Go(func() { _ = l.write(s) }) // a broken stream ends the reader too
-	err = l.read(s, in.receive)
-	in.cancelAll()
-	in.running.Wait()
-	l.close()
-	writer.Wait()
-	return err
 }
 
 func (t *GRPC) notify(id ring.NodeID, up bool) {

@@ -15,7 +15,8 @@ import (
 type inbound struct {
 	t       *GRPC
 	link    *link
-	from    ring.NodeID
+	conn    *inboundConn
+	from    ring.NodeID // the id that the peer states; a member's only while conn is bound
 	slots   chan struct{}
 	running sync.WaitGroup
 
@@ -24,14 +25,19 @@ type inbound struct {
 	cancels map[uint64]*env.Cancel
 }
 
-func newInbound(t *GRPC, l *link, from ring.NodeID) *inbound {
-	return &inbound{t: t, link: l, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
+func newInbound(t *GRPC, l *link, conn *inboundConn, from ring.NodeID) *inbound {
+	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
 }
 
 // receive works on one message of the stream.
 func (in *inbound) receive(e envelope) {
-	if e.kind == cancel {
+	switch e.kind {
+	case cancel:
 		in.cancel(e.id)
+		return
+	case request, oneWay:
+	default:
+		in.t.refused.note("envelope", in.from, errUnexpectedKind)
 		return
 	}
 	service := &in.t.services[e.verb]
@@ -57,7 +63,13 @@ func (in *inbound) receive(e envelope) {
 		}
 	}
 	call := Call{From: in.from, Payload: e.payload, Trace: trace}
+	bound := in.conn.bound.Load()
 	switch {
+	case service.Any != nil:
+		in.callAny(service, Sender{in.from, in.conn.addr, bound}, e.payload, respond)
+	case !bound:
+		in.t.refused.note(service.Name, in.from, errStranger)
+		respond(nil, &RemoteError{Code: CodeStranger, Message: errStranger.Error()})
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
 	case !service.Blocking:
@@ -99,6 +111,12 @@ func (in *inbound) call(service *Service, call Call, respond Respond) {
 		return
 	}
 	service.Handler(call.From, call.Payload, respond)
+}
+
+// callAny calls the handler of a verb that strangers may use, as call.
+func (in *inbound) callAny(service *Service, from Sender, payload []byte, respond Respond) {
+	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
+	service.Any(from, payload, respond)
 }
 
 // register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the

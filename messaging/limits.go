@@ -21,6 +21,14 @@ type Limits struct {
 	WorkWaiting, WorkBytes int
 	// FrameBytes is the greatest frame: a 16 MiB mutation and room for what travels with it.
 	FrameBytes int
+	// Strangers is how many connections may be open whose peers are not known as members: more than all nodes of a large
+	// ring that start at once. When one more comes, the oldest is closed.
+	Strangers int
+	// StrangerBytes is how much such a connection may send: a request to join is under 1 KiB, and a new leader's first
+	// messages are below 64 KiB.
+	StrangerBytes int
+	// StrangerTime is how long such a connection may be open: longer than a seed takes to decide on a request to join.
+	StrangerTime time.Duration
 	// DialBackoffMax is the longest pause between two attempts to reach a peer.
 	DialBackoffMax time.Duration
 }
@@ -36,6 +44,20 @@ const (
 	traceBytesMax  = 8 << 10
 )
 
+// formerGrace is how long a node that has left the ring may still send requests: longer than it waits for the others to
+// know that it has left.
+const formerGrace = 30 * time.Second
+
+// Bounds of gRPC connections: a peer uses one stream of a connection, and its handshake is under 1 KiB.
+const (
+	streamsMax       = 4
+	handshakeBytes   = 8 << 10
+	handshakeTimeout = 5 * time.Second
+)
+
+// refusalsEvery is how often, at most, refused messages are logged.
+const refusalsEvery = 10 * time.Second
+
 // DefaultLimits are the bounds a node uses.
 func DefaultLimits() Limits {
 	return Limits{
@@ -46,6 +68,9 @@ func DefaultLimits() Limits {
 		WorkWaiting:    4096,
 		WorkBytes:      64 << 20,
 		FrameBytes:     64 << 20,
+		Strangers:      256,
+		StrangerBytes:  1 << 20,
+		StrangerTime:   10 * time.Second,
 		DialBackoffMax: 500 * time.Millisecond,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"cqld/internal/wire"
 )
@@ -19,6 +20,9 @@ type stream interface {
 type link struct {
 	t     *GRPC
 	ready chan struct{} // capacity 1: there is something to write, or the link is closed
+	// bound reports whether the peer is a member: the clock does not follow strangers. Nil means that this node opened the
+	// stream.
+	bound *atomic.Bool
 	mu    struct {
 		sync.Mutex
 		buf    *[]byte
@@ -26,8 +30,8 @@ type link struct {
 	}
 }
 
-func newLink(t *GRPC) *link {
-	return &link{t: t, ready: make(chan struct{}, 1)}
+func newLink(t *GRPC, bound *atomic.Bool) *link {
+	return &link{t: t, ready: make(chan struct{}, 1), bound: bound}
 }
 
 var errQueueFull = errors.New("messaging: queue to peer is full")
@@ -103,7 +107,9 @@ func (l *link) read(s stream, f func(envelope)) error {
 			return err
 		}
 		c := wire.NewCursor(fr.b)
-		l.t.observe(c.Int64())
+		if stamp := c.Int64(); l.bound == nil || l.bound.Load() {
+			l.t.observe(stamp)
+		}
 		for c.Len() > 0 {
 			e := consumeEnvelope(&c)
 			if c.Err() != nil {

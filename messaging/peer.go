@@ -168,7 +168,7 @@ func (p *peer) connect() (connected bool, err error) {
 	}
 	defer conn.Close()
 	defer cancel()
-	l := newLink(p.t)
+	l := newLink(p.t, nil)
 	p.mu.Lock()
 	p.mu.link = l
 	p.mu.Unlock()

@@ -2,6 +2,7 @@ package messaging
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"cqld/internal/env"
@@ -73,7 +74,11 @@ type Reply func(payload []byte, err error)
 // Respond sends a handler's answer, once; err may be a *RemoteError to keep its code.
 type Respond func(payload []byte, err error)
 
-// Handler does what a verb asks. payload is valid until it returns; it must not wait for the
+// CodeStranger is the code of a RemoteError for a request of a peer that the receiver does not know as a member. Nothing
+// was done.
+const CodeStranger = 254
+
+// Handler does what a verb asks. from is a member, and the peer is at the address that the metadata register for it. payload is valid until it returns; it must not wait for the
 // network. respond may be called later, from any goroutine; for one-way messages it does nothing.
 type Handler func(from ring.NodeID, payload []byte, respond Respond)
 
@@ -89,6 +94,16 @@ type Call struct {
 
 // CallHandler is a Handler of a verb that may take long, and looks at Call.Cancel then, or that adds events to traces.
 type CallHandler func(c Call, respond Respond)
+
+// Sender is the peer that sent a message.
+type Sender struct {
+	Node   ring.NodeID // the id that the peer states; zero before it is a member
+	Addr   netip.Addr  // the peer's address
+	Member bool        // the metadata bind Node to Addr; otherwise Node may be forged
+}
+
+// AnyHandler is a Handler of a verb that peers which are not known as members may use.
+type AnyHandler func(from Sender, payload []byte, respond Respond)
 
 // Canceler is a Transport whose requests can be canceled.
 type Canceler interface {
@@ -119,6 +134,9 @@ type Service struct {
 	Handler  Handler
 	// Call, when it is not nil, is called instead of Handler by transports that cancel and trace requests.
 	Call CallHandler
+	// Any, when it is not nil, is called instead of Handler, also for messages of peers that are not known as members. It
+	// does not block. A verb without it is refused to such peers with CodeStranger.
+	Any AnyHandler
 }
 
 // Register makes t offer services.

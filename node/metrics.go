@@ -80,6 +80,8 @@ func (c figuresCollector) ring(m metricSink) {
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
 		hints += c.n.coordinator.PendingHints(node.ID)
 	}
+	m.counter("internode_refused", "Internode handshakes and messages that were refused: of processes that are not members, or malformed.",
+		int64(c.n.transport.Refused()+c.n.cluster.Refused()))
 	ranges, bytes := c.n.parts.Drops.Dropped()
 	m.counter("ranges_dropped", "Ranges of tables whose data were dropped because this node does not hold them any more.", ranges)
 	m.counter("range_bytes_dropped", "Bytes on disk of those ranges, by estimate.", bytes)

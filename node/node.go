@@ -62,6 +62,7 @@ type Node struct {
 	drained     atomic.Bool   // clients are refused for good
 	binary      sync.Mutex    // held while the clients' doors open or close
 	snapshots   sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned atomic.Int64  // monotonic ns: when a peer's stamp was last said to be ignored
 	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
 	retired     chan struct{} // closed when it has let its clients go after that
 
@@ -171,11 +172,22 @@ func (n *Node) openTransport() {
 		Stamp: n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
-				n.log.Warn("a peer's clock is too far ahead; its stamp is ignored")
+				n.warnOfStamp()
 			}
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
+}
+
+// stampWarnEvery is how often, at most, the log says that a peer's stamps are ignored: each frame has one.
+const stampWarnEvery = 10 * time.Second
+
+// warnOfStamp logs that a peer's clock is too far ahead.
+func (n *Node) warnOfStamp() {
+	now, last := int64(n.clock.Monotonic()), n.stampWarned.Load()
+	if (last == 0 || now-last >= int64(stampWarnEvery)) && n.stampWarned.CompareAndSwap(last, max(now, 1)) {
+		n.log.Warn("a peer's clock is too far ahead; its stamps are ignored")
+	}
 }
 
 // opening is what the node is made of.

@@ -38,7 +38,9 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 
 // A trace has the events of all replicas that were asked, also of those that the level did not need.
 func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
-	r := openNodes(t, 65, 4, func(o *Options) { o.WriteTimeout, o.ReadTimeout, o.CASTimeout = 10*time.Second, 10*time.Second, 10*time.Second })
+	r := openNodes(t, 65, 4, func(o *Options) {
+		o.WriteTimeout, o.ReadTimeout, o.CASTimeout = 10*time.Second, 10*time.Second, 10*time.Second
+	})
 	c := r.connect(0)
 	r.fill(c, "4", 4)
 	r.query(c, "CREATE TABLE k.c (a int PRIMARY KEY, n counter)")

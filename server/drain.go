@@ -12,7 +12,7 @@ import (
 // The protocol has no message that announces the end of a connection, and a
 // request that is on its way when the server ends it is lost: the driver cannot
 // know whether it was executed. A connection that drains therefore ends when its
-// client is least likely to send (docs/adr/0019).
+// client is least likely to send (docs/adr/0020).
 //
 // It goes on reading and executing, and holds the answers. A client with a
 // bounded number of threads, or of requests in flight, then stops sending: each

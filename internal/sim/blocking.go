@@ -70,14 +70,19 @@ func (t *Transport) Run(_ int, f func()) error {
 }
 
 // serve lets the process do what a verb asks. payload is not used by anything else.
-func (t *Transport) serve(verb messaging.Verb, from ring.NodeID, payload []byte, respond messaging.Respond) {
+func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []byte, respond messaging.Respond) {
 	s, ok := t.services[verb]
 	switch {
 	case !ok:
+	case s.Any != nil:
+		t.life.at(onStream, func() { s.Any(from, payload, respond) })
+	case !from.Member:
+		t.life.node.cluster.count("requests of strangers refused")
+		respond(nil, &messaging.RemoteError{Code: messaging.CodeStranger, Message: "the peer is not a known member"})
 	case !s.Blocking || t.life.node.cluster.options.NoWorkers:
-		t.life.at(onStream, func() { s.Handler(from, payload, respond) })
+		t.life.at(onStream, func() { s.Handler(from.Node, payload, respond) })
 	default:
-		if err := t.Run(len(payload), func() { s.Handler(from, payload, respond) }); err != nil {
+		if err := t.Run(len(payload), func() { s.Handler(from.Node, payload, respond) }); err != nil {
 			respond(nil, err)
 		}
 	}

@@ -48,6 +48,9 @@ func NewCluster(o Options) *Cluster {
 	}
 	c.net.far = o.Far
 	k.after, k.story, c.meetings = c.stopFatal, o.Story, newMeetings(k)
+	if o.Made != nil {
+		o.Made(c)
+	}
 	if o.at("early-timeout") {
 		c.net.early = NewStream(o.Seed, "early")
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"cqld/messaging"
 	"cqld/ring"
 )
 
@@ -13,10 +14,12 @@ import (
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
-	work   *Stream               // draws how long work that blocks takes
-	early  *Stream               // draws timeouts that come early; nil: none do
-	lossy  *Stream               // draws commits that are lost; nil: none is
-	nodes  map[ring.NodeID]*Node // machines
+	work   *Stream                      // draws how long work that blocks takes
+	early  *Stream                      // draws timeouts that come early; nil: none do
+	lossy  *Stream                      // draws commits that are lost; nil: none is
+	sent   func(messaging.Verb, []byte) // of tests: called with every message; may be nil
+	reply  func([]byte) []byte          // of tests: makes what arrives of a reply; may be nil
+	nodes  map[ring.NodeID]*Node        // machines
 	byAddr map[netip.AddrPort]*Node
 	cut    map[link]int // by how many faults
 
@@ -87,4 +90,17 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 			}
 		})
 	}
+}
+
+func (n *Network) note(verb messaging.Verb, payload []byte) {
+	if n.sent != nil {
+		n.sent(verb, payload)
+	}
+}
+
+func (n *Network) replied(payload []byte) []byte {
+	if n.reply != nil {
+		return n.reply(payload)
+	}
+	return payload
 }

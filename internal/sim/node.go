@@ -50,9 +50,14 @@ func newNode(c *Cluster) *Node {
 	c.machines++
 	id := ring.NodeID(c.machines)
 	n := &Node{cluster: c, id: id, dc: c.options.datacenterOf(c.machines), disk: vfs.NewCrashableMem()}
-	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000))
+	n.setAddr(addrOf(id))
 	c.net.nodes[id] = n
 	return n
+}
+
+// addrOf is the address of a new machine.
+func addrOf(id ring.NodeID) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000)
 }
 
 func (n *Node) setAddr(a netip.AddrPort) {

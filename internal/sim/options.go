@@ -51,6 +51,8 @@ type Options struct {
 	// TornWrites makes a power cut keep any subset of the 512-byte sectors that were written and not synced.
 	TornWrites bool
 	Points     []string // names of points: rare ways that are taken all the time
+	// Made is called with a new cluster, before any of its nodes starts; nil means no call.
+	Made func(*Cluster)
 	// PaxosMargin is how old the state of Paxos is that is purged, below zero also what is made soon; zero: older than a
 	// run is long.
 	PaxosMargin time.Duration

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"cqld/coordinator"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -19,6 +20,7 @@ type Transport struct {
 	open     bool // it listens
 	self     ring.NodeID
 	peers    map[ring.NodeID]netip.AddrPort
+	bindings messaging.Bindings    // which machines may act as which nodes
 	streams  map[ring.NodeID]*life // the process at the other end
 	services map[messaging.Verb]messaging.Service
 }
@@ -38,7 +40,16 @@ const connectEvery = 100 * time.Millisecond
 func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 
 // SetPeers implements cluster.Network.
-func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) { t.peers = maps.Clone(peers) }
+func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
+	t.peers = maps.Clone(peers)
+	t.bindings.Set(peers, clock{t.life}.Monotonic())
+}
+
+// sender is a process as the receiver of its message sees it: by the address of its machine.
+func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
+	addr := machine.addr.Addr()
+	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.life}.Monotonic())}
+}
 
 // Handle implements messaging.Transport.
 func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
@@ -88,8 +99,10 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 		return
 	}
 	from := t.self
+	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		t.net.nodes[l.to].life.transport.serve(verb, from, payload, func([]byte, error) {})
+		to := t.net.nodes[l.to].life.transport
+		to.serve(verb, to.sender(from, t.life.node), payload, func([]byte, error) {})
 	})
 }
 
@@ -131,14 +144,18 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		return
 	}
 	from := t.self
+	t.net.note(verb, payload)
 	deliver := func() {
 		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-			t.net.nodes[l.to].life.transport.serve(verb, from, payload, func(payload []byte, err error) {
-				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) { answer(payload, err) })
+			to := t.net.nodes[l.to].life.transport
+			to.serve(verb, to.sender(from, t.life.node), payload, func(payload []byte, err error) {
+				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
+					answer(t.net.replied(payload), err)
+				})
 			})
 		})
 	}
-	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && !prepares(payload) && t.net.late.Chance(500) {
+	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
 		payload = slices.Clone(payload) // the caller may use its memory again
 		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
 		return
@@ -146,11 +163,11 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	deliver()
 }
 
-// prepares says whether a request to truncate only prepares: epoch, table, id (8), prepare.
-func prepares(payload []byte) bool {
+// dropsRows reports whether a request to truncate drops rows: epoch, table, id (8), phase.
+func dropsRows(payload []byte) bool {
 	_, n := binary.Uvarint(payload)
 	_, m := binary.Uvarint(payload[n:])
-	return payload[n+m+8] == 1
+	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
 }
 
 // lateMax is how late a request to truncate arrives at most: its coordinator may have been killed, and the table truncated

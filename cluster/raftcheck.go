@@ -1,0 +1,337 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"go.etcd.io/raft/v3/confchange"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+
+	"cqld/ring"
+)
+
+// etcd/raft trusts its peers: it panics when a message contradicts the log, for example when a heartbeat commits an entry
+// that is not there. check refuses such messages before Raft gets them. It does not make Raft Byzantine fault tolerant: a
+// member can still lead, and propose any command.
+
+// raftCounterMax bounds terms and indices, so that neither overflows.
+const raftCounterMax = 1 << 62
+
+// termJumpMax and indexJumpMax are how far a message's term, and a snapshot's index, may be ahead of this node's: at a
+// thousand elections or commands a second, seven weeks of them. A node that has no term or no log yet accepts any.
+const (
+	termJumpMax  = 1 << 32
+	indexJumpMax = 1 << 32
+)
+
+// readIndexContext is the length of a confirmation's context, and heartbeatContext that of a leader's heartbeat.
+const (
+	readIndexContext = 16
+	heartbeatContext = 8
+)
+
+// readIndexMax is how many ReadIndex requests of one node are accepted in a tick. A node sends one in retryTicks, or one
+// for each StartConfirm. Raft keeps them until a majority has answered, or until a leader without a majority gives up.
+const readIndexMax = 64
+
+// uncommittedMax bounds the entries (bytes) behind the commit index that are accepted from a leader. An honest leader
+// keeps at most half as much.
+const uncommittedMax = 2 * maxUncommitted
+
+// voteContextMax is the longest context of a vote request, which says why the vote is asked for.
+const voteContextMax = 64
+
+// check returns why a message of the member from must not reach Raft; nil when it may.
+func (d *driver) check(from ring.NodeID, m *pb.Message) error {
+	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(d.self) {
+		return fmt.Errorf("it states node %d as its sender", m.GetFrom())
+	}
+	if len(m.GetResponses()) > 0 {
+		return errors.New("it has responses of local storage")
+	}
+	if err := d.checkCounters(m); err != nil {
+		return err
+	}
+	switch m.GetType() {
+	case pb.MsgProp, pb.MsgReadIndex, pb.MsgReadIndexResp, pb.MsgApp: // their entries are checked
+	default:
+		if len(m.GetEntries()) > 0 {
+			return fmt.Errorf("a %v has entries", m.GetType())
+		}
+	}
+	switch m.GetType() {
+	case pb.MsgProp:
+		return checkProposal(m)
+	case pb.MsgReadIndex:
+		return d.checkReadIndex(m)
+	case pb.MsgReadIndexResp:
+		return checkReadContext(m)
+	case pb.MsgApp:
+		return d.checkAppend(m)
+	case pb.MsgAppResp:
+		return d.checkAppendResponse(m)
+	case pb.MsgHeartbeat:
+		return d.checkHeartbeat(m)
+	case pb.MsgHeartbeatResp:
+		return d.checkHeartbeatResponse(m)
+	case pb.MsgSnap:
+		return d.checkSnapshot(m)
+	case pb.MsgVote, pb.MsgPreVote, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow:
+		if len(m.GetContext()) > voteContextMax {
+			return fmt.Errorf("its context has %d bytes", len(m.GetContext()))
+		}
+		return nil
+	}
+	return fmt.Errorf("nodes do not send messages of type %d to each other", m.GetType())
+}
+
+// checkCounters bounds a message's term and indices. Only what is forwarded to the leader has no term.
+func (d *driver) checkCounters(m *pb.Message) error {
+	forwarded := m.GetType() == pb.MsgProp || m.GetType() == pb.MsgReadIndex
+	own := d.node.BasicStatus().HardState.GetTerm()
+	switch term := m.GetTerm(); {
+	case forwarded != (term == 0):
+		return fmt.Errorf("a %v has term %d", m.GetType(), term)
+	case term > raftCounterMax, own > 0 && term > own && term-own > termJumpMax:
+		return fmt.Errorf("its term is %d, this node's %d", term, own)
+	}
+	if max(m.GetIndex(), m.GetLogTerm(), m.GetCommit(), m.GetRejectHint()) > raftCounterMax {
+		return errors.New("an index or a term is out of range")
+	}
+	return nil
+}
+
+// checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they lead.
+func checkProposal(m *pb.Message) error {
+	if len(m.GetEntries()) == 0 {
+		return errors.New("it proposes nothing")
+	}
+	for _, e := range m.GetEntries() {
+		if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
+			return fmt.Errorf("it proposes an entry of type %v with %d bytes", e.GetType(), len(e.GetData()))
+		}
+		if _, err := decodeCommand(e.GetData()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReadIndex refuses malformed and too many requests for confirmations.
+func (d *driver) checkReadIndex(m *pb.Message) error {
+	if d.reads == nil || d.readsAt != d.c.ticks {
+		d.readsAt, d.reads = d.c.ticks, map[uint64]int{}
+	}
+	if d.reads[m.GetFrom()]++; d.reads[m.GetFrom()] > readIndexMax {
+		return errors.New("too many requests for a confirmation")
+	}
+	return checkReadContext(m)
+}
+
+func checkReadContext(m *pb.Message) error {
+	if es := m.GetEntries(); len(es) != 1 || len(es[0].GetData()) != readIndexContext {
+		return fmt.Errorf("a %v has no context of a confirmation", m.GetType())
+	}
+	return nil
+}
+
+// checkAppend wants entries that follow each other, in terms that do not fall, and that can be applied as far as their
+// form goes.
+func (d *driver) checkAppend(m *pb.Message) error {
+	index, term, size := m.GetIndex(), m.GetLogTerm(), 0
+	if term > m.GetTerm() || (term == 0) != (index == 0) {
+		return fmt.Errorf("an append after entry %d of term %d has term %d", index, term, m.GetTerm())
+	}
+	for _, e := range m.GetEntries() {
+		if e.GetIndex() != index+1 || e.GetTerm() < max(term, 1) || e.GetTerm() > m.GetTerm() {
+			return fmt.Errorf("entry %d of term %d follows entry %d of term %d in an append of term %d",
+				e.GetIndex(), e.GetTerm(), index, term, m.GetTerm())
+		}
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+		index, term, size = e.GetIndex(), e.GetTerm(), size+len(e.GetData())
+	}
+	if size > 0 && d.tail+size > uncommittedMax {
+		return fmt.Errorf("%d bytes of entries are not committed", d.tail)
+	}
+	return nil
+}
+
+// checkEntry decodes an entry.
+func checkEntry(e *pb.Entry) (err error) {
+	switch e.GetType() {
+	case pb.EntryNormal:
+		if len(e.GetData()) > 0 { // a new leader's first entry is empty
+			_, err = decodeCommand(e.GetData())
+		}
+	case pb.EntryConfChange:
+		err = proto.Unmarshal(e.GetData(), new(pb.ConfChange))
+	case pb.EntryConfChangeV2:
+		err = proto.Unmarshal(e.GetData(), new(pb.ConfChangeV2))
+	default:
+		err = errors.New("unknown type")
+	}
+	if err != nil {
+		err = fmt.Errorf("entry %d of type %d: %w", e.GetIndex(), e.GetType(), err)
+	}
+	return err
+}
+
+// checkAppendResponse refuses the claim to have entries that this node does not have.
+func (d *driver) checkAppendResponse(m *pb.Message) error {
+	s := d.node.BasicStatus()
+	if last := d.lastIndex(); m.GetTerm() == s.HardState.GetTerm() && !m.GetReject() && m.GetIndex() > last {
+		return fmt.Errorf("it acknowledges entry %d, the last one is %d", m.GetIndex(), last)
+	}
+	return nil
+}
+
+// checkHeartbeat refuses a commit of entries that this node does not have: a leader does not send it.
+func (d *driver) checkHeartbeat(m *pb.Message) error {
+	// Entries that Raft has not given out yet may shorten the log.
+	if m.GetCommit() > d.node.BasicStatus().HardState.GetCommit() && d.node.HasReady() {
+		if err := d.c.process(); err != nil {
+			return err
+		}
+	}
+	if last := d.lastIndex(); m.GetCommit() > last {
+		return fmt.Errorf("it commits entry %d, the last one is %d", m.GetCommit(), last)
+	}
+	return checkHeartbeatContext(m)
+}
+
+func checkHeartbeatContext(m *pb.Message) error {
+	if n := len(m.GetContext()); n != 0 && n != heartbeatContext {
+		return fmt.Errorf("its context has %d bytes", n)
+	}
+	return nil
+}
+
+// checkHeartbeatResponse refuses confirmations of requests that this node, as the leader of the term, did not send.
+func (d *driver) checkHeartbeatResponse(m *pb.Message) error {
+	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
+		return err
+	}
+	if got := binary.LittleEndian.Uint64(m.GetContext()); m.GetTerm() == d.confirming.term && got > d.confirming.number {
+		return fmt.Errorf("it confirms request %d, the last one is %d", got, d.confirming.number)
+	} else if m.GetTerm() > d.confirming.term {
+		return fmt.Errorf("it confirms request %d of a term in which there was none", got)
+	}
+	return nil
+}
+
+// checkSnapshot wants metadata that can be decoded and used, and a membership that Raft can take up.
+func (d *driver) checkSnapshot(m *pb.Message) (err error) {
+	s := m.GetSnapshot()
+	index, term := s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm()
+	if index == 0 || index > raftCounterMax || term == 0 || term > m.GetTerm() {
+		return fmt.Errorf("a snapshot of entry %d of term %d has term %d", index, term, m.GetTerm())
+	}
+	if last := d.lastIndex(); last > 0 && index > last && index-last > indexJumpMax {
+		return fmt.Errorf("a snapshot of entry %d is too far ahead of entry %d", index, last)
+	}
+	if err := checkConfState(s.GetMetadata().GetConfState()); err != nil {
+		return err
+	}
+	metadata, err := decodeMetadata(s.GetData())
+	if err != nil {
+		return err
+	}
+	return metadata.check()
+}
+
+// check returns why metadata that another node sent cannot be used: what is built from them would panic.
+func (m *Metadata) check() (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the rest of the program must not meet it first
+			err = fmt.Errorf("the metadata are inconsistent: %v", p)
+		}
+	}()
+	hosts := map[ring.HostID]bool{}
+	for i, n := range m.Topology.Nodes() {
+		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
+			return fmt.Errorf("node %d is there twice, or was never admitted", n.ID)
+		}
+		hosts[n.Host] = true
+	}
+	for _, o := range m.Topology.Operations() {
+		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
+			return fmt.Errorf("operation %d is of a node that is not there", o.ID)
+		}
+		for _, id := range o.Gaining {
+			if m.Topology.Node(id) == nil {
+				return fmt.Errorf("by operation %d, a node gains that is not there", o.ID)
+			}
+		}
+	}
+	for _, u := range m.Unclean {
+		if m.Topology.Node(u.Node) == nil {
+			return fmt.Errorf("node %d is unclean and not there", u.Node)
+		}
+	}
+	for _, r := range replications(m.Schema) {
+		m.Topology.Placement(r).Ranges(ring.FullRange())
+		for _, o := range m.Topology.Operations() {
+			m.Topology.Gains(o, r, 0)
+		}
+	}
+	return nil
+}
+
+// checkConfState returns why Raft cannot take up a membership.
+func checkConfState(cs *pb.ConfState) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // package confchange panics for inconsistent input
+			err = fmt.Errorf("the membership is inconsistent: %v", p)
+		}
+	}()
+	if cs == nil || len(cs.GetVoters()) == 0 {
+		return errors.New("the membership has no voters")
+	}
+	changer, err := restoreConf(cs)
+	if err != nil {
+		return err
+	}
+	return cs.Equivalent(changer.Tracker.ConfState())
+}
+
+// restoreConf makes the changer that has the membership cs.
+func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
+	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
+	cfg, progress, err := confchange.Restore(c, cs)
+	if err != nil {
+		return c, fmt.Errorf("the membership cannot be taken up: %w", err)
+	}
+	c.Tracker.Config, c.Tracker.Progress = cfg, progress
+	return c, nil
+}
+
+// checkConfChange returns why Raft's membership cs cannot change by cc. It depends on its arguments only, so that all nodes
+// skip the same changes.
+func checkConfChange(cs *pb.ConfState, cc pb.ConfChangeI) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // package confchange panics for inconsistent input
+			err = fmt.Errorf("the change of membership is inconsistent: %v", p)
+		}
+	}()
+	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
+	if cs != nil && len(cs.GetVoters()) > 0 {
+		if changer, err = restoreConf(cs); err != nil {
+			return err
+		}
+	}
+	v2 := cc.AsV2()
+	if v2.LeaveJoint() {
+		_, _, err = changer.LeaveJoint()
+	} else if autoLeave, joint := v2.EnterJoint(); joint {
+		_, _, err = changer.EnterJoint(autoLeave, v2.GetChanges()...)
+	} else {
+		_, _, err = changer.Simple(v2.GetChanges()...)
+	}
+	return err
+}

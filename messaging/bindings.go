@@ -1,0 +1,57 @@
+package messaging
+
+import (
+	"net/netip"
+	"time"
+
+	"cqld/ring"
+)
+
+// Bindings decides which node a peer may act as: node N is bound to the IP address that the metadata register for it, and
+// a peer that connects from another address is not N, whatever it states. The zero value binds no node. Bindings is not
+// safe for concurrent use.
+//
+// A former member stays bound for formerGrace after it has left the ring: it serves its clients until every member knows
+// that it has left, and its requests must not fail meanwhile.
+type Bindings struct {
+	members map[ring.NodeID]netip.Addr
+	former  map[ring.NodeID]formerMember
+}
+
+// formerMember is a node that has left the ring and stays bound until a time of the monotonic clock.
+type formerMember struct {
+	addr  netip.Addr
+	until time.Duration
+}
+
+// Set replaces the members at time now of the monotonic clock. It returns true when a node has become a former member.
+func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration) (left bool) {
+	next := make(map[ring.NodeID]netip.Addr, len(members))
+	for id, a := range members {
+		next[id] = a.Addr().Unmap()
+	}
+	former := map[ring.NodeID]formerMember{}
+	for id, f := range b.former {
+		if _, member := next[id]; !member && f.until > now {
+			former[id] = f
+		}
+	}
+	for id, addr := range b.members {
+		if _, member := next[id]; !member {
+			former[id] = formerMember{addr, now + formerGrace}
+			left = true
+		}
+	}
+	b.members, b.former = next, former
+	return left
+}
+
+// Bound reports whether a peer that connects from addr may act as node id at time now of the monotonic clock.
+func (b *Bindings) Bound(id ring.NodeID, addr netip.Addr, now time.Duration) bool {
+	addr = addr.Unmap()
+	if a, ok := b.members[id]; ok {
+		return a == addr
+	}
+	f, ok := b.former[id]
+	return ok && f.addr == addr && now < f.until
+}

@@ -1,0 +1,206 @@
+package messaging
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/ring"
+)
+
+// errStranger ends the connection of a peer that is not bound to a member and has used up its bytes or its time.
+var errStranger = errors.New("messaging: the peer is not a known member")
+
+// inboundConns are the connections that other nodes opened. A connection is bound when its peer stated a node id in the
+// handshake and Bindings lets that peer act as the node. Until then it is a stranger's: Limits.Strangers,
+// Limits.StrangerBytes and Limits.StrangerTime bound the number, the bytes and the duration of such connections.
+//
+//	accepted ──handshake, bound──▶ bound ──the metadata bind the node elsewhere──▶ closed
+//	    └──handshake, not bound──▶ stranger ──the metadata arrive──▶ bound
+type inboundConns struct {
+	limits Limits
+	clock  monotonicClock
+
+	mu       sync.Mutex
+	bindings Bindings
+	self     ring.NodeID
+	open     map[*inboundConn]struct{}
+	unbound  int // of open
+	opened   uint64
+}
+
+func newInboundConns(l Limits, clock monotonicClock) *inboundConns {
+	return &inboundConns{limits: l, clock: clock, open: map[*inboundConn]struct{}{}}
+}
+
+// inboundConn is a connection that a peer opened. bound is read without a lock, once for each message.
+type inboundConn struct {
+	net.Conn
+	set    *inboundConns
+	addr   netip.Addr
+	number uint64 // in the order of the connections' beginnings
+	bound  atomic.Bool
+	bytes  atomic.Int64 // received while the connection was not bound
+	timer  *time.Timer  // ends a stranger's connection
+
+	// node is the id that the peer stated, when stated is set. set.mu guards both.
+	node   ring.NodeID
+	stated bool
+}
+
+// connAddr is the remote address of an inboundConn. It leads from a gRPC stream to its connection.
+type connAddr struct {
+	net.Addr
+	conn *inboundConn
+}
+
+// RemoteAddr implements net.Conn.
+func (c *inboundConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
+
+// Read implements net.Conn. It fails when a stranger has sent more than Limits.StrangerBytes.
+func (c *inboundConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > int64(c.set.limits.StrangerBytes) {
+		return 0, errStranger
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *inboundConn) Close() error {
+	c.set.remove(c)
+	return c.Conn.Close()
+}
+
+// inboundListener accepts inboundConns.
+type inboundListener struct {
+	net.Listener
+	set *inboundConns
+}
+
+// Accept implements net.Listener.
+func (l inboundListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.set.add(c), nil
+}
+
+// add registers a connection as a stranger's. When there are too many, the oldest is closed.
+func (s *inboundConns) add(conn net.Conn) *inboundConn {
+	c := &inboundConn{Conn: conn, set: s}
+	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
+		c.addr = a.Addr().Unmap()
+	}
+	s.mu.Lock()
+	var oldest *inboundConn
+	if s.unbound >= s.limits.Strangers {
+		for other := range s.open {
+			if !other.bound.Load() && (oldest == nil || other.number < oldest.number) {
+				oldest = other
+			}
+		}
+	}
+	s.opened++
+	c.number = s.opened
+	s.open[c] = struct{}{}
+	s.unbound++
+	c.timer = time.AfterFunc(s.limits.StrangerTime, func() { s.expire(c) })
+	s.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close() // it is closed either way
+	}
+	return c
+}
+
+// expire closes a connection whose time as a stranger's is over.
+func (s *inboundConns) expire(c *inboundConn) {
+	if !c.bound.Load() {
+		_ = c.Close() // it is closed either way
+	}
+}
+
+func (s *inboundConns) remove(c *inboundConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.open[c]; !open {
+		return
+	}
+	delete(s.open, c)
+	c.timer.Stop()
+	if !c.bound.Load() {
+		s.unbound--
+	}
+}
+
+// state notes the node id that the peer of a connection states, and binds the connection if it may. All streams of a
+// connection state the same id; state returns false for another one, and for the id of this node.
+func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.stated && c.node != id || id != 0 && id == s.self {
+		return false
+	}
+	c.node, c.stated = id, true
+	s.bindLocked(c)
+	return true
+}
+
+// bindLocked binds a connection whose peer may act as the node that it stated, and returns true for one that was bound and
+// is not any more.
+func (s *inboundConns) bindLocked(c *inboundConn) (ended bool) {
+	if _, open := s.open[c]; !open || !c.stated {
+		return false
+	}
+	was, is := c.bound.Load(), s.bindings.Bound(c.node, c.addr, s.clock.Monotonic())
+	if is && !was {
+		s.unbound--
+		c.timer.Stop()
+		c.bound.Store(true)
+	}
+	return was && !is
+}
+
+func (s *inboundConns) setSelf(id ring.NodeID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.self = id
+}
+
+// setMembers binds the connections by the members of now, and closes those that are not bound any more. It returns true
+// when a node has left: rebind must be called after formerGrace.
+func (s *inboundConns) setMembers(members map[ring.NodeID]netip.AddrPort) (left bool) {
+	s.mu.Lock()
+	left = s.bindings.Set(members, s.clock.Monotonic())
+	s.mu.Unlock()
+	s.rebind()
+	return left
+}
+
+// rebind judges all connections by the bindings of now.
+func (s *inboundConns) rebind() {
+	s.mu.Lock()
+	var ended []*inboundConn
+	for c := range s.open {
+		if s.bindLocked(c) {
+			ended = append(ended, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range ended {
+		_ = c.Close() // it is closed either way
+	}
+}
+
+// stop ends the timers.
+func (s *inboundConns) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		c.timer.Stop()
+	}
+}

@@ -1,0 +1,195 @@
+package messaging
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/ring"
+)
+
+// openAt is openNode at an address and with other limits.
+func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Service) *GRPC {
+	t.Helper()
+	n := NewGRPC(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l})
+	n.SetSelf(id)
+	Register(n, services...)
+	if err := n.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// isStranger reports whether a request was refused because its sender is not known as a member.
+func isStranger(err error) bool {
+	var remote *RemoteError
+	return errors.As(err, &remote) && remote.Code == CodeStranger
+}
+
+// A node acts as the member that it says it is only from that member's address. Others can use the verbs that are for any
+// node, and nothing else.
+func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
+	var truncated atomic.Int64
+	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),
+		Service{Verb: VerbTruncate, Name: "truncate", Blocking: true, Handler: func(from ring.NodeID, _ []byte, respond Respond) {
+			truncated.Add(1)
+			respond(nil, nil)
+		}},
+		Service{Verb: VerbJoin, Name: "join", Any: func(from Sender, _ []byte, respond Respond) {
+			respond([]byte{byte(from.Node), from.Addr.As4()[3], map[bool]byte{true: 1}[from.Member]}, nil)
+		}})
+	forger := openAt(t, 1, "127.63.1.9:0", DefaultLimits())
+	member := openAt(t, 1, "127.63.1.1:0", DefaultLimits())
+	newcomer := openAt(t, 0, "127.63.1.3:0", DefaultLimits())
+	know(b, member)
+	for _, x := range []struct {
+		node *GRPC
+		last byte
+		may  bool
+	}{{member, 1, true}, {forger, 9, false}, {newcomer, 3, false}} {
+		_, err := x.node.RequestAddr(context.Background(), b.Addr(), VerbTruncate, nil)
+		if x.may && err != nil && !isStranger(err) || x.may == isStranger(err) {
+			t.Errorf("127.63.1.%d truncates: %v", x.last, err)
+		}
+		p, err := x.node.RequestAddr(context.Background(), b.Addr(), VerbJoin, nil)
+		if want := map[bool]byte{true: 1}[x.may]; err != nil || p[0] != byte(x.node.self()) || p[1] != x.last || p[2] != want {
+			t.Errorf("127.63.1.%d: %v, %v", x.last, p, err)
+		}
+	}
+	if truncated.Load() != 1 || b.Refused() != 2 {
+		t.Errorf("%d were let in, %d refused", truncated.Load(), b.Refused())
+	}
+	impostor := openAt(t, 2, "127.63.1.2:0", DefaultLimits())
+	if _, err := impostor.RequestAddr(context.Background(), b.Addr(), VerbJoin, nil); err == nil {
+		t.Error("a node was asked in its own name")
+	}
+}
+
+// A connection follows the metadata: a newcomer becomes a member on the connection that it has, a member that has left may
+// go on for a while, and one that is at another address now may not.
+func TestConnectionsFollowTheMetadata(t *testing.T) {
+	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),
+		Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
+	a := openAt(t, 1, "127.63.1.1:0", DefaultLimits())
+	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
+	waitFor(t, func() bool { return isStranger(ask(a, VerbRead, "")) })
+	know(b, a)
+	if err := ask(a, VerbRead, ""); err != nil {
+		t.Errorf("as a member: %v", err)
+	}
+	b.SetPeers(map[ring.NodeID]netip.AddrPort{})
+	if err := ask(a, VerbRead, ""); err != nil {
+		t.Errorf("as a former member: %v", err)
+	}
+	b.SetPeers(map[ring.NodeID]netip.AddrPort{1: netip.MustParseAddrPort("127.63.1.7:7000")})
+	waitFor(t, func() bool { return isStranger(ask(a, VerbRead, "")) })
+}
+
+func TestFormerMembersAreBoundForAWhile(t *testing.T) {
+	var b Bindings
+	addr := netip.MustParseAddrPort("127.63.1.1:7000")
+	if b.Bound(1, addr.Addr(), 0) || b.Set(map[ring.NodeID]netip.AddrPort{1: addr}, time.Second) || !b.Bound(1, addr.Addr(), time.Second) {
+		t.Fatal("a member is not bound")
+	}
+	if !b.Set(nil, 2*time.Second) || !b.Bound(1, addr.Addr(), 2*time.Second+formerGrace-1) || b.Bound(1, addr.Addr(), 2*time.Second+formerGrace) {
+		t.Error("a former member is not bound, or for too long")
+	}
+	if b.Bound(1, netip.MustParseAddr("127.63.1.2"), 2*time.Second) {
+		t.Error("it is bound to any address")
+	}
+	b.Set(nil, 3*time.Second+formerGrace)
+	if len(b.former) != 0 {
+		t.Error("former members are kept for ever")
+	}
+}
+
+// Connections whose peers are not known as members are few, short and send little.
+func TestConnectionsOfStrangersAreBounded(t *testing.T) {
+	l := DefaultLimits()
+	l.Strangers, l.StrangerBytes, l.StrangerTime = 3, 10_000, 300*time.Millisecond
+	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
+		Service{Verb: VerbJoin, Name: "join", Any: func(_ Sender, p []byte, respond Respond) { respond(nil, nil) }})
+	a := openAt(t, 1, "127.63.1.1:0", l)
+	know(b, a)
+	know(a, b)
+	waitFor(t, func() bool { return ask(a, VerbHeartbeat, "") == nil })
+
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", b.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	ends := func(c net.Conn, within time.Duration) bool {
+		if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := io.Copy(io.Discard, c)
+		var timeout net.Error
+		return !errors.As(err, &timeout) || !timeout.Timeout()
+	}
+	first := dial()
+	time.Sleep(20 * time.Millisecond) // it is the oldest
+	for range l.Strangers {
+		dial()
+	}
+	if !ends(first, 200*time.Millisecond) {
+		t.Error("the oldest connection goes on when there are too many")
+	}
+	if !ends(dial(), 5*time.Second) {
+		t.Error("a silent connection goes on")
+	}
+	stranger := openAt(t, 7, "127.63.1.7:0", l)
+	if _, err := stranger.RequestAddr(context.Background(), b.Addr(), VerbJoin, make([]byte, 2*l.StrangerBytes)); err == nil {
+		t.Error("a stranger sends without bounds")
+	}
+	if err := ask(a, VerbHeartbeat, string(make([]byte, 2*l.StrangerBytes))); err != nil {
+		t.Errorf("a member: %v", err)
+	}
+	b.conns.mu.Lock()
+	defer b.conns.mu.Unlock()
+	if b.conns.unbound < 0 || b.conns.unbound > l.Strangers || len(b.conns.open) > l.Strangers+2 {
+		t.Errorf("%d connections, %d of strangers", len(b.conns.open), b.conns.unbound)
+	}
+}
+
+// A member that sends frames of random envelopes ends its stream at most.
+func TestRandomFrames(t *testing.T) {
+	echo := func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) }
+	a, b := pair(t, func(b *GRPC) {
+		Register(b, Service{Verb: VerbMutation, Handler: echo}, Service{Verb: VerbRead, Blocking: true, Handler: echo})
+	})
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		s, conn, cancel, err := a.open(context.Background(), b.Addr(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			p := make([]byte, 8+r.IntN(20))
+			for range r.IntN(20) {
+				p = appendEnvelope(p, envelope{kind: envelopeKind(r.IntN(7)), verb: Verb(r.IntN(40)), id: r.Uint64(), timeout: r.Uint32(), payload: make([]byte, r.IntN(50))})
+			}
+			for range r.IntN(3) {
+				p[r.IntN(len(p))] = byte(r.Uint32())
+			}
+			if s.SendMsg(&frame{p}) != nil {
+				break // the stream ended
+			}
+		}
+		cancel()
+		conn.Close()
+	}
+	if err := ask(a, VerbMutation, "x"); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
