@@ -353,7 +353,7 @@ func (h *hints) look(q *hintQueue) {
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
 	switch {
-	case err == nil && len(batch.mutations) > 0 && h.former(q.node):
+	case err == nil && len(batch.mutations) > 0 && (h.former(q.node) || alive && h.moving()):
 		h.reroute(q, batch)
 	case err != nil:
 		h.report("not read, replay is tried again", q, err)
@@ -362,9 +362,6 @@ func (h *hints) look(q *hintQueue) {
 		h.pause(q, h.c.limits.HintRetry)
 	case len(batch.mutations) == 0:
 		h.delivered(q, batch) // all void
-	case len(h.c.view.Topology().Operations()) > 0:
-		// A node that gains a range may have compared it with this one already: it gets the hints, too.
-		h.reroute(q, batch)
 	default:
 		h.send(q, batch)
 	}
@@ -402,6 +399,10 @@ func (h *hints) former(node ring.NodeID) bool {
 	t := h.c.view.Topology()
 	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
+
+// moving reports whether ranges move. A node that gains a range may have compared it already with the one that a hint is for:
+// it must get the hint, too.
+func (h *hints) moving() bool { return len(h.c.view.Topology().Operations()) > 0 }
 
 // reroute writes a batch again to the present replicas: its node does not hold it, or not all of it, any more, or other nodes are
 // about to hold it.
