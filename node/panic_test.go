@@ -101,7 +101,9 @@ func TestAPanicEndsOneRequestOnEveryPath(t *testing.T) {
 		want := before
 		want[path.where]++
 		r.eventually(path.name+": the counts", func() bool { return fmt.Sprint(r.panics()) == fmt.Sprint(want) })
-		if n := strings.Count(r.log.String(), `panic="the defect of `+path.name+`"`); n != 1 {
+		logged := func() int { return strings.Count(r.log.String(), `panic="the defect of `+path.name+`"`) }
+		r.eventually(path.name+": the log", func() bool { return logged() > 0 }) // after the count
+		if n := logged(); n != 1 {
 			t.Errorf("%s: logged %d times", path.name, n)
 		}
 	}
