@@ -38,6 +38,7 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 		}
 	}
 	ready.Wait()
+	stalls := watchStalls(t)
 	time.Sleep(rollingBetween)
 	began := time.Now()
 	var longest time.Duration // of a stop
@@ -65,13 +66,46 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 	t.Logf("%d restarts took %v, a stop at most %v", rounds*len(ring.Servers), time.Since(began), longest)
 	close(stop)
 	ended.Wait()
+	excused := stalls()
 	for _, l := range loads {
-		t.Run(l.name, l.judgeRolling)
+		t.Run(l.name, func(t *testing.T) { l.judgeRolling(t, &excused) })
 	}
 }
 
-// judgeRolling fails the test for every request that failed.
-func (l *load) judgeRolling(t *testing.T) {
+// stallMost is how late a process may be scheduled: a server ends a connection when nothing came for about twice as long,
+// and cannot tell a client that does not run from one that has nothing to send.
+const stallMost = 75 * time.Millisecond
+
+// watchStalls counts, until the function that it returns is called, how often this process was not scheduled for stallMost.
+func watchStalls(t *testing.T) (count func() int) {
+	stop, counted := make(chan struct{}), make(chan int, 1)
+	go func() {
+		const nap = 5 * time.Millisecond
+		for n := 0; ; {
+			began := time.Now()
+			select {
+			case <-stop:
+				counted <- n
+				return
+			case <-time.After(nap):
+			}
+			if time.Since(began) > nap+stallMost {
+				n++
+			}
+		}
+	}()
+	return func() int {
+		close(stop)
+		n := <-counted
+		if n > 0 {
+			t.Logf("the machine was too busy to schedule this process %d times", n)
+		}
+		return n
+	}
+}
+
+// judgeRolling fails the test for every request that failed, but for one for each time that the machine stood still.
+func (l *load) judgeRolling(t *testing.T, excused *int) {
 	if l.installed != nil {
 		missing(t, "the "+l.name+" driver", l.installed.Error())
 	}
@@ -80,7 +114,9 @@ func (l *load) judgeRolling(t *testing.T) {
 		counts[e.kind]++
 		switch e.kind {
 		case "error":
-			if counts["error"] <= 10 {
+			if *excused--; *excused >= 0 {
+				t.Logf("a request failed on a machine that stood still, at %s: %s", e.at.Format("15:04:05.000"), e.text)
+			} else if counts["error"] <= 10 {
 				t.Errorf("a request failed at %s: %s", e.at.Format("15:04:05.000"), e.text)
 			}
 		case "answered":
