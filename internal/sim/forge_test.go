@@ -17,7 +17,7 @@ var (
 // forgeOptions are of a run in which nodes use all verbs.
 func forgeOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second, []string{"join", "leave", "repair", "flush"}
+	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second, []string{"join", "leave", "repair", "flush", "pause", "isolate"}
 	o.Workloads = []string{"register", "cas", "counter", "batch", "paging", "truncate", "ordered", "skewed", "churn"}
 	return o
 }

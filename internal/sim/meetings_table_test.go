@@ -91,7 +91,7 @@ func classified() map[string]map[string]string {
 			"register": opHints, "set": opHints, "cas": opConditional, "counter": opCounter, "batch": opBatch, "append": opConditional, "bank": opConditional,
 			"isolation": opHints, "ttl": opHints, "churn": opSchema, "paging": opHints, "graves": opRepair, "calm": "- requests that may not fail",
 			"ties": opHints, "ordered": opHints, "skewed": opHints, "entity": opConditional, "levels": opHints, "reborn": opTruncate + ", " + opSchema, "rich": opHints, "restarts": opRestart + ", " + opJoin,
-			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional,
+			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional, "replications": opSchema + ", " + opRepair,
 		},
 		"cluster command": {
 			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,

@@ -6,8 +6,9 @@ import "testing"
 // majority acknowledged stays on a node from which a repair can copy it.
 func TestReplicationsChange(t *testing.T) {
 	total := runAlone(t, alone(), 100, func(o *Options) { *o = ReplicationsOptions(o.Seed) })
-	for _, what := range []string{"replications changed", "ranges cleaned up"} {
-		if total.Counted[what] < 2*alone() {
+	// Most cleanups are refused: too little was repaired since the changes.
+	for what, most := range map[string]int{"replications changed": 2 * alone(), "ranges cleaned up": alone() / 4} {
+		if total.Counted[what] < most {
 			t.Errorf("%s: %d: nothing is tested", what, total.Counted[what])
 		}
 	}

@@ -32,7 +32,7 @@ func TestSimTruncate(t *testing.T) {
 
 // TestSimNeedsTruncationsInStreams shows that it finds rows that a stream brings back after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
-	mustFail(t, 100, 100, func(o *Options) {
+	mustFail(t, 170, 100, func(o *Options) {
 		truncateOptions(o)
 		o.Unsafe.NoTruncationStreams = true
 	}, "came back")
