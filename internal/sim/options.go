@@ -39,6 +39,8 @@ type Options struct {
 	Limits           coordinator.Limits
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
+	// SlowStreams lets ranges move in small blocks and for seconds, so that much happens meanwhile.
+	SlowStreams bool
 	// LateTruncates delays some requests to truncate for much longer than their coordinator waits.
 	LateTruncates bool
 	// ConvergeBy is what must make replicas equal before any client reads them in the healed cluster: ByReads (the

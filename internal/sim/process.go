@@ -210,7 +210,7 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
-		Streams: replica.StreamLimits{TruncationWait: truncationWait},
+		Streams: l.streamLimits(),
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
@@ -220,6 +220,14 @@ func (l *life) partsOptions() assembly.Options {
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams,
 	}
+}
+
+func (l *life) streamLimits() replica.StreamLimits {
+	limits := replica.StreamLimits{TruncationWait: truncationWait}
+	if l.node.cluster.options.SlowStreams {
+		limits.BlockBytes, limits.BytesPerSecond = 150, 3000
+	}
+	return limits
 }
 
 // hasJoined is the event of this node being a member, or of its being refused.

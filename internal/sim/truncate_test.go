@@ -15,6 +15,7 @@ func truncateOptions(o *Options) {
 		{"join", "leave", "removenode"},
 	}[o.Seed%5]
 	o.Factor, o.Faults, o.Sync = 2+int(o.Seed%3), 15*time.Second, storage.SyncBatch
+	o.SlowStreams = o.Seed%2 == 1
 }
 
 // TestSimTruncate truncates while nodes join, leave and move, and while hints are handed over.
@@ -32,8 +33,9 @@ func TestSimTruncate(t *testing.T) {
 
 // TestSimNeedsTruncationsInStreams shows that it finds rows that a stream brings back after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
-	mustFail(t, 170, 100, func(o *Options) {
+	mustFail(t, 50, 100, func(o *Options) {
 		truncateOptions(o)
+		o.SlowStreams = true
 		o.Unsafe.NoTruncationStreams = true
 	}, "came back")
 }
