@@ -25,12 +25,16 @@ import (
 	"cqld/ring"
 )
 
-// conf is Raft's membership as node n knows it.
+// conf is Raft's membership as node n knows it. While the voters of before have a say too, it has no voters: to lose two of
+// them then may be to lose the majority.
 func (n *testNode) conf() (voters, learners int) {
 	got := make(chan struct{})
 	n.post(func() {
 		if n.driver != nil && n.driver.conf != nil {
 			voters, learners = len(n.driver.conf.GetVoters()), len(n.driver.conf.GetLearners())
+			if len(n.driver.conf.GetVotersOutgoing()) > 0 {
+				voters = 0
+			}
 		}
 		close(got)
 	})

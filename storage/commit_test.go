@@ -99,15 +99,14 @@ func TestASlowSyncIsToldOf(t *testing.T) {
 	clock, disk, log := newTestClock(), faultfs.Wrap(vfs.NewMem()), &bytes.Buffer{}
 	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	write := func(i int) {
-		err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
-		if err != nil {
-			t.Error(err)
+		written := make(chan error, 1)
+		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { written <- err }); err != nil {
+			t.Fatal(err)
 		}
 		e.Commit()
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
 	}
 	write(1)
 	disk.Fail(func(op faultfs.Op, name string) error {
