@@ -150,10 +150,13 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 		return voidResult(), nil
 	}
 	r := voidResult()
-	if len(c.mutations) > 1 && c.partitions(true) > 1 {
+	if c.partitions(true) > 1 {
 		if err := p.checkBatch(kind, &c, r); err != nil {
 			return nil, err
 		}
+	}
+	if len(c.mutations) > 1 && kind == cql.BatchLogged {
+		p.warnOfGrace(&c, r)
 	}
 	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: params.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Ordered: ordered, Stamp: timestamp, Trace: t.sink()}
@@ -229,7 +232,6 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 			c.tableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
 	}
 	if kind == cql.BatchLogged {
-		p.warnOfGrace(kind, c, r)
 		return nil
 	}
 	if n := c.partitions(false); n > p.o.Limits.BatchPartitions {
@@ -244,14 +246,14 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 }
 
 // warnOfGrace warns when a logged batch cannot be replayed for want of gc_grace_seconds.
-func (p *Processor) warnOfGrace(kind cql.BatchKind, c *mutationCollector, r *Result) {
+func (p *Processor) warnOfGrace(c *mutationCollector, r *Result) {
 	var without []string
 	for _, t := range c.tables {
 		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
 			without = append(without, n)
 		}
 	}
-	if kind != cql.BatchLogged || len(without) == 0 {
+	if len(without) == 0 {
 		return
 	}
 	plural := ""

@@ -96,6 +96,9 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	if q.Top, err = c.parseTop(); err != nil {
 		return nil, err
 	}
+	if c.path.Resource == odata.EntityCount && !c.params.hasTop {
+		q.Top = 0
+	}
 	if q.Order, err = parseOrder(p.orderBy, q.Filter); err != nil {
 		return nil, err
 	}
@@ -106,7 +109,8 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	return q, nil
 }
 
-// parseTop reads $top, at most as many as a page has; without one it is a page. Zero asks for an empty answer.
+// parseTop reads $top, at most as many as a page has; without one it is a page. Zero asks for an empty answer. A count
+// has no pages.
 func (c *call) parseTop() (int, error) {
 	if !c.params.hasTop {
 		return c.door.limits.PageEntities, nil
