@@ -174,6 +174,12 @@ type Stats struct {
 	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
 	// CASLookedUp are proposals in doubt of which the outcome was learned, CASUnknown changes answered as unknown.
 	CASLookedUp, CASUnknown uint64
+	// CASCommitsSent counts attempts that had to send the latest decided change to acceptors that lacked it. CASRereads
+	// counts attempts that had to read at a quorum because the promises came with different rows. CASArbitersFailed counts
+	// requests for a turn that failed or were not answered in time.
+	CASCommitsSent, CASRereads, CASArbitersFailed uint64
+	// CASTimes is the time that rounds spent in each stage.
+	CASTimes CASTimes
 }
 
 type counters struct {
@@ -185,6 +191,8 @@ type counters struct {
 	casContentions, casFinished                             atomic.Uint64
 	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
 	casLookedUp, casUnknown                                 atomic.Uint64
+	casCommitsSent, casRereads, casArbitersFailed           atomic.Uint64
+	casTimes                                                casTimes
 }
 
 // Stats reads the counts.
@@ -201,6 +209,8 @@ func (c *Coordinator) Stats() Stats {
 		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
 		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
 		CASTurns: n.casTurns.Load(), CASLookedUp: n.casLookedUp.Load(), CASUnknown: n.casUnknown.Load(),
+		CASCommitsSent: n.casCommitsSent.Load(), CASRereads: n.casRereads.Load(), CASArbitersFailed: n.casArbitersFailed.Load(),
+		CASTimes: n.casTimes.load(),
 	}
 }
 

@@ -28,6 +28,7 @@ func (op *casRound) alone() bool {
 // decideAloneLocked makes an attempt in one step. It frees mu.
 func (op *casRound) decideAloneLocked() {
 	op.phase = casCommitting
+	op.stageLocked(CASStageCommit)
 	op.votes = op.votes[:0]
 	sole := op.c.replicas.Replica(op.voters.natural[0]).(SoleAcceptor)
 	epoch, cmd, tooMuch := op.topology.Epoch(), op.cmd, false

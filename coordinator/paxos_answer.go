@@ -232,6 +232,9 @@ func (op *casRound) answerLocked(outcomes []casOutcome, err error) {
 // leave lets the next round of the partition begin.
 func (op *casRound) leave() {
 	op.left.Store(true)
+	op.mu.Lock()
+	op.stageLocked(CASStageNone)
+	op.mu.Unlock()
 	op.endTurn()
 	if next := op.c.casLines.leave(op.line, &op.c.limits); next != nil {
 		// Not on this stack: a long line would be a deep one.

@@ -12,6 +12,7 @@ import (
 // commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
 func (op *casRound) commitLocked(level ring.Consistency) {
 	op.phase = casCommitting
+	op.stageLocked(CASStageCommit)
 	op.disarmLocked()
 	p := op.proposal
 	p.Table, p.Key = op.cmd.Table, op.cmd.Key
@@ -75,6 +76,7 @@ func (op *casRound) commitAgainLocked(level ring.Consistency) bool {
 	if op.c.clock.Monotonic()+pause >= end {
 		return false
 	}
+	op.stageLocked(CASStagePause)
 	op.mu.Unlock()
 	op.c.clock.After(pause, func() {
 		op.mu.Lock()

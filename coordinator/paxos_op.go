@@ -109,7 +109,9 @@ type casRound struct {
 	own         []casProposed // proposals of this round that some may have accepted and nobody decided yet
 	contentions int
 	left        atomic.Bool // the next round may begin
-	tries       int         // since the last success
+	stage       CASStage
+	staged      time.Duration // when the round entered the stage
+	tries       int           // since the last success
 	plans       int
 }
 
@@ -179,6 +181,7 @@ func (op *casRound) attemptLocked() {
 		return
 	}
 	op.phase = casPreparing
+	op.stageLocked(CASStagePrepare)
 	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
 		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
 		op.seen = max(op.seen, last.ballot.Micros)
@@ -278,6 +281,7 @@ func (op *casRound) latePromise(v *vote, p *Promise, err error) {
 // preparedLocked goes on when a quorum has promised: first with what is in progress, then with what
 // is missing, then with the conditions. It frees mu.
 func (op *casRound) preparedLocked() {
+	op.stageLocked(CASStageRead)
 	if op.previous.Present() {
 		if op.enough(isUnchanged) {
 			op.phase = casPreparedWork
@@ -335,6 +339,7 @@ func (op *casRound) bringLocked(commit Proposal) {
 		op.readLocked()
 		return
 	}
+	op.c.counts.casCommitsSent.Add(1)
 	op.armLocked()
 	commit.Table, commit.Key = op.cmd.Table, op.cmd.Key
 	attempt, epoch, timeout, left := op.attempt, op.topology.Epoch(), op.timeout, len(missing)
@@ -378,6 +383,7 @@ func (op *casRound) readLocked() {
 		return
 	}
 	op.reread = true
+	op.c.counts.casRereads.Add(1)
 	op.armLocked()
 	attempt := op.attempt
 	op.mu.Unlock()
@@ -465,6 +471,7 @@ func (op *casRound) onUnsettled(attempt int) {
 // proposeLocked asks the voters to accept. It frees mu.
 func (op *casRound) proposeLocked(origin Ballot, update []byte) {
 	op.phase = casAccepting
+	op.stageLocked(CASStagePropose)
 	op.proposal = Proposal{
 		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
 	}

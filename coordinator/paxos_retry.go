@@ -132,6 +132,7 @@ func (op *casRound) retryLocked(err error) {
 func (op *casRound) againLocked(pause time.Duration) {
 	op.disarmLocked()
 	op.phase = casIdle
+	op.stageLocked(CASStagePause)
 	op.attempt++
 	if op.expireLocked(op.c.clock.Monotonic() + pause); op.over {
 		op.mu.Unlock()

@@ -52,6 +52,7 @@ func (op *casRound) begin() {
 		return
 	}
 	op.turn.tried = nil
+	op.stageLocked(CASStageTurn)
 	op.turn.until = now + min(turn.WaitMax, op.timeout, max(op.latestDeadline()-now, 0))
 	op.askTurnLocked(now)
 }
@@ -118,6 +119,7 @@ func (op *casRound) onNoTurn(asked int) {
 	}
 	op.turn.asked++
 	op.turn.timer.Stop()
+	op.c.counts.casArbitersFailed.Add(1)
 	now := op.c.clock.Monotonic()
 	if op.turn.home != op.c.view.Self() {
 		op.c.arbiters.Silent(op.turn.home, now)

@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"cqld/coordinator"
 )
 
 // metricsPage serves the node's figures to Prometheus.
@@ -153,9 +155,14 @@ func (c figuresCollector) requests(m metricSink) {
 		{"hint_lost", s.HintsLost}, {"batch_stored", s.BatchesStored}, {"batch_replayed", s.BatchesReplayed}, {"cas_contention", s.CASContentions},
 		{"cas_finished_of_another", s.CASFinished}, {"cas_round", s.CASRounds}, {"cas_shared_round", s.CASShared},
 		{"cas_without_prepare", s.CASUnprepared}, {"cas_alone", s.CASAlone}, {"cas_turn", s.CASTurns},
-		{"cas_looked_up", s.CASLookedUp}, {"cas_unknown", s.CASUnknown}} {
+		{"cas_looked_up", s.CASLookedUp}, {"cas_unknown", s.CASUnknown}, {"cas_missing_commit", s.CASCommitsSent},
+		{"cas_read_again", s.CASRereads}, {"cas_arbiter_failed", s.CASArbitersFailed}} {
 		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
+	}
+	for stage := coordinator.CASStageNone + 1; stage < coordinator.CASStages; stage++ {
+		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total", "Time that rounds of conditional changes spent in each stage.",
+			s.CASTimes[stage].Seconds(), []string{"stage"}, []string{stage.String()})
 	}
 }
 

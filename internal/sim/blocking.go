@@ -63,7 +63,7 @@ func (t *Transport) Run(_ int, f func()) error {
 	}
 	n.kernel.After(delay, "work", func() {
 		if t.life.alive() {
-			t.life.do(func() { t.life.at(mayBlock, f) })
+			n.onCPU(t.life, func() { t.life.at(mayBlock, f) })
 		}
 	})
 	return nil

@@ -71,7 +71,7 @@ func NewCluster(o Options) *Cluster {
 	}
 	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allAlive)
 	c.makeSchema()
-	for _, kind := range workloadKinds() {
+	for _, kind := range o.kinds() {
 		if o.has(kind.name) {
 			c.workloads = append(c.workloads, kind.make(c))
 		}
@@ -121,7 +121,7 @@ func (c *Cluster) replication() ring.Replication { return c.options.replication(
 // makeSchema makes the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
 	c.change(&schema.CreateKeyspace{Keyspace: keyspace, Replication: c.replication(), DurableWrites: true})
-	for _, kind := range workloadKinds() {
+	for _, kind := range c.options.kinds() {
 		if !c.options.has(kind.name) {
 			continue
 		}

@@ -22,7 +22,7 @@ func (c *Cluster) all() ring.Consistency { return ring.All }
 // compares the replicas.
 func (c *Cluster) converge() {
 	c.agree()
-	for _, k := range workloadKinds() {
+	for _, k := range c.options.kinds() {
 		for _, t := range k.tables {
 			if table := c.table(t.Table); table != nil {
 				c.readAll(table, func(*row.PageReader, *row.Row, bool) {})

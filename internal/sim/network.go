@@ -30,6 +30,9 @@ type Network struct {
 	SlowMax            time.Duration
 	late               *Stream       // draws requests to truncate of dying processes that arrive late; nil: none do
 	far                time.Duration // what a message between data centers takes besides
+	// cpu is the average processor time of a message or a piece of work; 0 means that they take none. A process does them
+	// one after the other. stall is the average time for which it gets no processor before some of them (stalls).
+	cpu, stall time.Duration
 }
 
 // delayMax is how long a message takes at most on a good day.
@@ -47,6 +50,7 @@ func newNetwork(k *Kernel, seed uint64) *Network {
 func (n *Network) calm() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
 	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
+	n.cpu, n.stall = 0, 0
 	clear(n.cut)
 }
 
@@ -81,7 +85,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
-				life.do(func() {
+				n.onCPU(life, func() {
 					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
 					life.serving = from
 					deliver(own)
@@ -90,6 +94,27 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 			}
 		})
 	}
+}
+
+// stalls is the number of messages and pieces of work in a thousand before which a process gets no processor for a while.
+const stalls = 10
+
+// onCPU makes a process do f after all that came before f, and after the processor time that f takes.
+func (n *Network) onCPU(l *life, f func()) {
+	if n.cpu == 0 {
+		l.do(f)
+		return
+	}
+	cost := n.work.Between(n.cpu/2, n.cpu*3/2)
+	if n.stall > 0 && n.work.Chance(stalls) {
+		cost += n.work.Between(0, 2*n.stall)
+	}
+	l.cpuFree = max(l.cpuFree, n.kernel.Now()) + cost
+	n.kernel.After(l.cpuFree-n.kernel.Now(), "cpu", func() {
+		if l.alive() {
+			l.do(f)
+		}
+	})
 }
 
 func (n *Network) note(verb messaging.Verb, payload []byte) {

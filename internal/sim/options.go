@@ -29,7 +29,7 @@ type Options struct {
 	Turns     int           // of each client, at most
 	Faults    time.Duration // how long the nemesis is at work
 
-	Workloads  []string // names of workloadKinds
+	Workloads  []string // names of workloadKinds and of Extra
 	FaultKinds []string // names of faultKinds
 	OnlyFaults []int    // numbers in the plan; nil: all
 
@@ -55,6 +55,8 @@ type Options struct {
 	Points     []string // names of points: rare ways that are taken all the time
 	// Made is called with a new cluster, before any of its nodes starts; nil means no call.
 	Made func(*Cluster)
+	// Extra are the workloads of a test, which run besides those of workloadKinds.
+	Extra []workloadKind
 	// PaxosMargin is how old the state of Paxos is that is purged, below zero also what is made soon; zero: older than a
 	// run is long.
 	PaxosMargin time.Duration
@@ -167,6 +169,9 @@ func (o Options) String() string {
 		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
 }
+
+// kinds returns all kinds of workloads that may run.
+func (o Options) kinds() []workloadKind { return append(workloadKinds(), o.Extra...) }
 
 // has says whether a workload runs.
 func (o Options) has(workload string) bool { return slices.Contains(o.Workloads, workload) }

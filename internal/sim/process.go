@@ -54,6 +54,8 @@ type life struct {
 	fatal  atomic.Pointer[error] // why a part has said that the node must stop
 	ending bool                  // it will
 	dying  bool                  // it is killed soon, and some of what it sends arrives late (Network.late)
+	// cpuFree is the time at which the process has done all that it has to do (Network.onCPU).
+	cpuFree time.Duration
 }
 
 func (l *life) alive() bool { return l.node.life == l }

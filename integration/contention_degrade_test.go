@@ -1,0 +1,218 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/integration/process"
+)
+
+const (
+	// degradeRatioMost is how many times as much the rate of conditional batches may fall as that of plain batches.
+	degradeRatioMost = 2.5
+	// degradeFailuresMost is how many of a hundred batches may fail.
+	degradeFailuresMost = 1
+)
+
+// degradation measures the rates of plain and conditional batches in several states of a ring.
+type degradation struct {
+	*contention
+	victim *process.Server
+	others []string // the addresses of the other nodes: those that clients ask in every state
+	limit  time.Duration
+	rates  map[degradeKey]float64
+}
+
+type degradeKey struct {
+	state       string
+	partitions  int
+	conditional bool
+}
+
+func (k degradeKey) String() string {
+	return fmt.Sprintf("%s, %d partitions, %s", k.state, k.partitions, map[bool]string{false: "plain", true: "conditional"}[k.conditional])
+}
+
+// TestConditionalBatchesDegradeAsWrites pauses and then kills a node of a ring that has less processor time than work. It
+// compares what that does to the rate of conditional batches with what it does to the rate of plain batches, which makes
+// the speed of the machine irrelevant. With CQLD_CONTENTION the runs are longer, and some use 40 partitions.
+// CQLD_CONTENTION_TIME is the length of a run in seconds, CQLD_CONTENTION_BUSY the number of processes that compete for
+// the processors, CQLD_CONTENTION_VICTIM the number of the node that is paused and killed, and CQLD_CONTENTION_CLIENTS
+// the number of clients.
+func TestConditionalBatchesDegradeAsWrites(t *testing.T) {
+	partitions, limit := []int{4}, 1500*time.Millisecond
+	if os.Getenv("CQLD_CONTENTION") != "" {
+		partitions, limit = []int{4, 40}, time.Duration(envNumber("CQLD_CONTENTION_TIME", 5))*time.Second
+	}
+	d := &degradation{contention: startContention(t, 4), limit: limit, rates: map[degradeKey]float64{}}
+	d.victim = d.ring.Servers[envNumber("CQLD_CONTENTION_VICTIM", 4)-1]
+	for _, a := range addressesOf(d.contention) {
+		if a != d.victim.Address {
+			d.others = append(d.others, a)
+		}
+	}
+	each := func(do func(n int, conditional bool)) {
+		for _, n := range partitions {
+			do(n, false)
+			do(n, true)
+		}
+	}
+	each(func(n int, conditional bool) { d.measure(degradeKey{"all up", n, conditional}) })
+	each(func(n int, conditional bool) {
+		if err := d.victim.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		d.measure(degradeKey{"one paused", n, conditional})
+		if err := d.victim.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		d.awaitUp(4) // the next run begins before the failure detector has noticed the next pause
+	})
+	d.victim.Kill()
+	d.awaitUp(3)
+	each(func(n int, conditional bool) { d.measure(degradeKey{"one dead", n, conditional}) })
+	each(func(n int, conditional bool) {
+		if conditional {
+			d.compare("one paused", n)
+			d.compare("one dead", n)
+		}
+	})
+	d.verify()
+}
+
+// measure makes batches while other processes compete for the processors.
+func (d *degradation) measure(k degradeKey) {
+	d.t.Helper()
+	stop := busyCPU(d.t, envNumber("CQLD_CONTENTION_BUSY", 4))
+	defer stop()
+	before := d.figures(k.state)
+	r := d.run(d.others, k.conditional, envNumber("CQLD_CONTENTION_CLIENTS", contentionClients), k.partitions, 1<<30, d.limit)
+	used := d.figures(k.state).since(before)
+	failed := r.unknown + r.expired + r.other
+	d.rates[k] = float64(r.batches-failed) / r.took.Seconds()
+	d.t.Logf("%v: %v\n\t%s", k, r, used.text(r.batches))
+	if failed*100 > degradeFailuresMost*r.batches {
+		d.t.Errorf("%v: %d of %d batches fail", k, failed, r.batches)
+	}
+}
+
+// compare fails the test when conditional batches degrade more than plain ones.
+func (d *degradation) compare(state string, partitions int) {
+	d.t.Helper()
+	ratio := func(conditional bool) float64 {
+		return d.rates[degradeKey{state, partitions, conditional}] / d.rates[degradeKey{"all up", partitions, conditional}]
+	}
+	plain, conditional := ratio(false), ratio(true)
+	d.t.Logf("%s, %d partitions: plain batches have %.2f of the rate with all nodes up, conditional batches %.2f", state, partitions, plain, conditional)
+	if conditional*degradeRatioMost < plain {
+		d.t.Errorf("%s, %d partitions: conditional batches have %.2f of the rate with all nodes up, plain batches %.2f", state, partitions, conditional, plain)
+	}
+}
+
+// awaitUp waits until all nodes but the victim see n nodes up.
+func (d *degradation) awaitUp(n int) {
+	d.t.Helper()
+	want := fmt.Sprintf("\ncqld_members_up %d\n", n)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if !slices.ContainsFunc(d.ring.Servers, func(s *process.Server) bool { return s != d.victim && !strings.Contains(metricsPage(s), want) }) {
+			return
+		}
+	}
+	d.t.Fatalf("after 30 s, not all nodes see %d nodes up", n)
+}
+
+// ringFigures are what the processes of a ring have used and counted.
+type ringFigures struct {
+	cpu            time.Duration
+	events, stages map[string]float64 // counts of events, and seconds that rounds spent in each stage
+}
+
+// figures adds up the figures of the nodes. Those of the victim count while all nodes are up.
+func (d *degradation) figures(state string) ringFigures {
+	f := ringFigures{events: map[string]float64{}, stages: map[string]float64{}}
+	for _, s := range d.ring.Servers {
+		if s == d.victim && state != "all up" {
+			continue
+		}
+		if u, err := s.Usage(); err == nil {
+			f.cpu += u.CPU
+		}
+		for _, m := range coordinatorFigure.FindAllStringSubmatch(metricsPage(s), -1) {
+			v, err := strconv.ParseFloat(m[3], 64)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			if strings.HasPrefix(m[1], "events_total") {
+				f.events[m[2]] += v
+			} else {
+				f.stages[m[2]] += v
+			}
+		}
+	}
+	return f
+}
+
+// coordinatorFigure matches a line of /metrics with a count of events or the time of a stage.
+var coordinatorFigure = regexp.MustCompile(`(?m)^cqld_coordinator_(events_total\{event|cas_stage_seconds_total\{stage)="(\w+)"\} (\S+)$`)
+
+// metricsPage returns the metrics of a node, or "" when it does not answer.
+func metricsPage(s *process.Server) string {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "data", "control.sock"))
+	}}}
+	defer client.CloseIdleConnections()
+	r, err := client.Get("http://node/metrics")
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// since returns what was used and counted after before. It changes the maps of f.
+func (f ringFigures) since(before ringFigures) ringFigures {
+	f.cpu -= before.cpu
+	for name, v := range before.events {
+		f.events[name] -= v
+	}
+	for name, v := range before.stages {
+		f.stages[name] -= v
+	}
+	return f
+}
+
+// text shows the processor time of a batch, the average time of a round in each stage, and the events of conditional
+// changes.
+func (f ringFigures) text(batches int) string {
+	s := fmt.Sprintf("CPU %.0f µs a batch", float64(f.cpu.Microseconds())/float64(max(batches, 1)))
+	rounds := f.events["cas_round"]
+	for _, name := range slices.Sorted(maps.Keys(f.stages)) {
+		if v := f.stages[name]; v > 0 && rounds > 0 {
+			s += fmt.Sprintf("; %s %.1f ms", name, v/rounds*1000)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.events)) {
+		if v := f.events[name]; v > 0 && strings.HasPrefix(name, "cas_") {
+			s += fmt.Sprintf("; %s %.0f", name, v)
+		}
+	}
+	return s
+}
