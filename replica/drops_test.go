@@ -196,6 +196,16 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
+// TestADropNeedsNoDeadNode: when one of a range's replicas is dead, the others are enough, unless it was the only one.
+func TestADropNeedsNoDeadNode(t *testing.T) {
+	for replicas := 1; replicas <= 7; replicas++ {
+		h := holding{replicas: make([]ring.NodeID, replicas), yes: replicas - 1}
+		if h.enough() != (replicas > 1) {
+			t.Errorf("%d of %d replicas answer, enough: %v", h.yes, replicas, h.enough())
+		}
+	}
+}
+
 // TestADropIsTriedAgain until the replicas are there; data that came back to the node meanwhile stay.
 func TestADropIsTriedAgain(t *testing.T) {
 	w := newDropWorld(t)
