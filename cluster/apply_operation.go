@@ -299,6 +299,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.noteUnclean(before, index)
+	m.regain(index)
 	return nil
 }
 
@@ -365,6 +366,7 @@ func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.noteUnclean(before, index)
+	m.regain(index)
 	return nil
 }
 
