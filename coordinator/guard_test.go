@@ -159,7 +159,7 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 // panicRequest makes one kind of request of a coordinator.
 type panicRequest func(n *benchNode, done func(error))
 
-const panicTimeout = 3 * time.Second
+const panicTimeout = 10 * time.Second
 
 func panicRequests() map[string]panicRequest {
 	key := row.NewPartitionKey([]byte("k"))
