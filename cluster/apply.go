@@ -46,6 +46,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyPaxosFloor(&next, c.PaxosFloor)
 	case c.Settled != nil:
 		applySettled(&next, c.Settled)
+	case c.Regained != nil:
+		applyRegained(&next, c.Regained)
 	default:
 		err = &Refused{Reason: "empty command"}
 	}

@@ -41,15 +41,16 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 		}
 	}
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
-	for _, u := range m.Unclean {
-		// What is forced goes on: the node keeps what it has of a range that it gains (replica.Drops).
-		if slices.Contains(o.Gaining, u.Node) && !o.Force {
-			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost; one that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
-		}
-	}
-	if !o.Force {
+	if !o.Force { // first what stays so: a node cannot drop a range whose only replica is dead
 		if err := m.checkSources(t, o); err != nil {
 			return err
+		}
+	}
+	for _, u := range m.Unclean {
+		// A forced operation does not wait: the node keeps what it has of a range that it gains (replica.Drops).
+		if slices.Contains(o.Gaining, u.Node) && !o.Force {
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost: it needs answers of half of the "+
+				"replicas of each; a node that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
 	}
 	if len(o.Gaining) == 0 {
@@ -298,6 +299,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.noteUnclean(before, index)
+	m.regain(index)
 	return nil
 }
 
@@ -364,6 +366,7 @@ func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.noteUnclean(before, index)
+	m.regain(index)
 	return nil
 }
 

@@ -420,7 +420,8 @@ func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	}
 	taken := slices.Collect(maps.Values(peers))
 	for _, r := range m.Removed {
-		in := slices.Contains(c.driver.conf.GetVoters(), uint64(r.Node)) || slices.Contains(c.driver.conf.GetLearners(), uint64(r.Node))
+		conf, id := c.driver.conf, uint64(r.Node)
+		in := slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
 		if in && r.Node != c.Self() && !slices.Contains(taken, r.Addr) {
 			peers[r.Node] = r.Addr
 		}

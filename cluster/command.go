@@ -44,6 +44,7 @@ type command struct {
 
 	PaxosFloor *paxosFloorCommand `json:",omitempty"`
 	Settled    *settledCommand    `json:",omitempty"`
+	Regained   *regainedCommand   `json:",omitempty"`
 }
 
 // foundCommand begins a cluster; it is the first. The system keyspaces that nodes hold data of are in it: a cqld of
@@ -119,6 +120,13 @@ type settledCommand struct {
 	Node     ring.NodeID
 	Keyspace string
 	Epoch    uint64
+}
+
+// regainedCommand says that all that Node holds of a keyspace was repaired after the change at the epoch Changed.
+type regainedCommand struct {
+	Node     ring.NodeID
+	Keyspace string
+	Changed  uint64
 }
 
 // paxosFloorCommand raises a table's floor.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -87,12 +88,17 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 		if err := alter(factor); err != nil {
 			t.Fatal(err)
 		}
-		if want := factor == 1; (len(w.m.Former) > 0) != want {
+		lost := slices.ContainsFunc(w.m.Former, func(f Former) bool { return len(f.Nodes) > 0 })
+		if want := factor == 1; lost != want {
 			t.Fatalf("at factor %d, the former replications are %+v", factor, w.m.Former)
 		}
 	}
 	if err := alter(1); err != nil {
 		t.Fatal(err)
+	}
+	regain(t, w)
+	if len(w.m.Former) != 1 {
+		t.Fatalf("the former replications are %+v", w.m.Former)
 	}
 	f := w.m.Former[0]
 	if f.Keyspace != "ks" || f.Replication.Factor != 4 || f.Since != 77 || len(f.Nodes) != 4 || f.Overlaps {
@@ -115,6 +121,125 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 	if len(w.m.Former) != 0 {
 		t.Errorf("when all have dropped it, the former replications are %+v", w.m.Former)
 	}
+}
+
+// regain has every node say that what it gained was repaired.
+func regain(t *testing.T, w *operationsWalk) {
+	t.Helper()
+	for _, f := range slices.Clone(w.m.Former) {
+		for _, n := range f.Gained {
+			if err := w.apply(&command{Regained: &regainedCommand{n, f.Keyspace, f.Changed}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestWhatWasNeverRepairedStays moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. A
+// row of the beginning is on dc1's replica alone, so that replica may drop it only if dc2's were repaired before dc1 went.
+func TestWhatWasNeverRepairedStays(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		repaired []ring.NodeID // the nodes of dc2 that were repaired between the changes
+		late     bool          // what they say comes after the second change
+		joins    bool          // the ring changes between the repair and the second change
+		want     bool          // a repair after the second change is enough
+	}{
+		{"not repaired", nil, false, false, false},
+		{"one of the replicas was repaired", []ring.NodeID{2}, false, false, false},
+		{"repaired", []ring.NodeID{2, 3}, false, false, true},
+		{"repaired, as far as the log knew too late", []ring.NodeID{2, 3}, true, false, false},
+		{"another node took over what was not repaired", []ring.NodeID{2}, false, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, index := movedKeyspace(t)
+			do := func(cmd *command) {
+				t.Helper()
+				index++
+				next, err := apply(m, cmd, index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m = recode(t, next)
+			}
+			alter := func(one, two int) {
+				t.Helper()
+				do(&command{ID: CommandID{byte(index)}, Schema: &schemaCommand{Change: schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: inDatacenters(one, two)}), At: int64(index)}})
+			}
+			alter(1, 2)
+			changed := m.Former[0].Changed
+			if f := m.Former[0]; len(f.Nodes) != 0 || !slices.Equal(f.Gained, []ring.NodeID{2, 3}) || !f.Overlaps {
+				t.Fatalf("after the growth: %+v", f)
+			}
+			say := func() {
+				for _, n := range c.repaired {
+					do(&command{ID: CommandID{100 + byte(n)}, Regained: &regainedCommand{n, "ks", changed}})
+				}
+			}
+			if !c.late {
+				say()
+			}
+			if c.joins {
+				m.regain(index)
+				if f := m.Former[0]; !slices.Equal(f.Gained, []ring.NodeID{2, 3}) || f.Changed == changed {
+					t.Fatalf("after the ring changed: %+v", f)
+				}
+			}
+			alter(0, 2)
+			if c.late {
+				say()
+			}
+			var lost []Former
+			for _, f := range m.Former {
+				if len(f.Nodes) > 0 {
+					lost = append(lost, f)
+				}
+			}
+			if len(lost) != 1 || !slices.Equal(lost[0].Nodes, []ring.NodeID{1}) || lost[0].Overlaps != c.want {
+				t.Errorf("dc1 keeps its data as %+v, want overlaps %v", lost, c.want)
+			}
+			alter(1, 2) // the way out: dc1 is a replica again, all is repaired, and then dc1 goes
+			do(&command{ID: CommandID{99}, Regained: &regainedCommand{1, "ks", m.Former[0].Changed}})
+			for _, n := range []ring.NodeID{2, 3} {
+				if len(m.Former) > 0 {
+					do(&command{ID: CommandID{110 + byte(n)}, Regained: &regainedCommand{n, "ks", m.Former[0].Changed}})
+				}
+			}
+			if len(m.Former) != 0 {
+				t.Fatalf("after the repair: %+v", m.Former)
+			}
+			if alter(0, 2); len(m.Former) != 1 || !m.Former[0].Overlaps {
+				t.Errorf("after the second attempt: %+v", m.Former)
+			}
+		})
+	}
+}
+
+func inDatacenters(one, two int) *ring.Replication {
+	var factors []ring.DatacenterFactor
+	for i, f := range []int{one, two} {
+		if f > 0 {
+			factors = append(factors, ring.DatacenterFactor{Datacenter: fmt.Sprint("dc", i+1), Factor: f})
+		}
+	}
+	r := ring.NewNetworkTopology(factors...)
+	return &r
+}
+
+// movedKeyspace is a ring of one node in dc1 and two in dc2, with keyspace ks in dc1.
+func movedKeyspace(t *testing.T) (m *Metadata, index uint64) {
+	m = emptyMetadata()
+	var nodes []*ring.Node
+	for i, dc := range []string{"dc1", "dc2", "dc2"} {
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: dc, Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 60}})
+	}
+	m.Topology, m.nextNode = ring.NewTopology(5, nodes), 4
+	var err error
+	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: *inDatacenters(1, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	return m, 5
 }
 
 // TestChangesOfReplicationAddUp changes a factor from 3 to 2 and on to 1, without a repair in between: a row that a majority
@@ -142,11 +267,14 @@ func TestChangesOfReplicationAddUp(t *testing.T) {
 	}
 	overlaps := func() (all []bool) {
 		for _, f := range w.m.Former {
-			all = append(all, f.Overlaps)
+			if len(f.Nodes) > 0 {
+				all = append(all, f.Overlaps)
+			}
 		}
 		return all
 	}
 	alter(4)
+	regain(t, w)
 	alter(3)
 	for _, n := range slices.Clone(w.m.Former[0].Nodes) {
 		if err := w.apply(&command{Settled: &settledCommand{n, "ks", w.m.Former[0].Epoch}}); err != nil {

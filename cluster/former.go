@@ -24,20 +24,26 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
-		former = slices.DeleteFunc(former, func(f Former) bool {
-			return f.Keyspace == name && len(m.compareReplications(f.Replication, now.Replication).lose) == 0
-		})
+		former = append(former, Former{Keyspace: name, Replication: old.Replication, Epoch: index, Nodes: change.lose})
+		// Data of earlier replications may be where an earlier change has put them, or not yet, so the new replication must
+		// overlap with each of them; and only a repair that begins now is one of its replicas.
+		overlaps, since := true, at
 		for i := range former {
-			// Data of earlier replications may be where the old one has put it, or not yet, so the new one must overlap with
-			// each of them; and only a repair that begins now is one of its replicas.
-			if f := &former[i]; f.Keyspace == name {
-				f.Overlaps, f.Since = m.compareReplications(f.Replication, now.Replication).overlaps, max(f.Since, at)
-				change.overlaps = change.overlaps && f.Overlaps
+			f := &former[i]
+			if f.Keyspace != name {
+				continue
 			}
+			c := m.compareReplications(f.Replication, now.Replication)
+			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
+				f.Gained = nil // nobody needs to repair them
+			}
+			if len(c.lose) == 0 {
+				f.Nodes = nil
+			}
+			overlaps, since = overlaps && c.overlaps, max(since, f.Since)
+			f.Overlaps, f.Since, f.Changed = overlaps, since, index
 		}
-		if len(change.lose) > 0 {
-			former = append(former, Former{name, old.Replication, index, at, change.overlaps, change.lose})
-		}
+		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
 	if len(former) > formerMax {
 		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and have the nodes clean up (cqld ctl cleanup)"}
@@ -46,6 +52,24 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		m.Former = nil
 	}
 	return nil
+}
+
+// over says whether nothing is left to be done about a former replication.
+func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
+
+// regain makes all nodes gain again, by changes of replication, what some of them still have to repair: the ring has changed,
+// and other nodes may hold it.
+func (m *Metadata) regain(index uint64) {
+	var left []Former
+	for _, f := range m.Former {
+		if k := m.Schema.Keyspace(f.Keyspace); k != nil && len(f.Gained) > 0 {
+			f.Gained, f.Changed = m.compareReplications(f.Replication, k.Replication).gain, index
+		}
+		if !f.over() {
+			left = append(left, f)
+		}
+	}
+	m.Former = left
 }
 
 // replicationChange is what a change of a keyspace's replication does.
@@ -82,14 +106,14 @@ func (m *Metadata) compareReplications(before, after ring.Replication) (c replic
 	return c
 }
 
-// settle removes a node from the former replications that choose names.
+// settle removes a node from those that have data of the former replications that choose names.
 func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 	var left []Former
 	for _, f := range m.Former {
 		if choose(&f) {
 			f.Nodes = slices.DeleteFunc(slices.Clone(f.Nodes), func(n ring.NodeID) bool { return n == id })
 		}
-		if len(f.Nodes) > 0 {
+		if !f.over() {
 			left = append(left, f)
 		}
 	}
@@ -98,6 +122,27 @@ func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 
 func applySettled(m *Metadata, c *settledCommand) {
 	m.settle(c.Node, func(f *Former) bool { return f.Keyspace == c.Keyspace && f.Epoch <= c.Epoch })
+}
+
+// applyRegained takes that a node has what the former replicas had. A later change of the replication or of the ring counts for
+// more: the repair may have been one of other replicas.
+func applyRegained(m *Metadata, c *regainedCommand) {
+	var left []Former
+	for _, f := range m.Former {
+		if f.Keyspace == c.Keyspace && f.Changed == c.Changed && f.Overlaps {
+			f.Gained = slices.DeleteFunc(slices.Clone(f.Gained), func(n ring.NodeID) bool { return n == c.Node })
+		}
+		if !f.over() {
+			left = append(left, f)
+		}
+	}
+	m.Former = left
+}
+
+// StartRegained says that all that this node holds of a keyspace was repaired after the change of its replication, or of the
+// ring, at the epoch changed. done is called by the loop.
+func (c *Cluster) StartRegained(keyspace string, changed uint64, done func(error)) {
+	c.start(&command{Regained: &regainedCommand{c.Self(), keyspace, changed}}, done)
 }
 
 // StartSettled says that this node has dropped what it held by the replications that a keyspace had up to epoch. done is

@@ -14,11 +14,32 @@ import (
 	"cqld/schema"
 )
 
-// joinReply is what an admitted node needs to take part.
+// joinReply answers a request to join. An admitted node takes part by it; another one learns whom else to ask.
 type joinReply struct {
-	Node  ring.NodeID
-	Epoch uint64 // of the metadata that Peers are from
+	Node  ring.NodeID // zero: the node is not admitted for now
+	Epoch uint64      // of the metadata that Peers are from
 	Peers map[ring.NodeID]netip.AddrPort
+	// Why says why the node is not admitted. Busy says that the same node should be asked again.
+	Why  string `json:",omitempty"`
+	Busy bool   `json:",omitempty"`
+}
+
+// decodeJoinReply returns the answer in b. The error is a *messaging.RemoteError when the node was not admitted.
+func decodeJoinReply(b []byte) (r joinReply, err error) {
+	if err := json.Unmarshal(b, &r); err != nil {
+		return joinReply{}, fmt.Errorf("cluster: malformed answer to a request to join: %w", err)
+	}
+	if len(r.Peers) > newerMax {
+		return joinReply{}, fmt.Errorf("cluster: an answer to a request to join names %d members", len(r.Peers))
+	}
+	if r.Node != 0 {
+		return r, nil
+	}
+	remote := &messaging.RemoteError{Message: r.Why}
+	if r.Busy {
+		remote.Code = busyCode
+	}
+	return r, remote
 }
 
 // Codes of a messaging.RemoteError that carries a Refused: for good, or until what is under way ends.
@@ -69,6 +90,8 @@ type joining struct {
 	c       *Cluster
 	seeds   []netip.AddrPort // all but this node
 	next    int              // the seed to ask
+	members []netip.AddrPort // that answers named, without the seeds: asked when no seed admits this node
+	epoch   uint64           // of the metadata that members are from
 	founder bool
 	waiting error // what is missing, for when there is no more time
 	// admitted says that only the metadata is waited for.
@@ -146,15 +169,19 @@ func (j *joining) later(d time.Duration, f func()) {
 	})
 }
 
-// ask asks the next seed for admission; after the last a founder founds, and others begin again.
+// ask asks the next seed for admission, and the members that answers named after the seeds. After the last one a founder
+// founds, and others begin again.
 func (j *joining) ask() {
 	if j.over() {
 		return
 	}
-	if j.next < len(j.seeds) {
-		seed := j.seeds[j.next]
+	if all := slices.Concat(j.seeds, j.members); j.next < len(all) {
+		addr := all[j.next]
 		j.next++
-		j.askAddr(seed, j.c.opts.Self, func(b []byte, err error) { j.answered(seed, b, err) })
+		j.askAddr(addr, j.c.opts.Self, func(r joinReply, err error) {
+			j.noteMembers(r)
+			j.answered(addr, r, err)
+		})
 		return
 	}
 	j.next = 0
@@ -169,29 +196,53 @@ func (j *joining) ask() {
 	j.establish()
 }
 
-func (j *joining) askAddr(addr netip.AddrPort, spec NodeSpec, then func([]byte, error)) {
-	j.c.ask(addr, spec, func(b []byte, err error) {
+// membersAsked is how many members that are not seeds are asked between two attempts with the seeds.
+const membersAsked = 16
+
+// noteMembers remembers some of the members that an answer names: the seeds may leave the ring before they admit this node.
+func (j *joining) noteMembers(r joinReply) {
+	if len(r.Peers) == 0 {
+		return
+	}
+	j.founder = false // there is a cluster
+	if r.Epoch < j.epoch {
+		return
+	}
+	j.epoch, j.members = r.Epoch, nil
+	for _, id := range sortedIDs(r.Peers) {
+		if a := r.Peers[id]; len(j.members) < membersAsked && a.IsValid() && a != j.c.opts.Self.Internode && !slices.Contains(j.seeds, a) {
+			j.members = append(j.members, a)
+		}
+	}
+}
+
+func (j *joining) askAddr(addr netip.AddrPort, spec NodeSpec, then func(joinReply, error)) {
+	j.c.ask(addr, spec, func(r joinReply, err error) {
 		if !j.over() {
-			then(b, err)
+			then(r, err)
 		}
 	})
 }
 
-// ask asks the node at an address to let in the one that spec tells of; then is called by the loop.
-func (c *Cluster) ask(addr netip.AddrPort, spec NodeSpec, then func([]byte, error)) {
+// ask asks the node at an address to let in the one that spec tells of; then is called by the loop, with an
+// error when the node is not admitted.
+func (c *Cluster) ask(addr netip.AddrPort, spec NodeSpec, then func(joinReply, error)) {
 	request, err := json.Marshal(spec)
 	if err != nil {
-		c.post(func() { then(nil, err) })
+		c.post(func() { then(joinReply{}, err) })
 		return
 	}
 	c.opts.Network.AskAddr(addr, messaging.VerbJoin, request, seedTimeout, func(b []byte, err error) {
-		b = slices.Clone(b)
-		c.post(func() { then(b, err) })
+		var r joinReply
+		if err == nil {
+			r, err = decodeJoinReply(b)
+		}
+		c.post(func() { then(r, err) })
 	})
 }
 
-// answered is the event of a seed's answer.
-func (j *joining) answered(seed netip.AddrPort, b []byte, err error) {
+// answered is the event of an answer to the request to join.
+func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	var remote *messaging.RemoteError
 	switch {
 	case errors.As(err, &remote) && remote.Code == refusedCode:
@@ -201,15 +252,10 @@ func (j *joining) answered(seed netip.AddrPort, b []byte, err error) {
 		j.next = 0
 		j.later(busyPause, j.ask)
 	case err != nil:
-		j.c.opts.Logger.Debug("seed did not admit this node", "seed", seed, "err", err)
-		j.waiting = fmt.Errorf("cluster: no seed of %v admits this node; %v: %w", j.c.opts.Seeds, seed, err)
+		j.c.opts.Logger.Debug("seed did not admit this node", "seed", from, "err", err)
+		j.waiting = fmt.Errorf("cluster: no seed of %v, and no member that they named, admits this node; %v: %w", j.c.opts.Seeds, from, err)
 		j.ask()
 	default:
-		var r joinReply
-		if err := json.Unmarshal(b, &r); err != nil {
-			j.end(fmt.Errorf("cluster: malformed answer of seed %s: %w", seed, err))
-			return
-		}
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
 			j.end(err)
 			return
@@ -421,7 +467,7 @@ func (c *Cluster) handleJoin(from messaging.Sender, p []byte, respond messaging.
 func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 	m := c.Metadata()
 	if c.Self() == 0 || m.Topology.Node(c.Self()) == nil {
-		respond(nil, errors.New("this node is no member yet"))
+		c.notAdmitted(respond, false, "this node is not a member")
 		return
 	}
 	if reason, ok := m.removed(spec.Host); ok {
@@ -433,7 +479,7 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		return
 	}
 	if c.joins >= joinsMax {
-		respond(nil, &messaging.RemoteError{Code: busyCode, Message: "too many nodes join at once"})
+		c.notAdmitted(respond, true, "too many nodes join at once")
 		return
 	}
 	c.joins++
@@ -444,7 +490,10 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		case over:
 			return
 		case errors.As(err, &refused) && refused.Busy:
-			err = &messaging.RemoteError{Code: busyCode, Message: refused.Reason}
+			over = true
+			c.joins--
+			c.notAdmitted(respond, true, refused.Reason)
+			return
 		case errors.As(err, &refused):
 			err = &messaging.RemoteError{Code: refusedCode, Message: refused.Reason}
 		}
@@ -462,10 +511,17 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 			if !over {
 				over = true
 				c.joins--
-				respond(nil, errors.New("the cluster did not decide in time"))
+				c.notAdmitted(respond, false, "the cluster did not decide in time")
 			}
 		})
 	})
+}
+
+// notAdmitted answers a node that is not admitted for now, and names the members that it can ask.
+func (c *Cluster) notAdmitted(respond messaging.Respond, busy bool, why string) {
+	m := c.Metadata()
+	b, err := json.Marshal(joinReply{Epoch: m.Epoch, Peers: m.peers(), Why: why, Busy: busy})
+	respond(b, err)
 }
 
 // welcome tells a member who it is. What admitted it may be undone by now: an operator aborts, or removes.

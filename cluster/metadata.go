@@ -27,7 +27,7 @@ type Metadata struct {
 	PaxosFloors map[schema.StorageID]int64
 
 	// Former are the replications that keyspaces had before, as long as some node may have the only copies of data that
-	// were placed by them. In the order of their epochs.
+	// were placed by them, or some replica may lack such data. In the order of their epochs.
 	Former []Former
 
 	nextNode ring.NodeID
@@ -53,6 +53,12 @@ type Former struct {
 	Overlaps bool
 	// Nodes are those that held ranges, ceased to by the change, and have not dropped the data yet; ascending.
 	Nodes []ring.NodeID
+	// Gained are the nodes that hold ranges by the present replication and did not by this one, and have not been repaired
+	// since the last change; ascending. Until then a write that only former replicas have may be lost with them, so a later
+	// change must overlap with this replication, too.
+	Gained []ring.NodeID `json:",omitempty"`
+	// Changed is the epoch of the last change of the keyspace's replication, or of the ring, of which Gained is.
+	Changed uint64 `json:",omitempty"`
 }
 
 // formerMax bounds Metadata.Former.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,37 @@ func TestALeaverLeavesEnoughNodes(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestARemovalDoesNotWaitForTheDeadNode removes a dead node while another node has not dropped a range that the dead one
+// gained from it. Half of the range's replicas must be there for the drop. With one replica that never happens: the removal
+// is refused for good unless it is forced. With more replicas the others answer (replica.Drops), so that waiting ends.
+func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
+	for factor := 1; factor <= 3; factor++ {
+		m := emptyMetadata()
+		var nodes []*ring.Node
+		for i := range 4 {
+			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 59}})
+		}
+		m.Topology = ring.NewTopology(5, nodes)
+		var err error
+		r := ring.Replication{Class: ring.Simple, Factor: factor}
+		if m.Schema, err = schema.Apply(m.Schema, &schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range nodes[1:] {
+			m.Unclean = append(m.Unclean, Unclean{n.ID, 5})
+		}
+		forced := *m
+		var refused *Refused
+		if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1}, 6); !errors.As(err, &refused) || refused.Busy != (factor > 1) ||
+			factor == 1 && !strings.Contains(refused.Reason, "force it if it is lost anyway") {
+			t.Errorf("%d replicas: %v, busy: %v", factor, err, refused != nil && refused.Busy)
+		}
+		if err := applyBegin(&forced, &beginCommand{Kind: ring.Remove, Node: 1, Force: true}, 6); err != nil {
+			t.Errorf("%d replicas, forced: %v", factor, err)
+		}
 	}
 }
 

@@ -314,8 +314,13 @@ func (d *driver) reconfigure() {
 		return // Raft would log a change that comes before the last one is applied as an empty entry
 	}
 	members := d.c.Metadata().Topology.Nodes()
-	changes := d.former(members)
-	left := d.c.Metadata().removedAt(d.self) != 0 // the next leader judges how many vote
+	var changes []*pb.ConfChangeSingle
+	left := d.isFormer(uint64(d.self)) // the next leader decides on the other nodes
+	if left {
+		changes = d.handOver(members)
+	} else {
+		changes = d.former(members)
+	}
 	if len(changes) == 0 {
 		changes = d.newLearners(members)
 	}
@@ -331,19 +336,21 @@ func (d *driver) reconfigure() {
 	}
 }
 
-// former takes one former member out of Raft, when it has heard that it is one, or is dead. A leader
-// that is a former member itself hands over first.
+// isFormer says whether a node is a former member, as far as this node has applied the log.
+func (d *driver) isFormer(id uint64) bool {
+	m := d.c.Metadata()
+	return m.Topology.Node(ring.NodeID(id)) == nil && m.removedAt(ring.NodeID(id)) != 0
+}
+
+// former takes former members out of Raft. One that votes becomes a learner at once: it ends soon, and a majority that needs
+// its vote could decide nothing after that. A learner is removed when it has heard that it is a former member, or is dead.
 func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
-	for _, id := range slices.Concat(d.conf.GetLearners(), d.conf.GetVoters()) {
-		if slices.ContainsFunc(members, func(n *ring.Node) bool { return uint64(n.ID) == id }) {
-			continue
-		}
-		removed := d.c.Metadata().removedAt(ring.NodeID(id))
-		switch {
-		case removed == 0: // not admitted yet, as far as this node has applied
-		case id == uint64(d.self):
-			return d.handOver(members)
-		case d.c.applied[ring.NodeID(id)] >= removed || !d.c.Alive(ring.NodeID(id)):
+	if slices.ContainsFunc(d.conf.GetVoters(), d.isFormer) {
+		return d.newVoters(members)
+	}
+	for _, id := range d.conf.GetLearners() {
+		node := ring.NodeID(id)
+		if d.isFormer(id) && (d.c.applied[node] >= d.c.Metadata().removedAt(node) || !d.c.Alive(node)) {
 			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
 		}
 	}
@@ -387,25 +394,43 @@ func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSing
 	return changes
 }
 
-// newVoters are changes towards an odd number of voters.
+// newVoters are the changes towards an odd number of voters, all of them members. They are one step: between two steps, a
+// majority could need a voter that is down.
 func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
 	voting := d.conf.GetVoters()
-	switch wanted := max(1, votersWanted(len(members))); {
-	case len(voting) > wanted: // members have left: the youngest voter learns from now on
-		last := slices.Max(voting)
-		if last == uint64(d.self) {
-			last = slices.Max(slices.DeleteFunc(slices.Clone(voting), func(id uint64) bool { return id == last }))
-		}
-		return []*pb.ConfChangeSingle{confChange(pb.ConfChangeAddLearnerNode, last)}
-	case len(voting) == wanted:
-		return nil
-	}
+	stay := slices.DeleteFunc(slices.Clone(voting), d.isFormer)
+	alive := func(id uint64) bool { return id == uint64(d.self) || d.c.Alive(ring.NodeID(id)) }
+	stay = fewerVoters(stay, max(1, votersWanted(len(members))), uint64(d.self), alive)
 	progress := d.node.Status().Progress
-	ready := func(id uint64) bool { return d.ready(progress, id) }
-	for _, id := range voters(members, voting, ready)[len(voting):] {
-		changes = append(changes, confChange(pb.ConfChangeAddNode, id))
+	next := voters(members, stay, func(id uint64) bool { return d.ready(progress, id) })
+	for _, id := range next {
+		if !slices.Contains(voting, id) {
+			changes = append(changes, confChange(pb.ConfChangeAddNode, id))
+		}
+	}
+	for _, id := range voting {
+		if !slices.Contains(next, id) {
+			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
+		}
 	}
 	return changes
+}
+
+// fewerVoters removes voters until there are no more than most: dead ones first, then the youngest, but not keep.
+func fewerVoters(voting []uint64, most int, keep uint64, alive func(id uint64) bool) []uint64 {
+	voting = slices.Clone(voting)
+	for len(voting) > most {
+		last := -1
+		for i, id := range voting {
+			switch {
+			case id == keep:
+			case last < 0, !alive(id) && alive(voting[last]), alive(id) == alive(voting[last]) && id > voting[last]:
+				last = i
+			}
+		}
+		voting = slices.Delete(voting, last, last+1)
+	}
+	return voting
 }
 
 func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {

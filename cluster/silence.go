@@ -42,9 +42,9 @@ func (c *Cluster) breakSilence() {
 // is called by the loop, with a Refused when it is not.
 func (c *Cluster) askMembership(addr netip.AddrPort, spec NodeSpec, then func(error)) {
 	spec.Replace = "" // its first start is over, and the node that it replaced may be gone
-	c.ask(addr, spec, func(b []byte, err error) {
+	c.ask(addr, spec, func(r joinReply, err error) {
 		if err == nil {
-			c.noteMembers(b)
+			c.noteMembers(r)
 		}
 		var remote *messaging.RemoteError
 		if errors.As(err, &remote) && remote.Code == refusedCode {

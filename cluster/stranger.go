@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"time"
@@ -60,13 +59,9 @@ func (c *Cluster) inquire() {
 }
 
 // noteMembers takes a member's answer to a request to join: it has the members as that one knows them.
-func (c *Cluster) noteMembers(answer []byte) {
-	var r joinReply
-	if err := json.Unmarshal(answer, &r); err != nil || c.driver == nil {
-		return
-	}
+func (c *Cluster) noteMembers(r joinReply) {
 	m := c.Metadata()
-	if r.Epoch <= m.Epoch || r.Epoch <= c.newer.epoch || len(r.Peers) > newerMax {
+	if c.driver == nil || r.Epoch <= m.Epoch || r.Epoch <= c.newer.epoch {
 		return
 	}
 	c.newer = newerMembers{epoch: r.Epoch, addrs: r.Peers}

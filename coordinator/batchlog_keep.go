@@ -334,18 +334,20 @@ func (op *batchOp) writeLocked() {
 	}
 	done := op.endLocked()
 	op.encoded = nil
-	req := op.req
-	req.Type, req.Timeout = WriteBatch, c.remaining(op.deadline)
-	req.settled = func(secured bool) {
-		if secured {
-			c.batchlog.release(id, holders)
+	c.handOver("coordinator batch log", done, func(done func(error)) {
+		req := op.req
+		req.Type, req.Timeout = WriteBatch, c.remaining(op.deadline)
+		req.settled = func(secured bool) {
+			if secured {
+				c.batchlog.release(id, holders)
+			}
 		}
-	}
-	c.Write(&req, func(err error) {
-		if errors.Is(err, ErrNotSent) { // by this node, but it is kept
-			c.counts.writeTimeouts.Add(1)
-			err = &WriteTimeout{Consistency: req.Consistency, BlockFor: 1, Type: WriteBatch}
-		}
-		done(err)
+		c.Write(&req, func(err error) {
+			if errors.Is(err, ErrNotSent) { // by this node, but it is kept
+				c.counts.writeTimeouts.Add(1)
+				err = &WriteTimeout{Consistency: req.Consistency, BlockFor: 1, Type: WriteBatch}
+			}
+			done(err)
+		})
 	})
 }

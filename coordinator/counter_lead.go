@@ -158,9 +158,10 @@ func (l *counterLeader) next(q *counterQueue) {
 	q.waiting = q.waiting[n:]
 	s.mu.Unlock()
 
-	g := &counterGroup{l: l, queue: q}
+	g := &counterGroup{l: l, queue: q, updates: updates}
 	defer g.guarded()
 	now := l.c.clock.Monotonic()
+	g.updates = nil
 	for _, u := range updates {
 		if u.deadline <= now { // nobody waits for it any more
 			u.done(ErrNoReply)

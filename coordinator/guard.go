@@ -1,6 +1,9 @@
 package coordinator
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Panics of operations. An event of an operation runs on the goroutine of whatever completes: a peer's stream, a timer,
 // storage's committer, or a request. Each defers guarded, so that a panic ends the operation with an error, frees its
@@ -137,6 +140,23 @@ func (g *counterGroup) guarded() {
 	if p := recover(); p != nil {
 		g.conclude(c.guard.Caught("coordinator counter", p))
 	}
+}
+
+// handOver calls next, which ends an operation by another one that calls done. When next panics before it has called done,
+// done gets the error: the operation that panicked does not have it any more. done is called once.
+func (c *Coordinator) handOver(where string, done func(error), next func(done func(error))) {
+	if c.guard == nil {
+		next(done)
+		return
+	}
+	var called atomic.Bool
+	once := func(err error) {
+		if called.CompareAndSwap(false, true) {
+			done(err)
+		}
+	}
+	defer c.guard.Recover(where, once)
+	next(once)
 }
 
 // abandon ends an operation of which an event panicked: end is called with mu locked, and unlocks it.

@@ -310,9 +310,14 @@ func (op *orderOp) concludeLocked() (done func(error)) {
 	return done
 }
 
-// stampLocked chooses the timestamps and writes. It frees mu.
+// stampLocked ends the asking and writes. It frees mu.
 func (op *orderOp) stampLocked() {
 	newest, done := op.newest, op.concludeLocked()
+	op.c.handOver("coordinator ordered write", done, func(done func(error)) { op.writeAfter(newest, done) })
+}
+
+// writeAfter writes with timestamps after newest.
+func (op *orderOp) writeAfter(newest int64, done func(error)) {
 	if stamp := op.req.Stamp; newest >= stamp {
 		op.c.counts.restamped.Add(1)
 		to, moved := stampAfter(newest, stamp), make([]*row.Mutation, len(op.req.Mutations))

@@ -35,9 +35,11 @@ type DropAgreement interface {
 	StartCleaned(epoch uint64, done func(error))
 	// StartSettled says that this node has nothing left of a keyspace's replications up to epoch.
 	StartSettled(keyspace string, epoch uint64, done func(error))
+	// StartRegained says that all that this node holds of a keyspace was repaired after the change at the epoch changed.
+	StartRegained(keyspace string, changed uint64, done func(error))
 }
 
-// DropsOptions are what Drops are made of. All are required but Log and Unconfirmed.
+// DropsOptions are what Drops are made of. All are required but Gained, Log and Unconfirmed.
 type DropsOptions struct {
 	View      coordinator.View
 	Agreement DropAgreement
@@ -51,6 +53,9 @@ type DropsOptions struct {
 	Unclean func() uint64
 	// Former says whether this node may have the only copies of data of a keyspace whose replication was changed; nil: no.
 	Former func(keyspace string) *FormerData
+	// Gained are the keyspaces of which this node gained ranges by changes of replication, unless it has said that they were
+	// repaired; nil: there are none.
+	Gained func() []GainedData
 	// Repaired knows until when this node's ranges were repaired.
 	Repaired *Repaired
 	// Run does work that takes the time of a disk, as StreamOptions.Run.
@@ -93,6 +98,8 @@ type Drops struct {
 		// present one.
 		asked, current []*cleanup
 		failures       int // decisions that failed, one after the other
+		// looking is set while a look at what this node gained is to come.
+		looking bool
 	}
 }
 
@@ -111,6 +118,9 @@ func NewDrops(o DropsOptions) *Drops {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Drops{o: o}
+	if o.Repaired != nil {
+		o.Repaired.added = d.lookGained
+	}
 	d.serve()
 	return d
 }
@@ -118,8 +128,9 @@ func NewDrops(o DropsOptions) *Drops {
 // Dropped counts the ranges of tables that were dropped since the start, and their bytes on disk, by estimate.
 func (d *Drops) Dropped() (ranges, bytes int64) { return d.ranges.Load(), d.bytes.Load() }
 
-// Look begins a decision when this node has data of ranges that it lost.
+// Look begins a decision when this node has data of ranges that it lost, and looks at what it gained.
 func (d *Drops) Look() {
+	d.lookGained()
 	if d.o.Unclean() != 0 {
 		d.begin(nil)
 	}

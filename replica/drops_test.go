@@ -33,6 +33,8 @@ type dropWorld struct {
 	majority bool // a majority confirms the metadata
 	cleaned  []uint64
 	settled  []string
+	regained []string
+	gained   []GainedData
 	answers  map[ring.NodeID]byte // by node; none: it does not answer
 	asked    int
 	before   func() // what happens while the replicas are asked
@@ -52,6 +54,11 @@ func (w *dropWorld) StartCleaned(epoch uint64, done func(error)) {
 
 func (w *dropWorld) StartSettled(keyspace string, _ uint64, done func(error)) {
 	w.settled, w.former = append(w.settled, keyspace), nil
+	done(nil)
+}
+
+func (w *dropWorld) StartRegained(keyspace string, _ uint64, done func(error)) {
+	w.regained, w.gained = append(w.regained, keyspace), nil
 	done(nil)
 }
 
@@ -196,6 +203,16 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
+// TestADropNeedsNoDeadNode: when one of a range's replicas is dead, the others are enough, unless it was the only one.
+func TestADropNeedsNoDeadNode(t *testing.T) {
+	for replicas := 1; replicas <= 7; replicas++ {
+		h := holding{replicas: make([]ring.NodeID, replicas), yes: replicas - 1}
+		if h.enough() != (replicas > 1) {
+			t.Errorf("%d of %d replicas answer, enough: %v", h.yes, replicas, h.enough())
+		}
+	}
+}
+
 // TestADropIsTriedAgain until the replicas are there; data that came back to the node meanwhile stay.
 func TestADropIsTriedAgain(t *testing.T) {
 	w := newDropWorld(t)
@@ -311,5 +328,47 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, func(error) {})
 	if len(w.settled) != 0 {
 		t.Errorf("settled %q by a cleanup of one table", w.settled)
+	}
+}
+
+// TestANodeSaysThatItWasRepaired when all that it holds of a keyspace was repaired after the replication was changed, and not
+// when it was before, or a part of it.
+func TestANodeSaysThatItWasRepaired(t *testing.T) {
+	w := newDropWorld(t)
+	repaired, err := OpenRepaired(w.engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.drops = NewDrops(DropsOptions{View: w.view, Agreement: w, Local: w.local, Engine: w.engine, Transport: w, Clock: w,
+		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return 0 }, Former: func(string) *FormerData { return nil },
+		Gained: func() []GainedData { return w.gained }, Repaired: repaired, Run: func(f func()) { f() }})
+	look := func() {
+		timers := w.timers
+		w.timers = nil
+		for _, f := range timers {
+			f()
+		}
+	}
+	if err := repaired.Add(w.table.StorageID, ring.FullRange(), 40); err != nil || len(w.timers) != 0 {
+		t.Fatalf("%v, %d timers, although nothing was gained", err, len(w.timers))
+	}
+	w.gained = []GainedData{{Keyspace: "k", Changed: 9, Since: 50}}
+	w.drops.Look()
+	look()
+	held := heldBy(w.view.topology.Placement(w.table.Replication), 1)
+	for i, tokens := range held {
+		if len(w.regained) != 0 {
+			t.Fatalf("it says so when %d of %d ranges were repaired", i, len(held))
+		}
+		if err := repaired.Add(w.table.StorageID, tokens, 50); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.timers) != 1 {
+			t.Fatalf("%d looks are to come", len(w.timers))
+		}
+		look()
+	}
+	if !slices.Equal(w.regained, []string{"k"}) {
+		t.Errorf("it says so of %q", w.regained)
 	}
 }

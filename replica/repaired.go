@@ -21,6 +21,8 @@ type Repaired struct {
 	// tables is replaced, never changed: readers look without a lock.
 	tables atomic.Pointer[map[schema.StorageID]repairedTable]
 	mu     sync.Mutex // held by who replaces tables
+	// added is called after Add; nil: nothing is. It is set before requests come in.
+	added func()
 }
 
 // RepairedStore is what Repaired needs of storage.
@@ -137,6 +139,14 @@ func (r *Repaired) Of(table schema.StorageID) func(ring.Token) int64 {
 
 // Add takes notice that a range, which may wrap, is repaired until a time.
 func (r *Repaired) Add(table schema.StorageID, tokens ring.Range, until int64) error {
+	err := r.add(table, tokens, until)
+	if err == nil && r.added != nil {
+		r.added()
+	}
+	return err
+}
+
+func (r *Repaired) add(table schema.StorageID, tokens ring.Range, until int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	spans := (*r.tables.Load())[table].spans

@@ -39,6 +39,16 @@ func TestTheOnlyVoterLeaves(t *testing.T) {
 	report(t, o, run(t, o))
 }
 
+// TestAFormerVoterIsNotNeeded has one of three members leave, and its links fail before it has heard that it left. The leader
+// must not wait for the former member's vote. The seeds around that one are run, too.
+func TestAFormerVoterIsNotNeeded(t *testing.T) {
+	for seed := uint64(140); seed < 160; seed++ {
+		o := DefaultOptions(seed)
+		smallRing(&o)
+		report(t, o, run(t, o))
+	}
+}
+
 // TestSimNeedsMoreThanHints shows that it finds batches of which a part was in the hints of a node that left, and nowhere
 // else.
 func TestSimNeedsMoreThanHints(t *testing.T) {

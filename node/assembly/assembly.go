@@ -120,7 +120,7 @@ func Assemble(o Options) *Parts {
 	p.Drops = replica.NewDrops(replica.DropsOptions{
 		View: p.View, Agreement: agreement{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
-		Former: p.former, Repaired: o.Repaired, Run: o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
+		Former: p.former, Gained: p.gained, Repaired: o.Repaired, Run: o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
@@ -166,6 +166,18 @@ func (p *Parts) former(keyspace string) *replica.FormerData {
 		data.Epoch, data.Since, data.Reachable = f.Epoch, max(data.Since, f.Since), data.Reachable && f.Overlaps
 	}
 	return data
+}
+
+// gained is replica.DropsOptions.Gained. What the present replicas could not get from each other waits for another change.
+func (p *Parts) gained() (out []replica.GainedData) {
+	for _, f := range p.View.Cluster.Metadata().Former {
+		if !f.Overlaps || !slices.Contains(f.Gained, p.View.Self()) ||
+			slices.ContainsFunc(out, func(g replica.GainedData) bool { return g.Keyspace == f.Keyspace && g.Changed == f.Changed }) {
+			continue
+		}
+		out = append(out, replica.GainedData{Keyspace: f.Keyspace, Changed: f.Changed, Since: f.Since})
+	}
+	return out
 }
 
 // agreement is the metadata log as replica.Drops use it.

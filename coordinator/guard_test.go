@@ -1,0 +1,281 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/guard"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// panics makes what a coordinator is given, its view, clock and error sink, panic once at each place of an event of an
+// operation that calls it. Many of these places hold the operation's mutex.
+type panics struct {
+	mu    sync.Mutex
+	armed bool
+	seen  map[string]bool // places that have panicked, as chains of functions of package coordinator
+	place string          // of the last panic
+	at    time.Time
+}
+
+// visit panics when it is armed and called from a place that has not panicked yet.
+func (p *panics) visit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.armed {
+		return
+	}
+	place := placeOf()
+	if place == "" || p.seen[place] {
+		return
+	}
+	p.seen[place], p.armed, p.place, p.at = true, false, place, time.Now()
+	panic("injected: " + place)
+}
+
+// placeOf is where an event of an operation has called this; empty when no operation has.
+func placeOf() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var place []string
+	event := false
+	for {
+		f, more := frames.Next()
+		if name, ok := strings.CutPrefix(f.Function, "cqld/coordinator."); ok {
+			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
+			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") || strings.Contains(name, "counterGroup")
+		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
+			break // a goroutine of the test, or a part of the node that operations share
+		}
+		if !more {
+			break
+		}
+	}
+	if !event {
+		return ""
+	}
+	return strings.Join(place, " < ")
+}
+
+// panicView is a view that may panic.
+type panicView struct {
+	*benchNode
+	p *panics
+}
+
+func (v panicView) Self() ring.NodeID         { v.p.visit(); return v.benchNode.Self() }
+func (v panicView) Schema() *schema.Schema    { v.p.visit(); return v.benchNode.Schema() }
+func (v panicView) Topology() *ring.Topology  { v.p.visit(); return v.benchNode.Topology() }
+func (v panicView) Alive(id ring.NodeID) bool { v.p.visit(); return v.benchNode.Alive(id) }
+
+// panicClock is a clock that may panic. Its callbacks are guarded, as those of a node's clock are.
+type panicClock struct {
+	realClock
+	p *panics
+	g *guard.Guard
+}
+
+func (c panicClock) Now() time.Time           { c.p.visit(); return c.realClock.Now() }
+func (c panicClock) Monotonic() time.Duration { c.p.visit(); return c.realClock.Monotonic() }
+func (c panicClock) After(d time.Duration, f func()) env.Timer {
+	c.p.visit()
+	return c.realClock.After(d, func() {
+		defer c.g.Recover("timer", nil)
+		f()
+	})
+}
+
+// panicPost is a transport whose callbacks are guarded, as those of a node's transport are.
+type panicPost struct {
+	*benchNode
+	g *guard.Guard
+}
+
+func (n panicPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	n.benchNode.Request(to, v, payload, timeout, func(answer []byte, err error) {
+		defer n.g.Recover("reply", nil)
+		reply(answer, err)
+	})
+}
+
+// newPanicRing is a ring of three replicas in memory. The first one's coordinator panics as p says.
+func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
+	s, _ := testSchema(t, clusterOptions{replication: ring.Replication{Class: ring.Simple, Factor: 3},
+		table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})
+	nodes := make([]*benchNode, 3)
+	var members []*ring.Node
+	for i := range nodes {
+		clock := realClock{time.Now()}
+		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock, Sync: storage.SyncNone,
+			Ordered: func(id schema.StorageID) bool { x := s.TableByStorage(id); return x != nil && x.OrderedPartitions() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}}
+		members = append(members, &ring.Node{ID: nodes[i].id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+	}
+	for _, n := range nodes {
+		n.topology = ring.NewTopology(1, members)
+		local := replica.NewLocal(n.engine, n, nil)
+		replica.Serve(n, local)
+		o := coordinator.Options{View: n, Clock: realClock{time.Now()}, Replicas: replica.NewDirectory(local, n, n), LocalDatacenter: "dc1", Hints: n.engine}
+		if n.id == 1 {
+			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, g}, g
+			o.Replicas = replica.NewDirectory(local, panicPost{n, g}, n)
+		}
+		n.coord = coordinator.New(o)
+		replica.ServeCounters(n, n.coord)
+		replica.ServeBatches(n, n.coord)
+		replica.ServeTurns(n, n.coord)
+	}
+	return nodes[0], g
+}
+
+// panicRequest makes one kind of request of a coordinator.
+type panicRequest func(n *benchNode, done func(error))
+
+const panicTimeout = 10 * time.Second
+
+func panicRequests() map[string]panicRequest {
+	key := row.NewPartitionKey([]byte("k"))
+	change := func(n *benchNode, table, key string, value []byte, stamp int64) *row.Mutation {
+		x := n.schema.Table("ks", table)
+		m, r := new(row.Mutation), row.NewRow()
+		m.Reset(x.StorageID, row.NewPartitionKey([]byte(key)))
+		r.Clustering = []byte("c")
+		if stamp != 0 {
+			r.Liveness.Timestamp = stamp
+		}
+		r.Cells = append(r.Cells, row.Cell{Column: x.Column("v").ID, Timestamp: stamp, Value: value})
+		m.AddRow(r)
+		return m
+	}
+	write := func(n *benchNode, ordered bool, done func(error)) {
+		n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5)}, Consistency: ring.Quorum,
+			Type: coordinator.WriteSimple, Timeout: panicTimeout, Ordered: ordered, Stamp: 5}, done)
+	}
+	read := func(n *benchNode, level ring.Consistency, done func(error)) {
+		n.coord.Read(&coordinator.ReadRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+			Consistency: level, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
+	}
+	return map[string]panicRequest{
+		"read":    func(n *benchNode, done func(error)) { read(n, ring.Quorum, done) },
+		"write":   func(n *benchNode, done func(error)) { write(n, false, done) },
+		"ordered": func(n *benchNode, done func(error)) { write(n, true, done) },
+		"range": func(n *benchNode, done func(error)) {
+			cmd := &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Slices: []row.Slice{row.AllRows()}, Now: 1}
+			cmd.Range.Tokens = ring.FullRange()
+			n.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
+		},
+		"partitions": func(n *benchNode, done func(error)) {
+			n.coord.Partitions(&coordinator.PartitionsRequest{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
+				func(_ *coordinator.Partitions, err error) { done(err) })
+		},
+		"batch": func(n *benchNode, done func(error)) {
+			n.coord.Batch(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
+				Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: panicTimeout}, done)
+		},
+		"counter": func(n *benchNode, done func(error)) {
+			n.coord.Count(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
+				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
+		},
+		"conditional": func(n *benchNode, done func(error)) {
+			n.coord.CAS(&coordinator.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+				Serial: ring.Serial, Consistency: ring.Quorum, Contention: panicTimeout, Timeout: panicTimeout,
+				Update: func(_ []byte, stamp int64) (*row.Mutation, bool, error) {
+					return change(n, "t", "k", []byte("y"), stamp), true, nil
+				},
+			}, func(_ bool, _ []byte, err error) { done(err) })
+		},
+	}
+}
+
+// TestAPanicInAnEventEndsItsOperation panics at every place at which an event of an operation asks the view or the clock,
+// also where the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
+func TestAPanicInAnEventEndsItsOperation(t *testing.T) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	held := 0
+	for name, request := range panicRequests() {
+		p := &panics{seen: map[string]bool{}}
+		n, g := newPanicRing(t, p)
+		all.Go(func() {
+			quiet := 0
+			for quiet < 3 {
+				p.mu.Lock()
+				p.armed, p.place = true, ""
+				p.mu.Unlock()
+				err := panicOutcome(n, g, request)
+				p.mu.Lock()
+				place, took := p.place, time.Since(p.at)
+				p.armed = false
+				p.mu.Unlock()
+				if errors.Is(err, errNoOutcome) {
+					t.Errorf("%s: the request does not end after a panic at %s", name, place)
+					return
+				}
+				if place == "" {
+					quiet++
+					continue
+				}
+				if err != nil && took > 900*time.Millisecond { // guard.Abandon waited for the mutex
+					mu.Lock()
+					held++
+					mu.Unlock()
+				}
+				if err := panicOutcome(n, g, request); err != nil {
+					t.Errorf("%s: after a panic at %s, the next request fails: %v", name, place, err)
+					return
+				}
+			}
+			if len(p.seen) == 0 {
+				t.Errorf("%s: nothing panicked", name)
+			}
+		})
+	}
+	all.Wait()
+	if held < 10 {
+		t.Errorf("%d panics with a mutex held: the test tests nothing", held)
+	}
+}
+
+var errNoOutcome = errors.New("the request does not end")
+
+// panicOutcome is how a request ended: with its answer, or with a panic in the caller's goroutine.
+func panicOutcome(n *benchNode, g *guard.Guard, request panicRequest) error {
+	result := make(chan error, 2)
+	if err := g.Do("caller", func() { request(n, func(err error) { result <- err }) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(5 * panicTimeout):
+		return errNoOutcome
+	}
+}
