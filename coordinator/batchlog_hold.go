@@ -291,13 +291,14 @@ func (c *Coordinator) someAlive(m *row.Mutation) bool {
 func (l *batchlog) replayed(h *heldBatch, secured bool) {
 	l.c.sent.Leave(h.generation)
 	pause := time.Duration(h.size * int64(time.Second) / l.c.limits.BatchBytesPerSecond)
+	due := l.c.clock.Monotonic() + l.c.limits.BatchRetry
 	l.mu.Lock()
 	held := l.mu.held[h.id] == h
 	if held && secured {
 		l.dropLocked(h.id)
 	}
 	if held && !secured {
-		h.due = l.c.clock.Monotonic() + l.c.limits.BatchRetry
+		h.due = due
 		l.mu.order = append(l.mu.order, h)
 	}
 	l.mu.Unlock()
@@ -318,14 +319,14 @@ func (l *batchlog) replayed(h *heldBatch, secured bool) {
 // one message serves many.
 func (l *batchlog) release(id RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
+	defer l.mu.Unlock() // the event of a batch may panic in the clock
 	for _, n := range holders {
 		l.mu.releases[n] = append(l.mu.releases[n], id)
 	}
 	if !l.mu.flushing && !l.mu.closed {
-		l.mu.flushing = true
 		l.c.clock.After(l.c.limits.BatchRelease, func() { l.c.run(l.flush) })
+		l.mu.flushing = true
 	}
-	l.mu.Unlock()
 }
 
 // flush sends the releases. One that is lost costs a replay, nothing else.

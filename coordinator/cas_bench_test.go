@@ -30,6 +30,7 @@ type benchNode struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
+	call     func(f func()) // runs a function of the node's replica; nil: without more
 }
 
 func (n *benchNode) Self() ring.NodeID                 { return n.id }
@@ -40,7 +41,11 @@ func (n *benchNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 func (n *benchNode) Handle(s messaging.Service) { n.services[s.Verb] = s }
 func (n *benchNode) Run(_ int, f func()) error {
-	go f()
+	if n.call != nil {
+		go n.call(f)
+	} else {
+		go f()
+	}
 	return nil
 }
 func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte) {}

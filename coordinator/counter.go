@@ -139,7 +139,7 @@ func (c *Coordinator) giveBack(size int64) {
 // plan picks the leader at the present topology and asks it.
 func (op *counterOp) plan() {
 	c := op.c
-	topology := c.view.Topology()
+	topology, self := c.view.Topology(), c.view.Self()
 	leader, ok := op.leader(topology)
 	op.mu.Lock()
 	if op.done == nil {
@@ -154,18 +154,18 @@ func (op *counterOp) plan() {
 	op.tried = append(op.tried, leader)
 	// Every asking has a name of its own: one that was refused may come again where it is welcome.
 	op.update.ID, op.update.Epoch = RequestID{}, topology.Epoch()
-	if leader != c.view.Self() {
-		op.update.ID = RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
+	if leader != self {
+		op.update.ID = RequestID{Node: self, Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
 	}
 	update := op.update
 	op.mu.Unlock()
 	timeout := c.remaining(op.deadline)
-	if leader == c.view.Self() {
+	if leader == self {
 		trace(op.trace, leader, "Leading counter update")
 		c.Lead(&update, LeaderTimeout(timeout), op.answer)
 		return
 	}
-	traceNode(op.trace, c.view.Self(), "Enqueuing counter update to", leader)
+	traceNode(op.trace, self, "Enqueuing counter update to", leader)
 	remote, isRemote := c.replica(leader, op.trace).(CounterReplica)
 	if !isRemote {
 		op.answer(&ReplicaFailure{Message: "the replica does not lead counters"})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,41 +86,71 @@ func (v panicView) Schema() *schema.Schema    { v.p.visit(); return v.benchNode.
 func (v panicView) Topology() *ring.Topology  { v.p.visit(); return v.benchNode.Topology() }
 func (v panicView) Alive(id ring.NodeID) bool { v.p.visit(); return v.benchNode.Alive(id) }
 
-// panicClock is a clock that may panic. Its callbacks are guarded, as those of a node's clock are.
+// callbacks run what timers and messages begin, until the ring ends: then its storage is closed.
+type callbacks struct {
+	mu    sync.RWMutex // held for reading while one runs
+	ended bool         // guarded by mu
+	g     *guard.Guard
+}
+
+// call runs f, guarded as the callbacks of a node's clock and transport are.
+func (c *callbacks) call(f func()) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	defer c.g.Recover("callback", nil)
+	if !c.ended {
+		f()
+	}
+}
+
+// end waits for the callbacks that run; no other one runs after that.
+func (c *callbacks) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+}
+
+// panicClock is a clock that may panic.
 type panicClock struct {
 	realClock
-	p *panics
-	g *guard.Guard
+	p     *panics // nil: it does not
+	calls *callbacks
 }
 
-func (c panicClock) Now() time.Time           { c.p.visit(); return c.realClock.Now() }
-func (c panicClock) Monotonic() time.Duration { c.p.visit(); return c.realClock.Monotonic() }
+func (c panicClock) visit() {
+	if c.p != nil {
+		c.p.visit()
+	}
+}
+
+func (c panicClock) Now() time.Time           { c.visit(); return c.realClock.Now() }
+func (c panicClock) Monotonic() time.Duration { c.visit(); return c.realClock.Monotonic() }
 func (c panicClock) After(d time.Duration, f func()) env.Timer {
-	c.p.visit()
-	return c.realClock.After(d, func() {
-		defer c.g.Recover("timer", nil)
-		f()
-	})
+	c.visit()
+	return c.realClock.After(d, func() { c.calls.call(f) })
 }
 
-// panicPost is a transport whose callbacks are guarded, as those of a node's transport are.
-type panicPost struct {
+// callPost is a transport whose messages are function calls in goroutines of their own.
+type callPost struct {
 	*benchNode
-	g *guard.Guard
+	calls *callbacks
 }
 
-func (n panicPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
-	n.benchNode.Request(to, v, payload, timeout, func(answer []byte, err error) {
-		defer n.g.Recover("reply", nil)
-		reply(answer, err)
+func (n callPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	payload = slices.Clone(payload)
+	go n.calls.call(func() {
+		n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
+			answer = slices.Clone(answer)
+			go n.calls.call(func() { reply(answer, err) })
+		})
 	})
 }
 
 // newPanicRing is a ring of three replicas in memory. The first one's coordinator panics as p says.
 func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var running sync.WaitGroup
-	t.Cleanup(running.Wait)
 	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
+	calls := &callbacks{g: g}
 	s, _ := testSchema(t, clusterOptions{replication: ring.Replication{Class: ring.Simple, Factor: 3},
 		table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})
 	nodes := make([]*benchNode, 3)
@@ -136,30 +167,34 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 				t.Error(err)
 			}
 		})
-		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}}
+		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}, call: calls.call}
 		members = append(members, &ring.Node{ID: nodes[i].id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	for _, n := range nodes {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
-		o := coordinator.Options{View: n, Clock: realClock{time.Now()}, Replicas: replica.NewDirectory(local, n, n), LocalDatacenter: "dc1", Hints: n.engine}
+		o := coordinator.Options{View: n, Clock: panicClock{realClock{time.Now()}, nil, calls},
+			Replicas: replica.NewDirectory(local, callPost{n, calls}, n), LocalDatacenter: "dc1", Hints: n.engine}
 		if n.id == 1 {
-			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, g}, g
-			o.Replicas = replica.NewDirectory(local, panicPost{n, g}, n)
+			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, calls}, g
 		}
 		n.coord = coordinator.New(o)
 		replica.ServeCounters(n, n.coord)
 		replica.ServeBatches(n, n.coord)
 		replica.ServeTurns(n, n.coord)
 	}
+	t.Cleanup(func() {
+		running.Wait()
+		calls.end()
+	})
 	return nodes[0], g
 }
 
 // panicRequest makes one kind of request of a coordinator.
 type panicRequest func(n *benchNode, done func(error))
 
-const panicTimeout = 10 * time.Second
+const panicTimeout = 5 * time.Second
 
 func panicRequests() map[string]panicRequest {
 	key := row.NewPartitionKey([]byte("k"))

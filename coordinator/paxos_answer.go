@@ -180,6 +180,7 @@ func (op *casRound) concludeLocked(outcomes []casOutcome, err error) {
 			outcomes[i].err = op.errorOf(i, err)
 		}
 	}
+	op.stageLocked(CASStageNone)
 	op.over = true
 	op.disarmLocked()
 	op.answerLocked(outcomes, nil)
@@ -188,6 +189,7 @@ func (op *casRound) concludeLocked(outcomes []casOutcome, err error) {
 
 // concludeDecidedLocked answers all members after the commit. It frees mu.
 func (op *casRound) concludeDecidedLocked(err error) {
+	op.stageLocked(CASStageNone)
 	op.over = true
 	op.disarmLocked()
 	op.answerLocked(op.outcomes, err)
@@ -232,9 +234,6 @@ func (op *casRound) answerLocked(outcomes []casOutcome, err error) {
 // leave lets the next round of the partition begin.
 func (op *casRound) leave() {
 	op.left.Store(true)
-	op.mu.Lock()
-	op.stageLocked(CASStageNone)
-	op.mu.Unlock()
 	op.endTurn()
 	if next := op.c.casLines.leave(op.line, &op.c.limits); next != nil {
 		// Not on this stack: a long line would be a deep one.

@@ -44,6 +44,7 @@ func (op *casRound) commitLocked(level ring.Consistency) {
 		op.mu.Lock()
 		switch {
 		case early:
+			op.stageLocked(CASStageNone)
 			op.mu.Unlock()
 			op.leave()
 		case mine && errors.Is(err, ErrNotSent) && op.commitAgainLocked(level):

@@ -78,8 +78,8 @@ func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 func TestDrainReleasesAnswersOfBusyClients(t *testing.T) {
 	s, addr := start(t, Options{Limits: Limits{DrainHold: 200 * time.Millisecond, DrainTimeout: time.Second}})
 	c := connect(t, addr, 4)
-	beginDrain(t, s)
 	begun := time.Now()
+	beginDrain(t, s)
 	go func() {
 		for stream := int16(1); ; stream++ {
 			if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
