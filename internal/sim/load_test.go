@@ -223,7 +223,7 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 }
 
 // loadRatioMost is how many times as much the rate of conditional changes may fall as that of plain writes.
-const loadRatioMost = 2
+const loadRatioMost = 1.5
 
 // loadContentionsMost is how many attempts per hundred rounds may be outvoted.
 const loadContentionsMost = 10

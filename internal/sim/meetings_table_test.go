@@ -97,6 +97,7 @@ func classified() map[string]map[string]string {
 			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,
 			"Streamed": opJoin, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
 			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
+			"Regained": opRepair + ", " + opSchema,
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
