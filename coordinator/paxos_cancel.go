@@ -36,6 +36,7 @@ func (op *casRound) cancel(m *casMember) {
 	op.over = !slices.ContainsFunc(op.members, func(m *casMember) bool { return !m.answered })
 	over := op.over
 	if over {
+		op.stageLocked(CASStageNone)
 		op.disarmLocked()
 	}
 	op.mu.Unlock()

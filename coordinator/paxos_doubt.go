@@ -218,6 +218,7 @@ func (op *casRound) answerSomeLocked(failure func(i int) error) {
 		return
 	}
 	if op.over = !left; op.over {
+		op.stageLocked(CASStageNone)
 		op.c.counts.casRounds.Add(1)
 	}
 	op.disarmLocked()
