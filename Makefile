@@ -65,20 +65,20 @@ faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
 
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'
-	$(GO) test ./internal/sim -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)
+	$(GO) test ./simulation -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)
 
 .PHONY: sim-night
 sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, SEED=first seed
-	@mkdir -p .tools/sim && $(GO) test -c -o .tools/sim/sim.test ./internal/sim
+	@mkdir -p .tools/sim && $(GO) test -c -o .tools/sim/sim.test ./simulation
 	@cores=$$(nproc); failed=0; for i in $$(seq 0 $$((cores-1))); do \
-		( cd internal/sim && nice ../../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
+		( cd simulation && nice ../../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
 			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
 	done; for p in $$pids; do wait $$p || failed=1; done; \
 	grep -hE 'seed [0-9]+:|run it again|smaller:|seeds, |faults: ' .tools/sim/worker*.log; exit $$failed
 
 .PHONY: sim-weeks
 sim-weeks: ## one simulated cluster that lives for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
-	$(GO) test ./internal/sim -run 'TestSimWeeks$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
+	$(GO) test ./simulation -run 'TestSimWeeks$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
 .PHONY: mutants
 mutants: ## one small fault at a time in the code that keeps data: which do the tests find? (hours; MUTANTS='-only=paxos/ -seeds=100')

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // TestPaxosFloorsRiseAndGoWithTheirTables applies commands one after the other, each to metadata as a snapshot would

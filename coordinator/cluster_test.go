@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
@@ -22,6 +21,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/types"
 )
 
 // cluster is a few nodes with real storage in memory, between which the script carries messages.

@@ -11,13 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/types"
 )
 
 // alone is the view of the only node of a ring.

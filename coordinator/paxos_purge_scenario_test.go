@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/coordinator/repair"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 )

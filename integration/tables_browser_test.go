@@ -18,9 +18,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // seen is what a page got to see of one request; Hidden when the browser let it see nothing.
@@ -68,7 +68,7 @@ func TestTablesInABrowser(t *testing.T) {
 	properties("<CorsRule><AllowedOrigins>" + friend.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
 		"<ExposedHeaders>x-ms-*,etag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>")
 	defer properties("")
-	endpoint := ring.Servers[1].Tables + "/" + table.DevelopmentAccount + "/Browsed"
+	endpoint := ring.Servers[1].Tables + "/" + azuretables.DevelopmentAccount + "/Browsed"
 	fragment := "#" + url.Values{"table": {endpoint}, "sas": {readSAS(t, "Browsed")}}.Encode()
 
 	r := friend.visit(t, chromium, fragment)
@@ -112,7 +112,7 @@ func TestTablesInABrowser(t *testing.T) {
 // readSAS is a signature of the SDK's for reading a table.
 func readSAS(t *testing.T, name string) string {
 	t.Helper()
-	key, err := aztables.NewSharedKeyCredential(table.DevelopmentAccount, table.DevelopmentKey)
+	key, err := aztables.NewSharedKeyCredential(azuretables.DevelopmentAccount, azuretables.DevelopmentKey)
 	if err != nil {
 		t.Fatal(err)
 	}

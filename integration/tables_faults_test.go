@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table/client"
 )
 
 // TestTablesFaults does to one ring what a ring must survive. It is one test for the time that a ring takes to start.

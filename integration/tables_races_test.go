@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"cqld/table/client"
+	"cqld/azuretables/client"
 )
 
 // TestTablesRacingInserts has all nodes insert the same keys at once: one is told 201, all others 409.

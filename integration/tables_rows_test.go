@@ -16,16 +16,16 @@ import (
 
 	"github.com/gocql/gocql"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // gocqlSession is a session with the shared ring in the development account's keyspace.
 func gocqlSession(t *testing.T) *gocql.Session {
 	t.Helper()
 	cluster := gocql.NewCluster(strings.Split(sharedRing(t).Addresses(), ",")...)
-	cluster.Consistency, cluster.Timeout, cluster.Keyspace = gocql.Quorum, 10*time.Second, table.DevelopmentAccount
+	cluster.Consistency, cluster.Timeout, cluster.Keyspace = gocql.Quorum, 10*time.Second, azuretables.DevelopmentAccount
 	session, err := cluster.CreateSession()
 	if err != nil {
 		t.Fatal(err)

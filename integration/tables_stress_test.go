@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // An account of the configuration. With one, nobody knows the development account.
@@ -60,7 +60,7 @@ func tablesAccounts(t *testing.T, address string) {
 	for _, c := range []struct {
 		account, key string
 		known        bool
-	}{{racesAccount, racesKey, true}, {racesAccount, table.DevelopmentKey, false}, {table.DevelopmentAccount, table.DevelopmentKey, false}} {
+	}{{racesAccount, racesKey, true}, {racesAccount, azuretables.DevelopmentKey, false}, {azuretables.DevelopmentAccount, azuretables.DevelopmentKey, false}} {
 		a, err := client.New(address, c.account, c.key, 1)
 		if err != nil {
 			t.Fatal(err)

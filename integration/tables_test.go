@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // tablesPrograms are the suites of the Tables door, and how many checks each makes at least.
@@ -108,7 +108,7 @@ func askTables(t *testing.T, ring *process.Ring) *tables {
 	t.Helper()
 	out := &tables{t: t}
 	for _, s := range ring.Servers {
-		c, err := client.New(s.Tables, table.DevelopmentAccount, table.DevelopmentKey, 64)
+		c, err := client.New(s.Tables, azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 64)
 		if err != nil {
 			t.Fatal(err)
 		}

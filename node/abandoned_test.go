@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
-	"cqld/table/client"
 )
 
 // slowScan is a scan of ten seconds that counts its steps, of a millisecond each, and looks at its Cancel as storage does.

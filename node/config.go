@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"cqld/table"
+	"cqld/azuretables"
 )
 
 // setting reads one option's value.
@@ -226,7 +226,7 @@ func portOrNone(field func(*Options) *uint16) setting {
 
 // setTablesAccounts reads a list of names and keys.
 func setTablesAccounts(o *Options, v *yaml.Node) error {
-	var accounts []table.Account
+	var accounts []azuretables.Account
 	if v.Kind != yaml.SequenceNode {
 		return errors.New("expected a list of {name, key}")
 	}
@@ -238,7 +238,7 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
 			return fmt.Errorf("line %d: expected {name, key}", e.Line)
 		}
-		accounts = append(accounts, table.Account{Name: a.Name, Key: a.Key})
+		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key})
 	}
 	o.TablesAccounts = accounts
 	return nil

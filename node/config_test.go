@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"cqld/table"
+	"cqld/azuretables"
 )
 
 func TestFileSetsOptionsByTheirUsualNames(t *testing.T) {
@@ -119,7 +119,7 @@ tables_max_connections: 10
 	}
 	o = DefaultOptions()
 	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
-	o.TablesAccounts = []table.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
+	o.TablesAccounts = []azuretables.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
 	if err := o.Validate(); err == nil || strings.Contains(err.Error(), "known to everyone") {
 		t.Errorf("an account with a key of its own: %v", err)
 	}

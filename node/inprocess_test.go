@@ -13,6 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/coordinator"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
@@ -21,8 +23,6 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // logBuffer keeps a log.
@@ -230,7 +230,7 @@ func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answe
 // tables is a client of a node's Tables port.
 func (r *inProcess) tables(i int) *client.Client {
 	r.t.Helper()
-	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), table.DevelopmentAccount, table.DevelopmentKey, 1)
+	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func (r *inProcess) storage(keyspace, name string) schema.StorageID {
 // tableOf is the storage id of k.t or of the table races of Azure Tables.
 func (r *inProcess) tableOf(name string) schema.StorageID {
 	if name == "races" {
-		return r.storage(table.DevelopmentAccount, name)
+		return r.storage(azuretables.DevelopmentAccount, name)
 	}
 	return r.storage("k", "t")
 }

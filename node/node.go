@@ -13,9 +13,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/azuretables"
 	"cqld/cluster"
 	"cqld/coordinator"
-	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/messaging"
@@ -23,12 +23,12 @@ import (
 	"cqld/node/control"
 	"cqld/node/socket"
 	"cqld/query"
+	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/server"
 	"cqld/storage"
-	"cqld/table"
 )
 
 // Node is one running node.
@@ -50,8 +50,8 @@ type Node struct {
 	repairer    *repair.Repairer
 	autoRepair  *repair.Auto
 	processor   *query.Processor
-	server      atomic.Pointer[server.Server] // nil: clients cannot connect
-	tables      atomic.Pointer[table.Door]    // nil: clients of Azure Tables cannot connect
+	server      atomic.Pointer[server.Server]    // nil: clients cannot connect
+	tables      atomic.Pointer[azuretables.Door] // nil: clients of Azure Tables cannot connect
 	measured    *measured
 	estimates   estimates
 	askedCQL    requestFigures

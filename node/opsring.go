@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/node/control"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // partitioner is the only one.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 func keyed(kinds ...types.Kind) *schema.Table {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/azuretables"
 	"cqld/query"
 	"cqld/replica"
-	"cqld/table"
 )
 
 // CommitLogSync says when a write is on disk.
@@ -72,7 +72,7 @@ type Options struct {
 	MaxRequestsInFlight int           // 0: the server's default
 
 	// TablesAccounts are served by the Tables door; none: the development account.
-	TablesAccounts []table.Account
+	TablesAccounts []azuretables.Account
 	// TablesHosts are the host names, besides localhost, under which the development account is served; clients may always use
 	// IP addresses.
 	TablesHosts []string

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/row"
-	"cqld/table/client"
 )
 
 // A panic on whatever path ends its request alone: it is counted once and logged once with its stack, no lock stays

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"cqld/coordinator/repair"
 	"cqld/node/control"
+	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cqld/table"
-	"cqld/table/odata"
+	"cqld/azuretables"
+	"cqld/azuretables/odata"
 )
 
 // requestKind is what a door asks the coordinator for.
@@ -129,7 +129,7 @@ func (o tablesOperation) String() string {
 
 // operationOf knows what is not a method of the resource, too: clients choose it, and must not choose how many
 // metrics there are.
-func operationOf(a table.Answer) tablesOperation {
+func operationOf(a azuretables.Answer) tablesOperation {
 	switch a.Resource {
 	case odata.ServiceRoot:
 		return serviceOperation
@@ -176,8 +176,8 @@ type tablesFigures struct {
 	}
 }
 
-// answered is table.Options.Answered.
-func (f *tablesFigures) answered(a table.Answer) {
+// answered is azuretables.Options.Answered.
+func (f *tablesFigures) answered(a azuretables.Answer) {
 	o := &f.operations[operationOf(a)]
 	o.latency.add(a.Took)
 	o.statuses[min(a.Status/100, len(o.statuses)-1)].Add(1)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"cqld/table"
-	"cqld/table/odata"
+	"cqld/azuretables"
+	"cqld/azuretables/odata"
 )
 
 func TestOctavesAreWhatWasAdded(t *testing.T) {
@@ -64,7 +64,7 @@ func TestTablesOperations(t *testing.T) {
 	for r := range odata.Resource(12) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "MERGE", "DELETE", "OPTIONS", "anything", ""} {
 			for _, comp := range []string{"", "acl", "anything"} {
-				o := operationOf(table.Answer{Resource: r, Method: method, Comp: comp})
+				o := operationOf(azuretables.Answer{Resource: r, Method: method, Comp: comp})
 				if o.String() == "" {
 					t.Errorf("operation %d has no name", o)
 				}
@@ -77,7 +77,7 @@ func TestTablesOperations(t *testing.T) {
 	}
 	var f tablesFigures
 	for _, status := range []int{0, 204, 404, 503, 999} {
-		f.answered(table.Answer{Resource: odata.OneEntity, Method: "GET", Status: status, Took: time.Millisecond})
+		f.answered(azuretables.Answer{Resource: odata.OneEntity, Method: "GET", Status: status, Took: time.Millisecond})
 	}
 	o := &f.operations[getEntity]
 	if o.statuses[2].Load() != 1 || o.statuses[4].Load() != 1 || o.statuses[5].Load() != 2 {

@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"slices"
 
+	"cqld/azuretables"
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
 	"cqld/node/socket"
-	"cqld/table"
-	"cqld/table/entity"
-	"cqld/table/odata"
 )
 
 // Tables is where clients of Azure Tables reach this node.
@@ -28,7 +28,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 	seen := map[string]bool{}
 	for _, a := range o.tablesAccounts() {
-		if err := table.CheckAccount(a); err != nil {
+		if err := azuretables.CheckAccount(a); err != nil {
 			bad("tables_accounts", "account %q: %v", a.Name, err)
 		}
 		if seen[a.Name] {
@@ -36,11 +36,11 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 		}
 		seen[a.Name] = true
 	}
-	known := func(a table.Account) bool { return a.Key == table.DevelopmentKey }
+	known := func(a azuretables.Account) bool { return a.Key == azuretables.DevelopmentKey }
 	if !o.RPCAddress.IsLoopback() && slices.ContainsFunc(o.tablesAccounts(), known) {
 		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches it could read "+
 			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 64), rpc_address to an "+
-			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, table.DevelopmentAccount)
+			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, azuretables.DevelopmentAccount)
 	}
 	for name, n := range map[string]int{"tables_partition_target": o.TablesPartitionTarget, "tables_account_target": o.TablesAccountTarget,
 		"tables_max_connections": o.TablesMaxConnections, "tables_max_properties": o.TablesMaxProperties,
@@ -52,9 +52,9 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 }
 
 // tablesAccounts are the accounts that are served: without any in the options, the development account.
-func (o *Options) tablesAccounts() []table.Account {
+func (o *Options) tablesAccounts() []azuretables.Account {
 	if len(o.TablesAccounts) == 0 {
-		return []table.Account{{Name: table.DevelopmentAccount, Key: table.DevelopmentKey}}
+		return []azuretables.Account{{Name: azuretables.DevelopmentAccount, Key: azuretables.DevelopmentKey}}
 	}
 	return o.TablesAccounts
 }
@@ -71,10 +71,10 @@ func (n *Node) startTables() error {
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
-	d, err := table.New(table.Options{
+	d, err := azuretables.New(azuretables.Options{
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Hosts:         n.opts.TablesHosts,
-		Limits:        table.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
+		Limits:        azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (n *Node) startTables() error {
 	}
 	n.tables.Store(d)
 	n.running.Critical(n.fail, func() {
-		if err := d.Serve(l); err != nil && !errors.Is(err, table.ErrClosed) {
+		if err := d.Serve(l); err != nil && !errors.Is(err, azuretables.ErrClosed) {
 			n.fail(err)
 		}
 	})
@@ -96,7 +96,7 @@ func (n *Node) startTables() error {
 // tablesRefusal is clockRefusal as the Tables door tells it.
 func (n *Node) tablesRefusal() error {
 	if err := n.clockRefusal(); err != nil {
-		return &table.NotServing{Reason: err.Error()}
+		return &azuretables.NotServing{Reason: err.Error()}
 	}
 	return nil
 }

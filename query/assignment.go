@@ -2,9 +2,9 @@ package query
 
 import (
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // assignment compiles one element of SET.

@@ -9,11 +9,11 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // batchPlan is the plan of BEGIN BATCH … APPLY BATCH.

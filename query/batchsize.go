@@ -1,9 +1,9 @@
 package query
 
 import (
-	"cqld/cql/types"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // The parts of the size of a batch, in bytes, as Cassandra 5.0 counts them (PartitionUpdate.dataSize). The thresholds

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 // canonicalTypes are types of which a client can send one value in several forms.

@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // cas is one execution of conditional statements on one partition.

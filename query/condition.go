@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // conditions are what IF asks before a statement may change anything.

@@ -5,12 +5,12 @@ import (
 	"math"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 func isCounter(c *schema.Column) bool { return c.Type.Kind() == types.Counter }

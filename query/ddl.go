@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/definition"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // Changer makes schema changes: the cluster's log.

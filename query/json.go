@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // jsonValues is the JSON object of an INSERT … JSON: a value for each column of the table.

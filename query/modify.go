@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // modification is the plan of an INSERT, UPDATE or DELETE.

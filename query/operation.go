@@ -1,11 +1,11 @@
 package query
 
 import (
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // operation is what one element of SET, VALUES or DELETE does to a row.

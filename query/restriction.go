@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // restrictionKind is what a restriction asks of its columns.

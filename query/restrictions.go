@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // statementKind is what the rules for WHERE depend on.

@@ -3,11 +3,11 @@ package query
 import (
 	"bytes"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // rowView is one row of a result on its way: the keys, and the live cells by column. Everything it

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // selectPlan is the plan of a SELECT.

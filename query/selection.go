@@ -4,10 +4,10 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // aggregate is one aggregation of a SELECT.

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/function"
 	"cqld/query/term"
+	"cqld/types"
 )
 
 // resolution is the function that a selector calls, or why there is none.

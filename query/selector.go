@@ -4,12 +4,12 @@ import (
 	"bytes"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // selection is what selectors see: a row, and the aggregations of its group.

@@ -14,11 +14,11 @@ import (
 
 	"cqld/coordinator"
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // trace collects the events of one statement; it is nil when the statement is not traced. It is safe for concurrent use:

@@ -10,13 +10,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/types"
 )
 
 // dropWorld is a node, 1, with data of the whole ring, and the answers of the others.

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"

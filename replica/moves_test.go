@@ -9,13 +9,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/types"
 )
 
 // moveWorld is a ring of two nodes with one replica of each range. Node 1 joins and gains ranges of node 2. Requests

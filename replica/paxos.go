@@ -8,10 +8,10 @@ import (
 
 	"cqld/coordinator"
 	"cqld/coordinator/turn"
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // The acceptor's state is a row of system.paxos for each partition and table that ever had a

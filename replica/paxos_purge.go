@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/coordinator/repair"
 	"cqld/coordinator/turn"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"

@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/coordinator/repair"
 	"cqld/coordinator/turn"
 	"cqld/messaging"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"

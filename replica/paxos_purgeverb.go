@@ -3,9 +3,9 @@ package replica
 import (
 	"time"
 
-	"cqld/coordinator/repair"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"

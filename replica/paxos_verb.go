@@ -7,12 +7,12 @@ import (
 
 	"cqld/coordinator"
 	"cqld/coordinator/paxos"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // Requests of Paxos:

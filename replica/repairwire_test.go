@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"cqld/coordinator/repair"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 )

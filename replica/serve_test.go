@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/cql/types"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/types"
 )
 
 // loopback is a transport whose requests arrive at once, with memory that is spoilt afterwards, as a

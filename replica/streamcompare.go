@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/coordinator/repair"
+	"cqld/repair"
 	"cqld/ring"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {

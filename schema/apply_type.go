@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {

@@ -1,8 +1,8 @@
 package schema
 
 import (
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // Change is one step from a schema to the next. The sum is closed: *CreateKeyspace, *AlterKeyspace,

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own

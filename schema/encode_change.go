@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // encodedChange is a Change in the Raft log: exactly one field but Format is set. Where a change

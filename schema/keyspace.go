@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // Keyspace is a name for tables and types that are replicated alike. It is immutable.

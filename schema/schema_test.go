@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 func mustApply(t *testing.T, s *Schema, changes ...Change) *Schema {

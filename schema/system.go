@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // Initial is the schema of a new cluster: the system keyspaces and nothing else.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // ColumnID names a column inside its table for ever: RENAME keeps it, and a column that is dropped

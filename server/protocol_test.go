@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/server/frame"
+	"cqld/types"
 )
 
 var lz4Option = frame.StringPair{Key: "COMPRESSION", Value: "lz4"}

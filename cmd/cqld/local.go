@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"cqld/azuretables"
 	"cqld/node"
-	"cqld/table"
 )
 
 type localCommand struct {
@@ -71,7 +71,7 @@ func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port)
 // connectionString is what the Azure SDKs are told to find the node's tables.
 func (m member) connectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=http://%s:%d/%s;",
-		table.DevelopmentAccount, table.DevelopmentKey, m.address, m.tables, table.DevelopmentAccount)
+		azuretables.DevelopmentAccount, azuretables.DevelopmentKey, m.address, m.tables, azuretables.DevelopmentAccount)
 }
 
 func (m member) config() string { return filepath.Join(m.dir, "cqld.yaml") }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/process"
-	"cqld/table"
-	"cqld/table/client"
 )
 
 // tablesConfig says what the Tables load measures: every workload at every number in flight on a table with the least
@@ -202,7 +202,7 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 
 // table makes or deletes a table.
 func (t *target) table(ctx context.Context, method, path, body string) error {
-	c, err := client.New("http://"+t.addresses[0], table.DevelopmentAccount, table.DevelopmentKey, 1)
+	c, err := client.New("http://"+t.addresses[0], azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cqld/table"
-	"cqld/table/client"
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 )
 
 // The data of a Tables load: entities of about 1 KB, in one partition or in many.
@@ -63,8 +63,8 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	if now := time.Now(); now.After(c.dateUntil) {
 		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
 	}
-	target := "/" + table.DevelopmentAccount + path
-	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, table.DevelopmentAccount, target, query))
+	target := "/" + azuretables.DevelopmentAccount + path
+	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, azuretables.DevelopmentAccount, target, query))
 	b := append(c.request[:0], method...)
 	b = append(append(b, ' '), target...)
 	if query != "" {
@@ -72,7 +72,7 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	}
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.host...)
 	b = append(append(b, "\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\nAccept: "+accept+"\r\nx-ms-date: "...), c.date...)
-	b = append(append(b, "\r\nAuthorization: SharedKey "+table.DevelopmentAccount+":"...), signature...)
+	b = append(append(b, "\r\nAuthorization: SharedKey "+azuretables.DevelopmentAccount+":"...), signature...)
 	b = append(append(b, "\r\n"...), more...)
 	if contentType != "" {
 		b = append(append(append(b, "Content-Type: "...), contentType...), "\r\n"...)
@@ -145,7 +145,7 @@ func (c *tablesConn) batch(s *spreadTable) {
 		}
 		entity = appendEntity(entity[:0], pk, rk, from+i)
 		c.body = fmt.Appendf(c.body, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://%s/%s/%s HTTP/1.1\r\nAccept: %s\r\nPrefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n",
-			c.host, table.DevelopmentAccount, s.name, accept, len(entity), entity)
+			c.host, azuretables.DevelopmentAccount, s.name, accept, len(entity), entity)
 	}
 	c.body = append(c.body, "--changeset_c--\r\n--batch_b--\r\n"...)
 	c.ask("POST", "/$batch", "", "multipart/mixed; boundary=batch_b", "")
@@ -221,7 +221,7 @@ func firstOf(errs []error) error {
 
 func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
-	key, err := base64.StdEncoding.DecodeString(table.DevelopmentKey)
+	key, err := base64.StdEncoding.DecodeString(azuretables.DevelopmentKey)
 	if err != nil {
 		return o, err
 	}

@@ -120,7 +120,7 @@ func foreign() map[string]bool {
 // namesake among them.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
 	quoted := regexp.MustCompile("`([a-z][a-z0-9]*(?:/[a-z0-9]+)*)\\.([A-Za-z_]\\w*)(?:\\.(\\w+))?(?:\\([^`]*\\))?`")
-	namesakes := map[string]bool{"system": true, "table": true, "cqld": true}
+	namesakes := map[string]bool{"system": true, "cqld": true}
 	known := symbols(t)
 	checked := 0
 	for name, text := range documents(t) {
@@ -144,7 +144,7 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 				symbol += "." + m[3]
 			}
 			if strings.HasPrefix(symbol, "Test") {
-				continue // docs/MEETINGS.md names tests, and a test of package sim finds each
+				continue // docs/MEETINGS.md names tests, and a test of package simulation finds each
 			}
 			if !there[symbol] {
 				t.Errorf("%s: %s is not there", name, m[0])

@@ -1,5 +1,5 @@
 // Package assembly puts together the parts of a node that speak with other nodes: in package node around a real
-// engine and real connections, in internal/sim around simulated ones. So what is simulated is wired as what runs.
+// engine and real connections, in simulation around simulated ones. So what is simulated is wired as what runs.
 //
 // It does not open storage, the transport or the cluster, and knows no clients.
 //
@@ -16,9 +16,9 @@ import (
 
 	"cqld/cluster"
 	"cqld/coordinator"
-	"cqld/coordinator/repair"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"

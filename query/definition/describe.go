@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // Describer describes what one snapshot holds.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // world is a schema that statements change.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/schema"
+	"cqld/types"
 )
 
 func (d *Definer) createTable(stmt *cql.CreateTable) Definition {

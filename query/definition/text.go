@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // The text of DESCRIBE is that of Cassandra to the byte, its two spaces before durable_writes

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // typeOf finds out what a type as written means in a keyspace. The user-defined types are those of

@@ -3,7 +3,7 @@ package function
 import (
 	"github.com/cockroachdb/apd/v3"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 func (l *Library) addAggregates() {

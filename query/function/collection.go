@@ -3,7 +3,7 @@ package function
 import (
 	"math"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 func (l *Library) addCollections() {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
-	"cqld/cql/types"
 	"cqld/ring"
+	"cqld/types"
 )
 
 // addBlob adds <type>_as_blob and blob_as_<type>.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // Env is what functions may ask of the outside: the time and new identifiers.

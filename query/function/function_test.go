@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 // testEnv is an outside that stands still.

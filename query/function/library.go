@@ -1,7 +1,7 @@
 package function
 
 import (
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // Library is all native functions by name. It is immutable.

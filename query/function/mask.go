@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 func (l *Library) addMask() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // The operators' functions, by the names Cassandra gives them.

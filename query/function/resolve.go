@@ -3,7 +3,7 @@ package function
 import (
 	"strings"
 
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // Call is a call to be resolved.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"sort"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 func (l *Library) addTime() {

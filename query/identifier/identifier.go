@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"cqld/cql/types"
 	"cqld/internal/env"
+	"cqld/types"
 )
 
 // Source makes UUIDs. Those based on time ascend within a node, and their node part is random. Its

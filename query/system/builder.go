@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // builder collects the rows of one table.

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 type fixedView struct {

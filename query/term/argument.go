@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/query/function"
+	"cqld/types"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }

@@ -4,10 +4,10 @@ import (
 	"errors"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // Marker is what is known of one bind marker of a statement.

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/types"
 )
 
 // element compiles an element of a collection literal.

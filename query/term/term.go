@@ -3,9 +3,9 @@ package term
 import (
 	"fmt"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/types"
 )
 
 // Scope is what a term is evaluated in: the bound values and the outside.

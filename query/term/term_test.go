@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"cqld/cql"
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/types"
 )
 
 // parsed is the term that text writes.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/cql/types"
+	"cqld/types"
 )
 
 // Text is a term as Cassandra's messages and result names spell it.

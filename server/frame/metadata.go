@@ -1,8 +1,8 @@
 package frame
 
 import (
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 // Column is a column of a result, or a bind marker.

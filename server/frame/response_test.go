@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"testing"
 
-	"cqld/cql/types"
 	"cqld/internal/wire"
 	"cqld/ring"
+	"cqld/types"
 )
 
 func TestErrorBodiesRoundTrip(t *testing.T) {

@@ -1,8 +1,8 @@
 package frame
 
 import (
-	"cqld/cql/types"
 	"cqld/internal/wire"
+	"cqld/types"
 )
 
 // The ids of a type [option].

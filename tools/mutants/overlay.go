@@ -85,12 +85,12 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
-	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "coordinator/counter", "coordinator/repair", "coordinator",
+	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "coordinator/counter", "repair", "coordinator",
 		"storage", "replica", "cluster"}
 }
 
 // simPackage has the simulation.
-const simPackage = "internal/sim"
+const simPackage = "simulation"
 
 // build compiles the test binaries with all switches in them.
 func (c *catalog) build(ctx context.Context, dir string, packages []string) error {

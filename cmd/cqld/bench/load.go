@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cqld/table/client"
+	"cqld/azuretables/client"
 )
 
 // load is a partition and the requests that are put on it.

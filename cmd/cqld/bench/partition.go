@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"cqld/table"
-	"cqld/table/client"
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 )
 
 type partitionCommand struct {
@@ -136,8 +136,8 @@ func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 // load prepares the clients and the payload.
 func (c *partitionCommand) load() (*load, error) {
 	key := c.Key
-	if key == "" && c.Account == table.DevelopmentAccount {
-		key = table.DevelopmentKey
+	if key == "" && c.Account == azuretables.DevelopmentAccount {
+		key = azuretables.DevelopmentKey
 	}
 	if key == "" {
 		return nil, errors.New("--key: needed for account " + c.Account)

@@ -1,0 +1,126 @@
+package azuretables
+
+import (
+	"bytes"
+	"context"
+
+	"cqld/azuretables/odata"
+)
+
+// service answers about the account as a whole: properties, and how its copies are doing.
+func (c *call) service() error {
+	p := &c.params
+	if p.restype != "service" {
+		return odata.Of(odata.InvalidURI)
+	}
+	switch {
+	case p.comp == "properties" && c.method == "GET":
+		return c.getProperties()
+	case p.comp == "properties" && c.method == "PUT":
+		return c.setProperties()
+	case p.comp == "stats" && c.method == "GET":
+		return c.stats()
+	case p.comp == "properties" || p.comp == "stats":
+		return odata.Of(odata.MethodNotAllowed)
+	}
+	return odata.Of(odata.InvalidQueryParameterValue)
+}
+
+func (c *call) getProperties() error {
+	if err := c.grant.permits(readProperties(), ""); err != nil {
+		return err
+	}
+	c.document(200, c.properties().append(c.resp.body))
+	return nil
+}
+
+func (c *call) setProperties() error {
+	if err := c.mayChange(writeProperties(), ""); err != nil {
+		return err
+	}
+	p := *c.properties()
+	if err := p.parse(c.req.body); err != nil {
+		return err
+	}
+	limit, cancel := c.limited()
+	defer cancel()
+	if err := c.door.o.Service.SetProperty(limit, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
+		return err
+	}
+	c.resp.status = 202
+	return nil
+}
+
+// stats answers the secondary endpoint's question: every replica is as new as an acknowledged write.
+func (c *call) stats() error {
+	if err := c.grant.permits(readProperties(), ""); err != nil {
+		return err
+	}
+	if !c.secondary {
+		return odata.Of(odata.InvalidQueryParameterValue)
+	}
+	body := append(c.resp.body, xmlHeader+"<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>"...)
+	body = c.now.UTC().AppendFormat(body, dateFormat)
+	c.document(200, append(body, "</LastSyncTime></GeoReplication></StorageServiceStats>"...))
+	return nil
+}
+
+// document answers with XML.
+func (c *call) document(status int, body []byte) {
+	c.resp.status, c.resp.contentType, c.resp.body = status, "application/xml", body
+}
+
+// policies answers about the stored access policies of a table.
+func (c *call) policies() error {
+	if c.params.comp != "acl" {
+		return odata.Of(odata.InvalidQueryParameterValue)
+	}
+	table, service := c.path.Table, c.door.o.Service
+	switch c.method {
+	case "GET":
+		if err := c.grant.permits(readPolicies(), table); err != nil {
+			return err
+		}
+		if _, ok := service.Exists(c.account.name, table); !ok {
+			return odata.Of(odata.ResourceNotFound)
+		}
+		c.document(200, appendPolicies(c.resp.body, c.policiesOf(table)))
+		return nil
+	case "PUT":
+		if err := c.mayChange(writePolicies(), table); err != nil {
+			return err
+		}
+		if _, ok := service.Exists(c.account.name, table); !ok {
+			return odata.Of(odata.ResourceNotFound)
+		}
+		var policies []policy
+		if len(bytes.TrimSpace(c.req.body)) > 0 { // none: no policies
+			var err error
+			if policies, err = parsePolicies(c.req.body); err != nil {
+				return err
+			}
+		}
+		limit, cancel := c.limited()
+		defer cancel()
+		if err := service.SetProperty(limit, c.account.name, table, policiesProperty, appendPolicies(nil, policies)); err != nil {
+			return err
+		}
+		c.resp.status = 204
+		return nil
+	}
+	return odata.Of(odata.MethodNotAllowed)
+}
+
+// limited is the request's context with a time limit, for what all nodes must agree on. Reads and writes of
+// entities have limits of their own, below.
+func (c *call) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.ctx, c.door.limits.RequestTimeout)
+}
+
+// mayChange is permits for what changes something, which the secondary endpoint does not.
+func (c *call) mayChange(a action, table string) error {
+	if c.secondary {
+		return &odata.Error{Code: insufficientAccountPermissions, Message: secondaryWrite}
+	}
+	return c.grant.permits(a, table)
+}

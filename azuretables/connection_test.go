@@ -1,0 +1,95 @@
+package azuretables
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// deadlines is a connection that keeps the deadlines it is given.
+type deadlines struct {
+	net.Conn
+	reads, writes []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.reads = append(d.reads, t)
+	return nil
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.writes = append(d.writes, t)
+	return nil
+}
+func (*deadlines) Read([]byte) (int, error)  { return 0, nil }
+func (*deadlines) Write([]byte) (int, error) { return 0, nil }
+
+// What is set is never later than what is wanted, nor earlier by more than the slack, whatever is wanted when.
+func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
+	var d deadlines
+	c := &connection{Conn: &d, slack: time.Second}
+	start := time.Unix(1e9, 0)
+	want := func(after time.Duration) time.Time {
+		at := start.Add(after)
+		c.SetReadDeadline(at)
+		c.SetWriteDeadline(at.Add(time.Hour))
+		return at
+	}
+	for i, step := range []struct {
+		after time.Duration
+		set   bool
+	}{
+		{5 * time.Minute, true}, {5*time.Minute + time.Second, false}, {5*time.Minute + time.Second + 1, true}, // later
+		{30 * time.Second, true}, {30*time.Second - 1, true}, // earlier, by however little
+		{30 * time.Second, false}, {5 * time.Minute, true},
+	} {
+		at := want(step.after)
+		reads, writes := len(d.reads), len(d.writes)
+		c.Read(nil)
+		c.Write(nil)
+		if set := len(d.reads) > reads; set != step.set || set && !d.reads[reads].Equal(at) {
+			t.Errorf("step %d: read deadlines %v", i, d.reads)
+		}
+		if set := len(d.writes) > writes; set != step.set || set && !d.writes[writes].Equal(at.Add(time.Hour)) {
+			t.Errorf("step %d: write deadlines %v", i, d.writes)
+		}
+	}
+	reads := len(d.reads)
+	want(time.Hour) // by the library, which then finds all it wants in its buffer
+	want(2 * time.Hour)
+	if len(d.reads) > reads {
+		t.Error("a deadline was set that nobody waits for")
+	}
+	c.SetDeadline(time.Time{})
+	if c.Read(nil); !d.reads[reads].IsZero() {
+		t.Error("the deadline was not taken away")
+	}
+}
+
+// A client that says nothing more is left after the timeout, and so is one that stops within a request.
+func TestSilentClientsAreLeft(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Limits = Limits{ReadTimeout: 50 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, WriteTimeout: time.Second}
+	})
+	for _, sent := range []string{
+		"", "GET / HTTP/1.1\r\nHost: a\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nGET",
+	} {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte(sent)); err != nil {
+			t.Fatal(err)
+		}
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		buf := make([]byte, 4096)
+		for err = nil; err == nil; {
+			_, err = c.Read(buf)
+		}
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Errorf("%q: the connection stays open", sent)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package azuretables
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// dateFormat is how dates are written in headers (RFC 9110 §5.6.7).
+const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+// parseDate reads the date of a signed request. The form that every client sends is read by hand: time.Parse
+// costs more than the signature's HMAC.
+func parseDate(s string) (time.Time, bool) {
+	if len(s) == len(dateFormat) && s[3:5] == ", " && s[7] == ' ' && s[11] == ' ' && s[16] == ' ' && s[19] == ':' && s[22] == ':' && s[25:] == " GMT" {
+		day, ok1 := twoDigits(s[5:])
+		century, ok2 := twoDigits(s[12:])
+		year, ok3 := twoDigits(s[14:])
+		hour, ok4 := twoDigits(s[17:])
+		minute, ok5 := twoDigits(s[20:])
+		second, ok6 := twoDigits(s[23:])
+		month := strings.Index(months, s[8:11])
+		if ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && month >= 0 && month%3 == 0 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60 {
+			return time.Date(century*100+year, time.Month(month/3+1), day, hour, minute, second, 0, time.UTC), true
+		}
+	}
+	at, err := http.ParseTime(s) // the end of a month, another form, or none
+	return at, err == nil
+}
+
+func twoDigits(s string) (int, bool) {
+	high, low := s[0]-'0', s[1]-'0'
+	return int(high)*10 + int(low), high <= 9 && low <= 9
+}
+
+// isVersion says whether a service version looks like one: 2019-02-02.
+func isVersion(s string) bool {
+	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
+		_, ok1 := twoDigits(s)
+		_, ok2 := twoDigits(s[2:])
+		month, ok3 := twoDigits(s[5:])
+		day, ok4 := twoDigits(s[8:])
+		if ok1 && ok2 && ok3 && ok4 && month >= 1 && month <= 12 && day >= 1 && day <= 28 {
+			return true
+		}
+	}
+	_, err := time.Parse(time.DateOnly, s) // the end of a month, or none
+	return err == nil
+}

@@ -1,0 +1,399 @@
+package azuretables
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+	"cqld/internal/env"
+	"cqld/internal/guard"
+	"cqld/schema"
+)
+
+// Options are what a Door is made of.
+type Options struct {
+	Service  entity.Service
+	Accounts []Account
+	Clock    env.Clock
+	Rand     env.Rand // safe for concurrent use: ids of requests and batches
+	Logger   *slog.Logger
+	Limits   Limits
+	// Hosts are the names, without port, by which clients may address the development account, besides IP addresses and
+	// localhost.
+	Hosts []string
+	// Guard ends requests that panic; nil: one that logs to Logger.
+	Guard *guard.Guard
+	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
+	// requests are refused with ServerBusy; 0: no such bound.
+	AccountTarget, PartitionTarget int
+	// Answered, if any, is told of every request that was one; it must be quick.
+	Answered func(Answer)
+}
+
+// Answer is what became of a request. Its strings are valid during the call only.
+type Answer struct {
+	Resource     odata.Resource // zero: the URL names none
+	Method, Comp string         // the effective method, and the query's comp
+	Status       int
+	Took         time.Duration
+}
+
+// Door answers the requests of the Table service. It is safe for concurrent use.
+type Door struct {
+	o          Options
+	limits     Limits
+	log        *slog.Logger
+	guard      *guard.Guard
+	accounts   map[string]*account
+	byAccount  *throttle
+	partitions *throttle
+	calls      sync.Pool // *call
+	carrier    *carrier
+}
+
+// New makes a Door that does not listen yet. Its errors name the account whose name or key is wrong.
+func New(o Options) (*Door, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	d := &Door{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard, accounts: map[string]*account{}}
+	if d.guard == nil {
+		d.guard = guard.New(o.Logger, func(f func()) { go f() })
+	}
+	for _, a := range o.Accounts {
+		if err := CheckAccount(a); err != nil {
+			return nil, fmt.Errorf("table: account %q: %w", a.Name, err)
+		}
+		made, err := newAccount(a)
+		if err != nil {
+			return nil, err
+		}
+		d.accounts[a.Name] = made
+	}
+	d.byAccount = newThrottle(o.AccountTarget, 1, o.Clock.Monotonic)
+	d.partitions = newThrottle(o.PartitionTarget, bucketSets, o.Clock.Monotonic)
+	d.calls.New = func() any { return &call{door: d} }
+	d.carrier = newCarrier(d)
+	return d, nil
+}
+
+// CheckAccount says whether an account can be served: its name has 3 to 24 lower case letters and digits,
+// its key is base64 of 16 bytes at least.
+func CheckAccount(a Account) error {
+	if len(a.Name) < 3 || len(a.Name) > 24 {
+		return errors.New("the name is not 3 to 24 characters long")
+	}
+	for i := range len(a.Name) {
+		if c := a.Name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return errors.New("the name has other characters than lower case letters and digits")
+		}
+	}
+	if schema.IsSystem(a.Name) {
+		return errors.New("the name is a system keyspace's")
+	}
+	if key, err := base64.StdEncoding.DecodeString(a.Key); err != nil || len(key) < 16 {
+		return errors.New("the key is not base64 of at least 16 bytes; openssl rand -base64 64 makes one")
+	}
+	return nil
+}
+
+// secondarySuffix is what the name of an account's read-only endpoint ends in.
+const secondarySuffix = "-secondary"
+
+// account is the one of a name, and whether the name is that of its secondary endpoint.
+func (d *Door) account(name string) (a *account, secondary bool) {
+	if a = d.accounts[name]; a != nil {
+		return a, false
+	}
+	if primary, ok := strings.CutSuffix(name, secondarySuffix); ok {
+		return d.accounts[primary], true
+	}
+	return nil, false
+}
+
+// call is one request on its way. The fields are of one request; begin sets them.
+type call struct {
+	door      *Door
+	ctx       context.Context
+	req       *request
+	resp      *response
+	now       time.Time
+	began     time.Duration // monotonic; when somebody is told how long it took
+	id        string
+	method    string // the effective one
+	path      odata.Path
+	params    params
+	account   *account
+	secondary bool
+	hostForm  bool
+	signed    string // the path that a key's signature is of
+	grant     *grant
+	level     odata.Metadata
+	prefer    string // return-content, return-no-content, or empty
+	entity    odata.Entity
+	scratch   []byte
+}
+
+// handle answers one request.
+func (d *Door) handle(ctx context.Context, req *request, resp *response) {
+	c := d.calls.Get().(*call)
+	c.begin(ctx, req, resp)
+	if err := c.serve(); err != nil {
+		c.fail(err)
+	}
+	c.finish()
+	clear(c.entity.Properties) // their bytes are the request's
+	c.begin(nil, nil, nil)
+	d.calls.Put(c)
+}
+
+// recognize says whether a request is by someone who may send a large body: what is signed is all but that.
+func (d *Door) recognize(req *request) error {
+	c := &call{door: d}
+	c.begin(context.Background(), req, nil)
+	err := c.locate()
+	if err == nil {
+		c.params, err = parseParams(req.query)
+	}
+	if err == nil {
+		err = c.authorize()
+	}
+	return err
+}
+
+// reject answers a request that was not read to its end.
+func (d *Door) reject(req *request, resp *response, err error) {
+	c := &call{door: d}
+	c.begin(context.Background(), req, resp)
+	c.fail(err)
+	c.finish()
+}
+
+func (c *call) begin(ctx context.Context, req *request, resp *response) {
+	d := c.door
+	*c = call{door: d, ctx: ctx, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
+	if req == nil {
+		return
+	}
+	c.now = d.o.Clock.Now()
+	c.id = d.newID()
+	c.method = req.method
+	if d.o.Answered != nil {
+		c.began = d.o.Clock.Monotonic()
+	}
+}
+
+// newID is an id as requests and batches have them.
+func (d *Door) newID() string {
+	const hex = "0123456789abcdef"
+	var out [36]byte
+	hi, lo := d.o.Rand.Uint64(), d.o.Rand.Uint64()
+	for i, n := 0, 0; i < len(out); i++ {
+		switch i {
+		case 8, 13, 18, 23:
+			out[i] = '-'
+			continue
+		}
+		word := hi
+		if n >= 16 {
+			word = lo
+		}
+		out[i] = hex[word>>(n%16*4)&15]
+		n++
+	}
+	return string(out[:])
+}
+
+// serve does what is asked: who, may they, what.
+func (c *call) serve() error {
+	if err := c.locate(); err != nil {
+		return err
+	}
+	if c.method == "OPTIONS" {
+		return preflight(c.properties().cors, c.req, c.resp)
+	}
+	var err error
+	if c.params, err = parseParams(c.req.query); err != nil {
+		return err
+	}
+	if err = c.authorize(); err != nil {
+		return err
+	}
+	if err = c.negotiate(); err != nil {
+		return err
+	}
+	return c.named(c.path.Table, c.route())
+}
+
+// locate finds out which account and resource the URL names: /account/table, or /table where the host's
+// first label is an account.
+func (c *call) locate() error {
+	if c.req.host == "" { // URLs in answers are made from it
+		return odata.Of(odata.HostInformationNotPresent)
+	}
+	label, _, dotted := strings.Cut(c.req.host, ".")
+	host := ""
+	if dotted {
+		if a, _ := c.door.account(label); a != nil {
+			host = label
+		}
+	}
+	var err error
+	if c.path, err = odata.ParsePath(c.req.path, host); err != nil {
+		return err
+	}
+	c.hostForm = host != ""
+	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	if err := c.checkHost(); err != nil {
+		return err
+	}
+	c.signed = c.req.path
+	if first, rest, again := c.repeated(); again {
+		c.signed = first
+		c.path, err = odata.ParsePath(rest, c.path.Account)
+	}
+	return err
+}
+
+// repeated is for an account that is named twice: in the path form, the Python SDK signs /races/Registrations, and
+// then sends it behind the secondary endpoint, /races-secondary/races/Registrations. first is what it signed, rest what
+// follows the account.
+func (c *call) repeated() (first, rest string, ok bool) {
+	if !c.secondary || c.hostForm {
+		return "", "", false
+	}
+	first, ok = strings.CutPrefix(c.req.path, "/"+c.path.Account)
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(first, "/"+c.account.name)
+	return first, rest, ok && (rest == "" || rest[0] == '/')
+}
+
+// authorize finds out what the request may do.
+func (c *call) authorize() (err error) {
+	switch {
+	case c.req.header.authorization != "":
+		if err = c.account.authorizeKey(c.req, c.signed, c.params.comp, c.now); err == nil {
+			c.grant = owner()
+		}
+	case c.params.signature.sig != "":
+		c.grant, err = c.account.authorizeSignature(c.req, &c.params.signature, c.now, c.policiesOf)
+	default:
+		err = odata.Of(odata.AuthenticationFailed)
+	}
+	if err == nil && c.req.conn != nil && !c.req.conn.trust() {
+		err = odata.Of(odata.ServerBusy)
+	}
+	return err
+}
+
+func owner() *grant { return &grant{owner: true} }
+
+// policiesOf are a table's stored access policies.
+func (c *call) policiesOf(table string) []policy {
+	raw := c.door.o.Service.Property(c.account.name, table, policiesProperty)
+	if len(raw) == 0 {
+		return nil
+	}
+	policies, err := parsePolicies(raw)
+	if err != nil {
+		c.door.log.Error("a table's access policies cannot be read; signatures that name one are refused", "table", table, "err", err)
+	}
+	return policies
+}
+
+// properties are the account's service properties.
+func (c *call) properties() *serviceProperties {
+	return c.account.properties.of(c.door.o.Service.Property(c.account.name, "", serviceProperty))
+}
+
+// negotiate reads the headers that say how the client wants its answer.
+func (c *call) negotiate() error {
+	h := &c.req.header
+	if h.version != "" && !isVersion(h.version) {
+		return odata.Of(odata.InvalidHeaderValue)
+	}
+	if h.method != "" {
+		switch {
+		case h.twice:
+			return odata.Of(odata.XMethodIncorrectCount)
+		case c.method != "POST":
+			return odata.Of(odata.XMethodNotUsingPost)
+		}
+		switch m := strings.ToUpper(h.method); m {
+		case "MERGE", "PATCH", "PUT", "DELETE":
+			c.method = m
+		default:
+			return odata.Of(odata.XMethodIncorrectValue)
+		}
+	}
+	c.prefer = preference(h.prefer)
+	accept := h.accept
+	if c.params.format != "" {
+		accept = c.params.format
+	}
+	var ok bool
+	if c.level, ok = parseAccept(accept); !ok && !c.speaksXML() && c.path.Resource != odata.BatchEndpoint {
+		return odata.Of(odata.AtomFormatNotSupported)
+	}
+	return nil
+}
+
+// parseAccept is the level of metadata that a client wants; false when it takes no JSON.
+func parseAccept(accept string) (odata.Metadata, bool) {
+	switch {
+	case strings.Contains(accept, "odata=nometadata"):
+		return odata.NoMetadata, true
+	case strings.Contains(accept, "odata=fullmetadata"):
+		return odata.FullMetadata, true
+	}
+	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") || strings.Contains(accept, "*/*")
+}
+
+// speaksXML says whether the resource is one whose documents are XML.
+func (c *call) speaksXML() bool {
+	return c.params.comp != "" && (c.path.Resource == odata.ServiceRoot || c.path.Resource == odata.EntitySet)
+}
+
+// finish adds the headers that all answers have.
+func (c *call) finish() {
+	if !c.resp.frontEnd {
+		version := c.req.header.version
+		if version == "" && c.grant != nil {
+			version = c.params.signature.version // as signed
+		}
+		if version == "" {
+			version = defaultVersion
+		}
+		c.resp.add("x-ms-version", version)
+	}
+	c.resp.add("x-ms-request-id", c.id)
+	if id := c.req.header.clientRequestID; id != "" && len(id) <= 1024 {
+		c.resp.add("x-ms-client-request-id", id)
+	}
+	if c.account != nil && c.req.method != "OPTIONS" {
+		share(c.properties().cors, c.req, c.req.method, c.resp)
+	}
+	if o := &c.door.o; o.Answered != nil {
+		o.Answered(Answer{c.path.Resource, c.method, c.params.comp, c.resp.status, o.Clock.Monotonic() - c.began})
+	}
+}
+
+// defaultVersion is the service version that answers to requests without one say.
+const defaultVersion = "2019-02-02"
+
+// The names under which an account and a table keep what they have besides data.
+const (
+	serviceProperty  = "tables.service"
+	policiesProperty = "tables.acl"
+)

@@ -1,0 +1,202 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"cqld/azuretables/odata"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// altering groups the columns that this node adds: one schema change of a table runs at a time, and the next one adds the columns of
+// all writers that waited meanwhile. So any number of writers with new property names needs two changes, not one each.
+type altering struct {
+	sync.Mutex
+	tables map[schema.UUID]*alteration
+}
+
+// alteration is the state of one table that is being changed, or about to be.
+type alteration struct {
+	running bool
+	wanted  []schema.ColumnSpec // by writers that wait, each name once
+	waiting []func()            // wake the writers
+}
+
+// add remembers columns, each name once. Of two types for one name the first is added; the other writer then finds a column in
+// its way and asks for another name.
+func (a *alteration) add(specs []schema.ColumnSpec) {
+	for _, spec := range specs {
+		if !slices.ContainsFunc(a.wanted, func(s schema.ColumnSpec) bool { return s.Name == spec.Name }) {
+			a.wanted = append(a.wanted, spec)
+		}
+	}
+}
+
+// begin returns the columns that the caller has to add, its own first, and true; or false when a change of the table runs: then
+// the caller's columns are part of the next one, and wake is called when the running one has ended.
+func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec, first bool) {
+	a.Lock()
+	defer a.Unlock()
+	t := a.tables[table]
+	if t != nil && t.running {
+		t.add(missing)
+		t.waiting = append(t.waiting, wake)
+		return nil, false
+	}
+	next := &alteration{running: true}
+	if a.tables == nil {
+		a.tables = map[schema.UUID]*alteration{}
+	}
+	a.tables[table] = next
+	all = slices.Clone(missing)
+	if t != nil {
+		own := &alteration{wanted: all}
+		own.add(t.wanted)
+		all = own.wanted
+	}
+	return all, true
+}
+
+// end says that the change that begin allowed has ended.
+func (a *altering) end(table schema.UUID) {
+	a.Lock()
+	t := a.tables[table]
+	waiting := t.waiting
+	t.running, t.waiting = false, nil
+	if len(waiting) == 0 {
+		delete(a.tables, table)
+	}
+	a.Unlock()
+	for _, wake := range waiting {
+		wake()
+	}
+}
+
+// turn returns the columns that the caller has to add to the table; the caller calls altering.end when it has. Without any,
+// another writer has just changed the table, and the caller looks again.
+func (s *Store) turn(ctx context.Context, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
+	waiter := s.o.NewWaiter()
+	var once sync.Once
+	wake := func() { once.Do(waiter.Signal) }
+	if all, first := s.altering.begin(table, missing, wake); first {
+		return all, nil
+	}
+	late := s.o.Clock.Monotonic() + s.o.Timeouts.Change
+	timer := s.o.Clock.After(s.o.Timeouts.Change, wake)
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, wake)()
+	waiter.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.o.Clock.Monotonic() >= late {
+		return nil, odata.Of(odata.ServerBusy)
+	}
+	return nil, nil
+}
+
+// planFor is the table with columns for all properties that ops write. What is missing is added by one
+// change of the schema; when another was faster with another type, there is more to add.
+func (s *Store) planFor(ctx context.Context, account, table string, ops []Operation) (*plan, error) {
+	for range altersMax {
+		p, err := s.plan(account, table)
+		if err != nil {
+			return nil, err
+		}
+		missing, err := p.missing(ops)
+		if err != nil || len(missing) == 0 {
+			return p, err
+		}
+		if n := len(p.table.Regulars) + len(missing); n > s.o.Limits.Columns {
+			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
+				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
+		}
+		all, err := s.turn(ctx, p.table.ID, missing)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			continue
+		}
+		err = func() error {
+			defer s.altering.end(p.table.ID) // the others do not wait for one that panicked
+			return s.addColumns(ctx, account, p.table, missing, all)
+		}()
+		var gone *schema.NotFound
+		var refused *schema.Invalid
+		switch {
+		case errors.As(err, &refused):
+			return nil, invalid(refused.Msg)
+		case errors.As(err, &gone):
+			return nil, odata.Of(odata.TableNotFound)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, odata.Of(odata.ServerBusy)
+}
+
+// addColumns proposes a change that adds all columns; if it is refused because of another writer's, one with the caller's own.
+func (s *Store) addColumns(ctx context.Context, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
+	all = all[:min(len(all), max(len(own), s.o.Limits.Columns-len(t.Regulars)))]
+	propose := func(add []schema.ColumnSpec) error {
+		return s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
+	}
+	err := propose(all)
+	var refused *schema.Invalid
+	if errors.As(err, &refused) && len(all) > len(own) {
+		err = propose(own)
+	}
+	return err
+}
+
+// missing are the columns that ops need and the table lacks.
+func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
+	add := func(name string, t *types.Type) {
+		if !slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == name }) {
+			specs = append(specs, schema.ColumnSpec{Name: name, Kind: schema.Regular, Type: t})
+		}
+	}
+	for i := range ops {
+		if ops[i].Kind == Delete {
+			continue
+		}
+		properties := ops[i].Entity.Properties
+		for k := range properties {
+			name, v := properties[k].Name, &properties[k].Value
+			col, wanted := p.target(name, v.Type)
+			if col == nil {
+				if err := checkProperty(name); err != nil {
+					return nil, err
+				}
+				t := cqlType(v.Type)
+				if slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == wanted && s.Type != t }) {
+					wanted = name + typeSuffix(v.Type) // another operation adds it with another type
+				}
+				add(wanted, t)
+			}
+			if v.Type != odata.DateTime {
+				continue
+			}
+			if _, rest := splitTicks(v.Int); rest != 0 && (p.byName[name] == nil || p.byName[name].ticks == nil) {
+				if p.table.Column(name+ticksSuffix) != nil {
+					return nil, invalid("Column " + name + ticksSuffix + " is in the way of a DateTime's fraction.")
+				}
+				add(name+ticksSuffix, types.Native(types.Smallint))
+			}
+		}
+	}
+	return specs, nil
+}
+
+func checkProperty(name string) error {
+	if name == "" || strings.Contains(name, separator) {
+		return odata.Of(odata.PropertyNameInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+	"cqld/coordinator"
+)
+
+// The first operation that fails is told, and nothing is done.
+func TestATransactionIsAllOrNothing(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	r.apply("things", op(entity.Insert, "p", "b", text("v", "old")))
+	for _, c := range []struct {
+		index int
+		code  odata.Code
+		ops   []entity.Operation
+	}{
+		{1, odata.EntityAlreadyExists, []entity.Operation{op(entity.Insert, "p", "z"), op(entity.Insert, "p", "b"), op(entity.Delete, "p", "a")}},
+		{1, odata.ResourceNotFound, []entity.Operation{op(entity.InsertOrReplace, "p", "b"), op(entity.Delete, "p", "c"), op(entity.Update, "p", "a")}},
+		{0, odata.UpdateConditionNotSatisfied, []entity.Operation{{Kind: entity.Update, Conditional: true, Match: 1,
+			Entity: odata.Entity{PartitionKey: "p", RowKey: "b"}}, op(entity.Insert, "p", "a")}},
+		{2, odata.InvalidDuplicateRow, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "p", "y"), op(entity.Merge, "p", "x")}},
+		{1, odata.CommandsInBatchActOnDifferentPartitions, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "q", "x")}},
+		{1, odata.DuplicatePropertiesSpecified, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "p", "y", text("a", "1"), text("a", "2"))}},
+		{0, odata.InvalidInput, []entity.Operation{{Kind: entity.Insert, Entity: odata.Entity{PartitionKey: "p", RowKey: "x"}, TTL: -1}}},
+		{0, odata.KeyValueTooLarge, []entity.Operation{op(entity.Insert, "p", strings.Repeat("x", 1<<16))}},
+	} {
+		err := r.refuse(c.code, "things", c.ops...)
+		var failed *entity.Failed
+		if !errors.As(err, &failed) || failed.Index != c.index {
+			t.Errorf("%s: %v, want that of %d", c.code, err, c.index)
+		}
+	}
+	page, err := r.nodes[0].store.Query(context.Background(), account, "things", &entity.Query{})
+	if err != nil || len(page.Entities) != 1 || show(&page.Entities[0]) != `p/b v:Edm.String="old"` {
+		t.Error(page, err)
+	}
+}
+
+// The limits hold for what a merge makes of an entity, too.
+func TestEntitiesAreLimited(t *testing.T) {
+	r := newTestRing(t, 1, func(o *entity.Options) { o.Limits.Properties, o.Limits.EntityBytes = 3, 1000 })
+	r.create("Things")
+	r.apply("things", op(entity.Insert, "p", "r", text("a", "x"), text("b", "x")))
+	r.refuse(odata.TooManyProperties, "things", op(entity.Merge, "p", "r", text("c", "x"), text("d", "x")))
+	r.apply("things", op(entity.Merge, "p", "r", text("a", "y"), text("c", "x")))
+	r.refuse(odata.TooManyProperties, "things", op(entity.InsertOrReplace, "p", "r", text("a", "x"), text("b", "x"), text("c", "x"), text("d", "x")))
+	long := strings.Repeat("x", 300)
+	r.apply("things", op(entity.Update, "p", "r", text("a", long)))
+	r.refuse(odata.EntityTooLarge, "things", op(entity.Merge, "p", "r", text("b", long)))
+	r.refuse(odata.EntityTooLarge, "things", op(entity.InsertOrReplace, "p", "r", text("a", long), text("b", long)))
+	r.apply("things", op(entity.Merge, "p", "r", odata.Property{Name: "b", Value: odata.Value{Type: odata.Binary, Bytes: []byte(long)}}))
+}
+
+// Racing transactions over the same entities never interleave: every entity of a pair says the same, and no
+// increment is lost.
+func TestRacingTransactionsNeverInterleave(t *testing.T) {
+	r := newTestRing(t, 3)
+	r.create("Things")
+	r.apply("things", op(entity.Insert, "p", "a", number("n", 0)), op(entity.Insert, "p", "b", number("n", 0)))
+	const workers, rounds = 6, 12
+	var unknown atomic.Int64
+	var wg sync.WaitGroup
+	for i := range workers {
+		s := r.nodes[i%3].store
+		wg.Go(func() {
+			for done := 0; done < rounds; {
+				a, err := s.Get(context.Background(), account, "things", "p", "a", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b, err := s.Get(context.Background(), account, "things", "p", "b", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n := a.Properties[0].Value.Int
+				first, second := op(entity.Merge, "p", "a", number("n", n+1)), op(entity.Update, "p", "b", number("n", n+1))
+				first.Conditional, first.Match = true, a.Timestamp
+				second.Conditional, second.Match = true, b.Timestamp
+				_, err = s.Apply(context.Background(), account, "things", []entity.Operation{first, second})
+				var lost *coordinator.CASUnknown
+				if errors.As(err, &lost) { // made or not, others have changed both since
+					unknown.Add(1)
+					continue
+				}
+				switch code(err) {
+				case "":
+					done++
+					if a.Timestamp != b.Timestamp || b.Properties[0].Value.Int != n {
+						t.Errorf("changed together: %s at %d, %s at %d", show(a), a.Timestamp, show(b), b.Timestamp)
+					}
+				case odata.UpdateConditionNotSatisfied:
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, rk := range []string{"a", "b"} {
+		e := r.get("things", "p", rk)
+		if n := e.Properties[0].Value.Int; n < workers*rounds || n > workers*rounds+unknown.Load() {
+			t.Errorf("%s, want %d, and perhaps some of %d", show(e), workers*rounds, unknown.Load())
+		}
+	}
+}
+
+// One of all who insert the same entity succeeds.
+func TestOfRacingInsertsOneWins(t *testing.T) {
+	r := newTestRing(t, 3)
+	r.create("Things")
+	for round := range 5 {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		wins, by, doubt := 0, -1, map[int]bool{}
+		for i := range 9 {
+			wg.Go(func() {
+				_, err := r.nodes[i%3].store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", fmt.Sprint(round), number("by", int64(i)))})
+				mu.Lock()
+				defer mu.Unlock()
+				var unknown *coordinator.CASUnknown
+				switch {
+				case err == nil:
+					wins, by = wins+1, i
+				case errors.As(err, &unknown): // others came right after it: nobody can tell
+					doubt[i] = true
+				case code(err) != odata.EntityAlreadyExists:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		there := int(r.get("things", "p", fmt.Sprint(round)).Properties[0].Value.Int)
+		if wins > 1 || wins == 1 && there != by || wins == 0 && !doubt[there] {
+			t.Errorf("%d inserted it, one of them %d; it is of %d; in doubt are %v", wins, by, there, doubt)
+		}
+	}
+}
+
+// A change whose answer was lost is not made twice, and not told as one that failed: whoever asks next finds
+// out what became of it.
+func TestALostAnswerIsLookedFor(t *testing.T) {
+	r := newTestRing(t, 3)
+	r.create("Things")
+	n := r.nodes[0]
+	r.apply("things", op(entity.Insert, "p", "n", number("v", 0)))
+	rnd := rand.New(rand.NewPCG(1, 1))
+	n.faults.read = func(req *coordinator.ReadRequest) error {
+		if req.Consistency.IsSerial() && rnd.IntN(2) == 0 { // others are ahead of the read that looks, too
+			return &coordinator.ReadTimeout{}
+		}
+		return nil
+	}
+	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+		switch rnd.IntN(4) {
+		case 0: // it was made, and nobody knows
+			n.coord.CAS(req, func(bool, []byte, error) { done(false, nil, &coordinator.CASUnknown{}) })
+		case 1: // it was decided, and not acknowledged
+			n.coord.CAS(req, func(applied bool, page []byte, err error) {
+				if applied && err == nil {
+					err = &coordinator.WriteTimeout{Type: coordinator.WriteSimple}
+				}
+				done(applied, page, err)
+			})
+		case 2: // it certainly was not made
+			done(false, nil, &coordinator.WriteTimeout{Type: coordinator.WriteCAS})
+		default:
+			n.coord.CAS(req, done)
+		}
+	}
+	for i := range 60 {
+		e := r.get("things", "p", "n")
+		o := op(entity.Update, "p", "n", number("v", int64(i+1)))
+		o.Conditional, o.Match = true, e.Timestamp
+		stamps, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{o, op(entity.Insert, "p", fmt.Sprint(i))})
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if e := r.get("things", "p", "n"); e.Properties[0].Value.Int != int64(i+1) || e.Timestamp != stamps[0] {
+			t.Fatalf("%d: %s at %d, told %d", i, show(e), e.Timestamp, stamps[0])
+		}
+		if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
+// When somebody else has changed the entities since, nobody can tell any more: the error stays.
+func TestALostAnswerThatNobodyCanTell(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	n := r.nodes[0]
+	lost := &coordinator.CASUnknown{Received: 1}
+	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+		n.faults.cas = nil
+		n.coord.CAS(req, func(bool, []byte, error) {
+			go func() {
+				r.apply("things", op(entity.Merge, "p", "r", text("v", "other's")))
+				done(false, nil, lost)
+			}()
+		})
+	}
+	lose := n.faults.cas
+	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
+	if !errors.Is(err, error(lost)) {
+		t.Error(err)
+	}
+	// Another entity of the same change tells.
+	n.faults.cas = lose
+	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
+	overloaded := &coordinator.Overloaded{What: "a test"}
+	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
+	if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
+		t.Error(err)
+	}
+}
+
+// Attempts that fail at once, as on a full disk, have pauses between them.
+func TestAttemptsThatFailAtOnceRest(t *testing.T) {
+	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Change = 300 * time.Millisecond })
+	r.create("Things")
+	n := r.nodes[0]
+	refused, tried := &coordinator.WriteTimeout{Type: coordinator.WriteCAS}, 0
+	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+		tried++
+		done(false, nil, refused)
+	}
+	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r")})
+	if !errors.Is(err, error(refused)) || tried > 10 {
+		t.Errorf("an insert was tried %d times: %v", tried, err)
+	}
+	tried = 0
+	if err := n.store.DeletePartition(context.Background(), account, "things", "p"); !errors.Is(err, error(refused)) || tried > 10 {
+		t.Errorf("the deletion of a partition was tried %d times: %v", tried, err)
+	}
+}
+
+// The deletion of a partition whose answer was lost is not made again, nor said not to have been made: others may
+// have inserted meanwhile. One that was not made is.
+func TestAPartitionIsDeletedOnce(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	n := r.nodes[0]
+	for _, made := range []bool{true, false} {
+		p := fmt.Sprint("made ", made)
+		r.apply("things", op(entity.InsertOrReplace, p, "before"))
+		tried, lost := 0, &coordinator.CASUnknown{Received: 1}
+		n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+			n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+				tried++
+				n.coord.CAS(req, done)
+			}
+			if !made {
+				_, _, err := req.Update(nil, time.Now().Add(-time.Second).UnixMicro())
+				r.apply("things", op(entity.InsertOrReplace, p, "meanwhile"))
+				tried = 0
+				done(false, nil, errors.Join(err, lost))
+				return
+			}
+			n.coord.CAS(req, func(bool, []byte, error) {
+				go func() {
+					r.apply("things", op(entity.Insert, p, "meanwhile"))
+					tried = 0
+					done(false, nil, lost)
+				}()
+			})
+		}
+		err := n.store.DeletePartition(context.Background(), account, "things", p)
+		if err != nil || made != (tried == 0) {
+			t.Errorf("made %v: tried %d times more, %v", made, tried, err)
+		}
+		n.faults.cas = nil
+		if _, err := n.store.Get(context.Background(), account, "things", p, "before", nil); code(err) != odata.ResourceNotFound {
+			t.Error(err)
+		}
+		if _, err := n.store.Get(context.Background(), account, "things", p, "meanwhile", nil); (err == nil) != made {
+			t.Errorf("made %v: what was inserted meanwhile: %v", made, err)
+		}
+	}
+}
+
+// What was acknowledged is there after a crash.
+func TestAcknowledgedEntitiesSurviveACrash(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	n := r.nodes[0]
+	for i := range 50 {
+		r.apply("things", op(entity.Insert, "p", fmt.Sprintf("%03d", i), number("i", int64(i))))
+	}
+	r.apply("things", op(entity.Delete, "p", "007"), op(entity.Update, "p", "008", text("now", "text")))
+	fs := n.fs.CrashClone(crashConfig())
+	r.close()
+	n.fs = fs
+	n.open()
+	page, err := n.store.Query(context.Background(), account, "things", &entity.Query{})
+	if err != nil || len(page.Entities) != 49 {
+		t.Fatal(err, len(page.Entities))
+	}
+	if got := show(&page.Entities[7]); got != `p/008 now:Edm.String="text"` {
+		t.Error(got)
+	}
+}
+
+func TestDeletePartition(t *testing.T) {
+	r := newTestRing(t, 3)
+	r.create("Things")
+	for _, pk := range []string{"", "a", "b"} {
+		r.apply("things", op(entity.Insert, pk, "1"), op(entity.Insert, pk, "2"))
+	}
+	s := r.nodes[1].store
+	for _, pk := range []string{"", "b", "none"} {
+		if err := s.DeletePartition(context.Background(), account, "things", pk); err != nil {
+			t.Error(err)
+		}
+	}
+	page, err := s.Query(context.Background(), account, "things", &entity.Query{})
+	if err != nil || len(page.Entities) != 2 || page.Entities[0].PartitionKey != "a" {
+		t.Error(page, err)
+	}
+	r.apply("things", op(entity.Insert, "b", "1"))
+	if got := show(r.get("things", "b", "1")); got != "b/1" {
+		t.Error(got)
+	}
+}
+
+// A change allocates what leaves it and what replicas may hold on to, and nothing for each property.
+func TestAllocationsOfAChange(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget on purpose")
+	}
+	s, _ := newHollow(t, 0)
+	hundred := hundredInserts(strings.Repeat("x", 600))
+	for _, c := range []struct {
+		ops  []entity.Operation
+		most float64
+	}{{hundred[:1], 6}, {hundred, 20}} {
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := s.Apply(context.Background(), account, "Things", c.ops); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > c.most {
+			t.Errorf("%d inserts: %.0f allocations", len(c.ops), n)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package entity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"cqld/azuretables/odata"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// nameExtension is the option of a CQL table that keeps how the Azure table's name was spelled.
+const nameExtension = "odata.name"
+
+// catalogs are the Azure tables of every account, made anew when the account's keyspace changed.
+type catalogs struct {
+	sync.RWMutex
+	of map[string]*catalog
+}
+
+// catalog is the Azure tables of one version of a keyspace. It is immutable.
+type catalog struct {
+	keyspace *schema.Keyspace
+	byName   map[string]*plan // by the name in lower case
+	sorted   []*plan          // by the name in lower case
+}
+
+// catalog is what the account has at the moment; nil when it has no keyspace.
+func (s *Store) catalog(account string) *catalog {
+	k := s.o.View.Schema().Keyspace(account)
+	if k == nil || k.Virtual || schema.IsSystem(account) {
+		return nil
+	}
+	s.catalogs.RLock()
+	c := s.catalogs.of[account]
+	s.catalogs.RUnlock()
+	if c != nil && c.keyspace == k {
+		return c
+	}
+	c = newCatalog(k, c)
+	s.catalogs.Lock()
+	defer s.catalogs.Unlock()
+	if s.catalogs.of == nil {
+		s.catalogs.of = map[string]*catalog{}
+	}
+	s.catalogs.of[k.Name] = c // account may be part of a request
+	return c
+}
+
+// newCatalog looks at the tables of k; plans of old whose tables are the same are kept.
+func newCatalog(k *schema.Keyspace, old *catalog) *catalog {
+	c := &catalog{keyspace: k, byName: map[string]*plan{}}
+	for _, name := range k.TableNames() {
+		t := k.Table(name)
+		if !isAzureTable(t) {
+			continue
+		}
+		lower := strings.ToLower(name)
+		if other := c.byName[lower]; other != nil && other.table.Name == lower {
+			continue // two that differ in case only: the one in lower case is it
+		}
+		var p *plan
+		if old != nil {
+			if p = old.byName[lower]; p != nil && p.table != t {
+				p = nil
+			}
+		}
+		if p == nil {
+			p = newPlan(t)
+		}
+		c.byName[lower] = p
+	}
+	for _, p := range c.byName {
+		c.sorted = append(c.sorted, p)
+	}
+	slices.SortFunc(c.sorted, func(a, b *plan) int {
+		return cmp.Compare(strings.ToLower(a.spelled), strings.ToLower(b.spelled))
+	})
+	return c
+}
+
+// isAzureTable says whether the primary key of t is one text column and one text column behind it.
+func isAzureTable(t *schema.Table) bool {
+	return !t.Virtual && len(t.PartitionKey) == 1 && len(t.Clustering) == 1 &&
+		t.PartitionKey[0].Type.Kind() == types.Text && t.Clustering[0].Type.Kind() == types.Text
+}
+
+// nameMax is the most letters that a table's name has.
+const nameMax = 63
+
+// find finds a table by its name in any case; nil when there is none.
+func (c *catalog) find(name string) *plan {
+	if c == nil {
+		return nil
+	}
+	var buffer [nameMax]byte
+	if len(name) > len(buffer) {
+		return c.byName[strings.ToLower(name)]
+	}
+	lower := buffer[:len(name)]
+	for i := range len(name) {
+		b := name[i]
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
+	return c.byName[string(lower)]
+}
+
+// plan is the account's table of that name; TableNotFound when there is none.
+func (s *Store) plan(account, table string) (*plan, error) {
+	if p := s.catalog(account).find(table); p != nil {
+		p.once.Do(p.build)
+		return p, nil
+	}
+	return nil, odata.Of(odata.TableNotFound)
+}
+
+// Exists implements Service.
+func (s *Store) Exists(account, name string) (spelled string, ok bool) {
+	p := s.catalog(account).find(name)
+	if p == nil {
+		return "", false
+	}
+	return p.spelled, true
+}
+
+// Tables implements Service.
+func (s *Store) Tables(account, from string, match func(name string) bool, top int) (names []string, next string, err error) {
+	if top <= 0 || top > s.o.Limits.PageEntities {
+		top = s.o.Limits.PageEntities
+	}
+	c := s.catalog(account)
+	if c == nil {
+		return nil, "", nil
+	}
+	from = strings.ToLower(from)
+	first, _ := slices.BinarySearchFunc(c.sorted, from, func(p *plan, from string) int {
+		return cmp.Compare(strings.ToLower(p.spelled), from)
+	})
+	for _, p := range c.sorted[first:] {
+		if match != nil && !match(p.spelled) {
+			continue
+		}
+		if len(names) == top {
+			return names, p.spelled, nil
+		}
+		names = append(names, p.spelled)
+	}
+	return names, "", nil
+}
+
+// CreateTable implements Service. The first table of an account makes its keyspace.
+func (s *Store) CreateTable(ctx context.Context, account, name string) error {
+	if err := odata.CheckTableName(name); err != nil {
+		return err
+	}
+	if schema.IsSystem(account) {
+		return odata.Of(odata.AuthorizationFailure)
+	}
+	if _, ok := s.Exists(account, name); ok {
+		return odata.Of(odata.TableAlreadyExists)
+	}
+	if err := s.ensureKeyspace(ctx, account); err != nil {
+		return err
+	}
+	text := types.Native(types.Text)
+	change := &schema.CreateTable{Keyspace: account, Table: strings.ToLower(name), ID: s.newID(), Options: schema.DefaultOptions(),
+		Columns: []schema.ColumnSpec{
+			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+			{Name: "RowKey", Kind: schema.Clustering, Type: text},
+		}}
+	if name != change.Table {
+		change.Options.Extensions = map[string][]byte{nameExtension: []byte(name)}
+	}
+	err := s.o.Changer.ProposeSchema(ctx, change)
+	var exists *schema.Exists
+	if errors.As(err, &exists) {
+		return odata.Of(odata.TableAlreadyExists)
+	}
+	return err
+}
+
+// replicationFactor is what a new keyspace gets while there are so many nodes, as one that CREATE KEYSPACE
+// names no factor for (query/definition).
+const replicationFactor = 4
+
+func (s *Store) ensureKeyspace(ctx context.Context, account string) error {
+	if s.o.View.Schema().Keyspace(account) != nil {
+		return nil
+	}
+	if err := schema.CheckKeyspaceName(account); err != nil {
+		return odata.Of(odata.InvalidResourceName)
+	}
+	return s.o.Changer.ProposeSchema(ctx, &schema.CreateKeyspace{Keyspace: account, IfNotExists: true,
+		Replication: defaultReplication(s.o.View.Topology()), DurableWrites: true})
+}
+
+func defaultReplication(t *ring.Topology) ring.Replication {
+	members := map[string]int{}
+	all := 0
+	for _, n := range t.Nodes() {
+		if n.State != ring.Joining {
+			members[n.Datacenter]++
+			all++
+		}
+	}
+	if len(members) < 2 {
+		return ring.Replication{Class: ring.Simple, Factor: min(replicationFactor, max(1, all))}
+	}
+	var factors []ring.DatacenterFactor
+	for _, dc := range t.Datacenters() {
+		if n := members[dc]; n > 0 {
+			factors = append(factors, ring.DatacenterFactor{Datacenter: dc, Factor: min(replicationFactor, n)})
+		}
+	}
+	return ring.NewNetworkTopology(factors...)
+}
+
+// DeleteTable implements Service.
+func (s *Store) DeleteTable(ctx context.Context, account, name string) error {
+	p := s.catalog(account).find(name)
+	if p == nil {
+		return odata.Of(odata.ResourceNotFound)
+	}
+	err := s.o.Changer.ProposeSchema(ctx, &schema.DropTable{Keyspace: account, Table: p.table.Name})
+	var missing *schema.NotFound
+	if errors.As(err, &missing) {
+		return odata.Of(odata.ResourceNotFound)
+	}
+	return err
+}
+
+// Property implements Service.
+func (s *Store) Property(account, table, name string) []byte {
+	c := s.catalog(account)
+	switch {
+	case c == nil:
+		return nil
+	case table == "":
+		return c.keyspace.Extensions[name]
+	}
+	if p := c.find(table); p != nil {
+		return p.table.Options.Extensions[name]
+	}
+	return nil
+}
+
+// SetProperty implements Service. The first property of an account makes its keyspace.
+func (s *Store) SetProperty(ctx context.Context, account, table, name string, value []byte) error {
+	if schema.IsSystem(account) {
+		return odata.Of(odata.AuthorizationFailure)
+	}
+	extend := map[string][]byte{name: value}
+	if table == "" {
+		if err := s.ensureKeyspace(ctx, account); err != nil {
+			return err
+		}
+		return s.o.Changer.ProposeSchema(ctx, &schema.AlterKeyspace{Keyspace: account, Extend: extend})
+	}
+	p := s.catalog(account).find(table)
+	if p == nil {
+		return odata.Of(odata.TableNotFound)
+	}
+	err := s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Extend: extend})
+	var missing *schema.NotFound
+	if errors.As(err, &missing) {
+		return odata.Of(odata.TableNotFound)
+	}
+	return err
+}

@@ -1,0 +1,338 @@
+package entity
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/azuretables/odata"
+	"cqld/row"
+)
+
+// interval is the strings from From on, up to, and without, To, in the order of their bytes. Endless says
+// that there is no To.
+type interval struct {
+	From, To string
+	Endless  bool
+}
+
+func everything() interval { return interval{Endless: true} }
+
+// after is the string that comes next.
+func after(s string) string { return s + "\x00" }
+
+func only(s string) interval { return interval{From: s, To: after(s)} }
+
+// one says which string an interval has, if it has one only.
+func (i interval) one() (s string, ok bool) {
+	n := len(i.From)
+	return i.From, !i.Endless && len(i.To) == n+1 && i.To[n] == 0 && i.To[:n] == i.From
+}
+
+func (i interval) empty() bool { return !i.Endless && i.To <= i.From }
+
+func (i interval) all() bool { return i.Endless && i.From == "" }
+
+func (i interval) contains(s string) bool { return s >= i.From && (i.Endless || s < i.To) }
+
+func (i interval) intersect(o interval) interval {
+	out := interval{From: max(i.From, o.From), Endless: i.Endless && o.Endless}
+	switch {
+	case out.Endless:
+	case i.Endless:
+		out.To = o.To
+	case o.Endless:
+		out.To = i.To
+	default:
+		out.To = min(i.To, o.To)
+	}
+	return out
+}
+
+// startingWith is the strings that begin with p.
+func startingWith(p string) interval {
+	for n := len(p); n > 0; n-- {
+		if p[n-1] < 0xFF {
+			return interval{From: p, To: p[:n-1] + string([]byte{p[n-1] + 1})}
+		}
+	}
+	return interval{From: p, Endless: true}
+}
+
+// of is the strings that compare so with s; exact says that it is those and no others.
+func of(op odata.Op, s string) (i interval, exact bool) {
+	switch op {
+	case odata.Eq:
+		return only(s), true
+	case odata.Gt:
+		return interval{From: after(s), Endless: true}, true
+	case odata.Ge:
+		return interval{From: s, Endless: true}, true
+	case odata.Lt:
+		return interval{To: s}, true
+	case odata.Le:
+		return interval{To: after(s)}, true
+	case odata.StartsWith:
+		return startingWith(s), true
+	}
+	return everything(), false
+}
+
+// join puts overlapping and neighbouring intervals together, in order.
+func join(in []interval) []interval {
+	slices.SortFunc(in, func(a, b interval) int { return strings.Compare(a.From, b.From) })
+	out := in[:0]
+	for _, i := range in {
+		if i.empty() {
+			continue
+		}
+		if n := len(out); n > 0 && (out[n-1].Endless || i.From <= out[n-1].To) {
+			if i.Endless {
+				out[n-1].Endless, out[n-1].To = true, ""
+			} else if !out[n-1].Endless {
+				out[n-1].To = max(out[n-1].To, i.To)
+			}
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// box is the entities whose keys lie in two intervals.
+type box struct{ partitions, rows interval }
+
+// boxes are where what a filter matches can lie; exact says that all that lies there matches.
+type boxes struct {
+	list  []box
+	exact bool
+}
+
+func allBoxes(exact bool) boxes { return boxes{[]box{{everything(), everything()}}, exact} }
+
+// boxesOf takes a filter apart. not says that the filter's opposite is meant.
+func boxesOf(x odata.Expr, not bool) boxes {
+	switch x := x.(type) {
+	case nil:
+		return allBoxes(true)
+	case *odata.And:
+		if not {
+			return either(boxesOf(x.Left, true), boxesOf(x.Right, true))
+		}
+		return both(boxesOf(x.Left, false), boxesOf(x.Right, false))
+	case *odata.Or:
+		if not {
+			return both(boxesOf(x.Left, true), boxesOf(x.Right, true))
+		}
+		return either(boxesOf(x.Left, false), boxesOf(x.Right, false))
+	case *odata.Not:
+		return boxesOf(x.X, !not)
+	case *odata.Constant:
+		if x.True == not {
+			return boxes{exact: true}
+		}
+		return allBoxes(true)
+	case *odata.Comparison:
+		return comparisonBoxes(x, not)
+	}
+	return allBoxes(false)
+}
+
+func comparisonBoxes(x *odata.Comparison, not bool) boxes {
+	if x.Value.Type != odata.String || x.Property != "PartitionKey" && x.Property != "RowKey" {
+		return allBoxes(false)
+	}
+	op := x.Op
+	if not {
+		op = opposite(op)
+	}
+	s := string(x.Value.Bytes)
+	var list []interval
+	exact := true
+	if op == odata.Ne {
+		below, _ := of(odata.Lt, s)
+		above, _ := of(odata.Gt, s)
+		list = []interval{below, above}
+	} else {
+		var i interval
+		i, exact = of(op, s)
+		list = []interval{i}
+	}
+	out := boxes{exact: exact}
+	for _, i := range list {
+		switch {
+		case i.empty():
+		case x.Property == "PartitionKey":
+			out.list = append(out.list, box{i, everything()})
+		default:
+			out.list = append(out.list, box{everything(), i})
+		}
+	}
+	return out
+}
+
+// opposite is the comparison that holds where op does not; of those without one it is none.
+func opposite(op odata.Op) odata.Op {
+	switch op {
+	case odata.Eq:
+		return odata.Ne
+	case odata.Ne:
+		return odata.Eq
+	case odata.Gt:
+		return odata.Le
+	case odata.Ge:
+		return odata.Lt
+	case odata.Lt:
+		return odata.Ge
+	case odata.Le:
+		return odata.Gt
+	}
+	return 0
+}
+
+// both is where entities of a and b lie.
+func both(a, b boxes) boxes {
+	if len(a.list)*len(b.list) > boxesMax {
+		// One side alone says less, and nothing wrong.
+		if len(b.list) < len(a.list) {
+			a = b
+		}
+		return boxes{a.list, false}
+	}
+	out := boxes{exact: a.exact && b.exact}
+	for _, x := range a.list {
+		for _, y := range b.list {
+			z := box{x.partitions.intersect(y.partitions), x.rows.intersect(y.rows)}
+			if !z.partitions.empty() && !z.rows.empty() {
+				out.list = append(out.list, z)
+			}
+		}
+	}
+	return out
+}
+
+// either is where entities of a or b lie.
+func either(a, b boxes) boxes {
+	out := boxes{slices.Concat(a.list, b.list), a.exact && b.exact}
+	if len(out.list) <= boxesMax {
+		return out
+	}
+	// One box around all of them.
+	around := box{partitions: hull(out.list, func(b box) interval { return b.partitions }),
+		rows: hull(out.list, func(b box) interval { return b.rows })}
+	return boxes{list: []box{around}}
+}
+
+func hull(list []box, side func(box) interval) interval {
+	out := side(list[0])
+	for _, b := range list[1:] {
+		i := side(b)
+		out.From = min(out.From, i.From)
+		if out.Endless = out.Endless || i.Endless; out.Endless {
+			out.To = ""
+		} else {
+			out.To = max(out.To, i.To)
+		}
+	}
+	return out
+}
+
+// stretch is partitions in a row of which the same rows are wanted.
+type stretch struct {
+	partitions interval
+	rows       []interval // in order, disjoint
+}
+
+// stretches puts boxes in the order of the keys.
+func stretches(list []box) []stretch {
+	if len(list) == 0 {
+		return nil
+	}
+	bounds := make([]string, 0, 2*len(list))
+	for _, b := range list {
+		bounds = append(bounds, b.partitions.From)
+		if !b.partitions.Endless {
+			bounds = append(bounds, b.partitions.To)
+		}
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	var out []stretch
+	for i, from := range bounds {
+		s := stretch{partitions: interval{From: from, Endless: true}}
+		if i+1 < len(bounds) {
+			s.partitions = interval{From: from, To: bounds[i+1]}
+		}
+		for _, b := range list {
+			if b.partitions.contains(from) {
+				s.rows = append(s.rows, b.rows)
+			}
+		}
+		if s.rows = join(s.rows); len(s.rows) == 0 {
+			continue
+		}
+		if n := len(out); n > 0 && !out[n-1].partitions.Endless && out[n-1].partitions.To == from && slices.Equal(out[n-1].rows, s.rows) {
+			out[n-1].partitions.To, out[n-1].partitions.Endless = s.partitions.To, s.partitions.Endless
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// planOf is how stretches are read.
+func planOf(list []stretch) Plan {
+	plan := PointQuery
+	for _, s := range list {
+		if _, ok := s.partitions.one(); !ok {
+			if s.partitions.all() {
+				return TableScan
+			}
+			plan = PartitionRangeScan
+			continue
+		}
+		for _, r := range s.rows {
+			if _, ok := r.one(); !ok && plan == PointQuery {
+				plan = RowRangeScan
+			}
+		}
+	}
+	return plan
+}
+
+// slices are the intervals of RowKeys as those of clusterings, ascending.
+func (p *plan) slices(in []interval) []row.Slice {
+	out := make([]row.Slice, 0, len(in))
+	for _, i := range in {
+		out = append(out, p.slice(i))
+	}
+	if p.desc {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+func (p *plan) slice(i interval) row.Slice {
+	bound := func(s string) []byte { return p.appendClustering(nil, []byte(s)) }
+	if s, ok := i.one(); ok {
+		return row.ExactRow(bound(s))
+	}
+	var out row.Slice
+	switch {
+	case !p.desc:
+		if i.From != "" {
+			out.Start = bound(i.From)
+		}
+		if !i.Endless {
+			out.End = bound(i.To)
+		}
+	default:
+		// Descending: what is behind To comes first. Nothing lies between a clustering and it followed by 00.
+		if !i.Endless {
+			out.Start = append(bound(i.To), 0)
+		}
+		if i.From != "" {
+			out.End = append(bound(i.From), 0)
+		}
+	}
+	return out
+}

@@ -1,0 +1,280 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/query"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// testRing is a few nodes in one process that call each other's replicas directly: storage in memory, the
+// coordinator, and both doors' rooms above it.
+type testRing struct {
+	t      testing.TB
+	schema atomic.Pointer[schema.Schema]
+	mu     sync.Mutex // of changes of the schema
+	alters int
+	top    *ring.Topology
+	nodes  []*testNode
+	clock  *testClock
+}
+
+// testNode is one of them.
+type testNode struct {
+	ring   *testRing
+	id     ring.NodeID
+	fs     *vfs.MemFS
+	engine *storage.Engine
+	local  *replica.Local
+	coord  *coordinator.Coordinator
+	store  *entity.Store
+	cql    *query.Processor
+	faults faults
+}
+
+// faults is what happens between entity and the coordinator.
+type faults struct {
+	cas  func(req *coordinator.CASRequest, done func(bool, []byte, error)) // nil: nothing special
+	read func(req *coordinator.ReadRequest) error
+	mu   sync.Mutex
+	hold func(release func()) // of a read, before it begins; called with mu held
+	// reads and listed count requests for rows, and for partition keys.
+	reads, listed atomic.Int64
+}
+
+// testClock is the machine's clock, and an offset.
+type testClock struct {
+	start  time.Time
+	offset atomic.Int64
+}
+
+func (c *testClock) Now() time.Time           { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *testClock) Monotonic() time.Duration { return time.Since(c.start) }
+func (c *testClock) After(d time.Duration, f func()) env.Timer {
+	return time.AfterFunc(d, f)
+}
+
+type testRand struct{}
+
+func (testRand) Uint64() uint64 { return rand.Uint64() }
+
+func newTestRing(t testing.TB, n int, options ...func(*entity.Options)) *testRing {
+	t.Helper()
+	r := &testRing{t: t, clock: &testClock{start: time.Now()}}
+	r.schema.Store(schema.Initial())
+	var members []*ring.Node
+	for i := range n {
+		m := &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1", Rack: "r1", State: ring.Normal}
+		for k := range 4 {
+			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(n))))
+		}
+		members = append(members, m)
+	}
+	r.top = ring.NewTopology(1, members)
+	for i := range n {
+		node := &testNode{ring: r, id: ring.NodeID(i + 1), fs: vfs.NewCrashableMem()}
+		r.nodes = append(r.nodes, node)
+		node.open(options...)
+	}
+	t.Cleanup(r.close)
+	return r
+}
+
+// settle is how long what a quorum did not need may still be under way when the coordinators have closed.
+const settle = 20 * time.Millisecond
+
+func (r *testRing) close() {
+	for _, n := range r.nodes {
+		n.coord.Close()
+	}
+	time.Sleep(settle)
+	for _, n := range r.nodes {
+		if err := n.engine.Close(); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+func (n *testNode) open(options ...func(*entity.Options)) {
+	var err error
+	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.fs, Clock: n.ring.clock, Sync: storage.SyncBatch, Ordered: n.ordered})
+	if err != nil {
+		n.ring.t.Fatal(err)
+	}
+	n.local = replica.NewLocal(n.engine, n, nil)
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.engine,
+		Rand: testRand{}, Stamps: env.NewHLC(n.ring.clock, time.Minute)})
+	o := entity.Options{Coordinator: (*between)(n), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
+	for _, f := range options {
+		f(&o)
+	}
+	n.store = entity.New(o)
+	n.cql = query.New(query.Options{Store: n.coord, View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
+		PagingKey: func() []byte { return []byte("key") }})
+}
+
+func (n *testNode) ordered(id schema.StorageID) bool {
+	t := n.Schema().TableByStorage(id)
+	return t != nil && t.OrderedPartitions()
+}
+
+func (n *testNode) Self() ring.NodeID                 { return n.id }
+func (n *testNode) Schema() *schema.Schema            { return n.ring.schema.Load() }
+func (n *testNode) Topology() *ring.Topology          { return n.ring.top }
+func (n *testNode) Alive(ring.NodeID) bool            { return true }
+func (n *testNode) PaxosFloor(schema.StorageID) int64 { return 0 }
+
+// Replica implements coordinator.Replicas.
+func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.nodes[id-1].local }
+
+// ProposeSchema implements entity.Changer.
+func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	decoded, err := schema.DecodeChange(schema.EncodeChange(change))
+	if err != nil {
+		return err
+	}
+	next, err := schema.Apply(r.schema.Load(), decoded)
+	if err != nil {
+		return err
+	}
+	if _, ok := change.(*schema.AlterTable); ok {
+		r.alters++
+	}
+	r.schema.Store(next)
+	return nil
+}
+
+// between is a node's coordinator with its faults.
+type between testNode
+
+func (b *between) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+	if b.faults.cas != nil {
+		b.faults.cas(req, done)
+		return
+	}
+	b.coord.CAS(req, done)
+}
+
+func (b *between) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
+	b.faults.reads.Add(1)
+	if b.faults.read != nil {
+		if err := b.faults.read(req); err != nil {
+			done(nil, err)
+			return
+		}
+	}
+	if b.faults.hold != nil {
+		b.faults.mu.Lock()
+		b.faults.hold(func() { b.coord.Read(req, done) })
+		b.faults.mu.Unlock()
+		return
+	}
+	b.coord.Read(req, done)
+}
+
+func (b *between) Write(req *coordinator.WriteRequest, done func(error)) { b.coord.Write(req, done) }
+
+func (b *between) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+	b.faults.listed.Add(1)
+	b.coord.Partitions(req, done)
+}
+
+// exec executes CQL statements on the first node.
+func (r *testRing) exec(statements ...string) *query.Result {
+	r.t.Helper()
+	var out *query.Result
+	for _, text := range statements {
+		var err error
+		s := &query.Session{Version: 5}
+		if out, err = r.nodes[0].cql.Query(context.Background(), s, text, &query.Params{Consistency: ring.Quorum, SerialConsistency: ring.Serial}); err != nil {
+			r.t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return out
+}
+
+// scalar is the first value of the first row of a SELECT, in wire form.
+func (r *testRing) scalar(text string) []byte {
+	r.t.Helper()
+	out := r.exec(text)
+	if out.RowCount == 0 {
+		return nil
+	}
+	c := wire.NewCursor(out.Rows)
+	return c.Bytes()
+}
+
+const account = "acme"
+
+func (r *testRing) create(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		if err := r.nodes[0].store.CreateTable(context.Background(), account, name); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func text(name, v string) odata.Property {
+	return odata.Property{Name: name, Value: odata.Value{Type: odata.String, Bytes: []byte(v)}}
+}
+
+func number(name string, v int64) odata.Property {
+	return odata.Property{Name: name, Value: odata.Value{Type: odata.Int32, Int: v}}
+}
+
+func op(kind entity.Kind, pk, rk string, properties ...odata.Property) entity.Operation {
+	return entity.Operation{Kind: kind, Entity: odata.Entity{PartitionKey: pk, RowKey: rk, Properties: properties}}
+}
+
+// apply applies operations that must succeed.
+func (r *testRing) apply(table string, ops ...entity.Operation) []int64 {
+	r.t.Helper()
+	stamps, err := r.nodes[0].store.Apply(context.Background(), account, table, ops)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return stamps
+}
+
+// code is the code of an error of the service; empty when it is none.
+func code(err error) odata.Code {
+	var e *odata.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	if err != nil {
+		return odata.Code(fmt.Sprint("not the service's: ", err))
+	}
+	return ""
+}
+
+// show is an entity as text, its properties in the order of their names.
+func show(e *odata.Entity) string {
+	out := fmt.Sprintf("%s/%s", e.PartitionKey, e.RowKey)
+	for _, p := range sorted(e.Properties) {
+		out += fmt.Sprintf(" %s:%s=%s", p.Name, p.Value.Type, p.Value.AppendJSON(nil))
+	}
+	return out
+}
+
+func crashConfig() vfs.CrashCloneCfg { return vfs.CrashCloneCfg{} }

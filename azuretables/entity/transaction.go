@@ -1,0 +1,530 @@
+package entity
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/azuretables/odata"
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// transaction is changes of entities of one partition, on their way through one CAS. It is reused; its
+// callbacks are made once.
+type transaction struct {
+	s       *Store
+	p       *plan
+	ops     []Operation
+	now     int64 // seconds
+	changes []change
+	cells   []write // of all changes, one behind the other
+	arena   []byte  // values
+	key     []byte
+	asked   *asked
+
+	mutation *row.Mutation // being made
+	reader   row.PageReader
+	spare    row.Row // read into
+	row      row.Row // being made
+	written  []mark  // by property
+	turn     uint32
+	stamps   []int64 // that a change was proposed with
+	failed   *Failed
+
+	err      error
+	waiter   env.Waiter
+	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
+	onDone   func(applied bool, page []byte, err error)
+}
+
+// asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
+// at it after the answer.
+type asked struct {
+	req    coordinator.CASRequest
+	cmd    row.ReadCommand
+	slices [1]row.Slice
+	keys   []byte // the partition's, and every clustering with a zero byte behind it
+}
+
+// change is what one operation asks, and what it found. Changes stand in the order of the clusterings.
+type change struct {
+	op         *Operation
+	index      int
+	clustering []byte
+	from, to   int   // in cells
+	size       int   // of the new properties and the keys, in bytes as the service counts
+	found      bool  // the entity is there
+	newest     int64 // its timestamp, if it is
+	row        row.Row
+	timestamp  int64 // that the operation left
+}
+
+// write is a property's new value.
+type write struct {
+	col   *column
+	value []byte
+	rest  int16 // of a DateTime
+	text  *odata.Value
+}
+
+// mark says which column a property is written to in this row.
+type mark struct {
+	turn   uint32
+	column schema.ColumnID
+}
+
+func newTransaction(s *Store) *transaction {
+	t := &transaction{s: s, waiter: s.o.NewWaiter()}
+	t.onUpdate = t.update
+	t.onDone = func(_ bool, _ []byte, err error) {
+		t.err = err
+		t.waiter.Signal()
+	}
+	return t
+}
+
+// arenaMax is the most memory for values that an idle transaction keeps; cellsMax are as many values as a
+// hundred entities of twenty properties have, in 96 KiB.
+const (
+	arenaMax = 64 << 10
+	cellsMax = 2000
+)
+
+// release lets go of the request's memory.
+func (t *transaction) release() {
+	for i := range t.changes {
+		t.changes[i].op = nil
+	}
+	clear(t.cells)
+	t.p, t.ops, t.failed, t.err, t.asked, t.mutation = nil, nil, nil, nil, nil, nil
+	if cap(t.arena) > arenaMax {
+		t.arena = nil
+	}
+	if cap(t.cells) > cellsMax {
+		t.cells = nil
+	}
+}
+
+// prepare makes the command and the cells' values; p has columns for all of them.
+func (t *transaction) prepare(p *plan, ops []Operation) error {
+	if p.counters {
+		return errCounters(p)
+	}
+	t.p, t.ops, t.now, t.failed, t.err = p, ops, t.s.now(), nil, nil
+	t.cells, t.arena = t.cells[:0], t.arena[:0]
+	if cap(t.changes) < len(ops) {
+		t.changes = make([]change, len(ops))
+	}
+	t.changes = t.changes[:len(ops)]
+	if len(t.written) < len(p.properties) {
+		t.written, t.turn = make([]mark, len(p.properties)), 0
+	}
+	a := new(asked)
+	room := len(ops[0].Entity.PartitionKey)
+	for i := range ops {
+		room += len(ops[i].Entity.RowKey) + clusteringExtra
+	}
+	a.keys = append(make([]byte, 0, room), ops[0].Entity.PartitionKey...)
+	key := a.keys[:len(a.keys):len(a.keys)]
+	t.asked = a
+	for i := range ops {
+		if err := t.prepareChange(i); err != nil {
+			return &Failed{Index: i, Err: err}
+		}
+	}
+	if err := t.order(); err != nil {
+		return err
+	}
+	slices := a.slices[:0]
+	for i := range t.changes {
+		c := t.changes[i].clustering
+		// ExactRow without an allocation: behind every clustering stands a zero byte.
+		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
+	}
+	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
+	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: t.s.o.Timeouts.CAS, Timeout: t.s.o.Timeouts.Write, Update: t.onUpdate}
+	return nil
+}
+
+// clusteringExtra is what a clustering has besides the RowKey, which may have a few zero bytes: a tag, an end,
+// and the byte behind it.
+const clusteringExtra = 4
+
+// prepareChange checks an operation and encodes its values.
+func (t *transaction) prepareChange(i int) error {
+	op := &t.ops[i]
+	c := &t.changes[i]
+	*c = change{op: op, index: i, from: len(t.cells), to: len(t.cells), row: c.row}
+	e := &op.Entity
+	if err := checkKeys(e.PartitionKey, e.RowKey); err != nil {
+		return err
+	}
+	if e.PartitionKey != t.ops[0].Entity.PartitionKey {
+		return odata.Of(odata.CommandsInBatchActOnDifferentPartitions)
+	}
+	if op.TTL < 0 || op.TTL > ttlMax {
+		return invalid("A time to live is from 1 to 630720000 seconds.")
+	}
+	t.key = append(t.key[:0], e.RowKey...)
+	keys := t.asked.keys
+	at := len(keys)
+	keys = append(t.p.appendClustering(keys, t.key), 0)
+	c.clustering, t.asked.keys = keys[at:len(keys)-1:len(keys)], keys
+	if op.Kind == Delete {
+		return nil
+	}
+	if len(e.Properties) > t.s.o.Limits.Properties {
+		return odata.Of(odata.TooManyProperties)
+	}
+	c.size = (&odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}).EntityBytes()
+	t.nextTurn()
+	for k := range e.Properties {
+		if err := t.prepareProperty(&e.Properties[k]); err != nil {
+			return err
+		}
+		c.size += e.Properties[k].EntityBytes()
+	}
+	c.to = len(t.cells)
+	return t.checkSize(c.size)
+}
+
+func (t *transaction) checkSize(size int) error {
+	if size > t.s.o.Limits.EntityBytes {
+		return odata.Of(odata.EntityTooLarge)
+	}
+	return nil
+}
+
+// nextTurn begins a row: no property of it is written yet.
+func (t *transaction) nextTurn() {
+	if t.turn++; t.turn == 0 {
+		clear(t.written)
+		t.turn = 1
+	}
+}
+
+// prepareProperty encodes a value.
+func (t *transaction) prepareProperty(p *odata.Property) error {
+	col, _ := t.p.target(p.Name, p.Value.Type)
+	if col == nil { // planFor has seen to it
+		return odata.Of(odata.InternalError)
+	}
+	m := &t.written[col.prop.index]
+	if m.turn == t.turn {
+		return odata.Of(odata.DuplicatePropertiesSpecified)
+	}
+	*m = mark{turn: t.turn, column: col.ID}
+	w := write{col: col}
+	if col.readOnly {
+		w.text = &p.Value
+		t.cells = append(t.cells, w)
+		return nil
+	}
+	switch p.Value.Type {
+	case odata.String, odata.Binary:
+		if k := col.Type; k == cqlType(p.Value.Type) {
+			w.value = notNil(p.Value.Bytes)
+			t.cells = append(t.cells, w)
+			return nil
+		}
+	case odata.DateTime:
+		_, w.rest = splitTicks(p.Value.Int)
+	}
+	at := len(t.arena)
+	var err error
+	if t.arena, err = col.appendWire(t.arena, &p.Value); err != nil {
+		return err
+	}
+	w.value = t.arena[at:len(t.arena):len(t.arena)]
+	t.cells = append(t.cells, w)
+	return nil
+}
+
+// order sorts the changes by their rows, and refuses two of one entity.
+func (t *transaction) order() error {
+	if len(t.changes) < 2 {
+		return nil
+	}
+	byRow := func(a, b change) int { return bytes.Compare(a.clustering, b.clustering) }
+	if !slices.IsSortedFunc(t.changes, byRow) {
+		slices.SortStableFunc(t.changes, byRow)
+	}
+	first := -1
+	for i := 1; i < len(t.changes); i++ {
+		if bytes.Equal(t.changes[i-1].clustering, t.changes[i].clustering) && (first < 0 || t.changes[i].index < first) {
+			first = t.changes[i].index
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	return &Failed{Index: first, Err: odata.Of(odata.InvalidDuplicateRow)}
+}
+
+// update is asked by the coordinator what the change is. The page may have other rows, too.
+func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+	t.failed = nil
+	if err := t.read(page); err != nil {
+		return nil, false, err
+	}
+	// The coordinator keeps what it is given.
+	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.asked.cmd.Key}
+	t.mutation.Grow(t.mutationSize())
+	for i := range t.changes {
+		c := &t.changes[i]
+		err := c.check()
+		if err == nil {
+			err = t.build(c, timestamp)
+		}
+		if err != nil && (t.failed == nil || c.index < t.failed.Index) {
+			t.failed = &Failed{Index: c.index, Err: err}
+		}
+	}
+	if t.failed != nil {
+		return nil, false, nil
+	}
+	t.stamps = append(t.stamps, timestamp)
+	return t.mutation, true, nil
+}
+
+// What a row and a cell of a mutation have besides their keys and values, at most and about: lengths, flags,
+// a column's number, timestamps.
+const (
+	rowExtra  = 32
+	cellExtra = 8
+)
+
+// mutationSize is about how large the mutation becomes, and hardly ever less.
+func (t *transaction) mutationSize() (bytes int) {
+	for i := range t.changes {
+		c := &t.changes[i]
+		bytes += rowExtra + len(c.clustering)
+		if c.found {
+			bytes += cellExtra * len(c.row.Cells) // that are deleted
+		}
+	}
+	for i := range t.cells {
+		bytes += cellExtra + len(t.cells[i].value)
+		if t.cells[i].rest != 0 {
+			bytes += cellExtra
+		}
+	}
+	return bytes
+}
+
+// read finds the rows of the changes in the page.
+func (t *transaction) read(page []byte) error {
+	for i := range t.changes {
+		t.changes[i].found = false
+	}
+	t.reader.Reset(page)
+	at := 0
+	for t.reader.NextPartition() {
+		for at < len(t.changes) && t.reader.NextRow(&t.spare) {
+			for at < len(t.changes) && bytes.Compare(t.changes[at].clustering, t.spare.Clustering) < 0 {
+				at++
+			}
+			if at == len(t.changes) || !bytes.Equal(t.changes[at].clustering, t.spare.Clustering) {
+				continue
+			}
+			c := &t.changes[at]
+			c.row, t.spare = t.spare, c.row
+			if c.newest = t.p.newest(&c.row, t.now); c.newest != row.NoTimestamp {
+				c.found = true
+			}
+			at++
+		}
+	}
+	return t.reader.Err()
+}
+
+// check asks the operation's condition.
+func (c *change) check() error {
+	switch c.op.Kind {
+	case Insert:
+		if c.found {
+			return odata.Of(odata.EntityAlreadyExists)
+		}
+	case Update, Merge, Delete:
+		if !c.found {
+			return odata.Of(odata.ResourceNotFound)
+		}
+	}
+	if c.op.Conditional {
+		if !c.found {
+			return odata.Of(odata.ResourceNotFound)
+		}
+		if c.newest*ticksPerMicro != c.op.Match {
+			return odata.Of(odata.UpdateConditionNotSatisfied)
+		}
+	}
+	return nil
+}
+
+// build adds to the mutation what the change does.
+func (t *transaction) build(c *change, timestamp int64) error {
+	c.timestamp = timestamp
+	r := &t.row
+	r.Reset()
+	r.Clustering = c.clustering
+	if c.op.Kind == Delete {
+		r.Deletion = row.Deletion{Timestamp: timestamp, LocalTime: t.now}
+		t.mutation.AddRow(r)
+		return nil
+	}
+	ttl := c.op.TTL
+	if ttl == 0 {
+		ttl = t.p.table.Options.DefaultTTL
+	}
+	t.nextTurn()
+	if err := t.addCells(c, timestamp, ttl); err != nil {
+		return err
+	}
+	merge := c.op.Kind == Merge || c.op.Kind == InsertOrMerge
+	if c.found {
+		if err := t.settle(c, timestamp, merge); err != nil {
+			return err
+		}
+	}
+	r.Liveness = row.Liveness{Timestamp: timestamp}
+	if ttl > 0 {
+		r.Liveness.TTL, r.Liveness.LocalTime = ttl, t.now+int64(ttl)
+		if old := &c.row.Liveness; merge && c.found && old.Live(t.now) && (old.TTL == 0 || old.LocalTime > r.Liveness.LocalTime) {
+			// An entity that lives longer than the new properties goes on living.
+			r.Liveness.TTL, r.Liveness.LocalTime = old.TTL, old.LocalTime
+		}
+	}
+	r.Sort()
+	t.mutation.AddRow(r)
+	return nil
+}
+
+// addCells adds the cells of the new values.
+func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
+	cell := row.Cell{Timestamp: timestamp}
+	if ttl > 0 {
+		cell.TTL, cell.LocalTime = ttl, t.now+int64(ttl)
+	}
+	for i := c.from; i < c.to; i++ {
+		w := &t.cells[i]
+		t.written[w.col.prop.index] = mark{turn: t.turn, column: w.col.ID}
+		if w.text != nil {
+			if err := t.checkSame(c, w); err != nil {
+				return err
+			}
+			continue
+		}
+		cell.Column, cell.Value = w.col.ID, w.value
+		t.row.Cells = append(t.row.Cells, cell)
+		if w.rest != 0 {
+			at := len(t.arena)
+			t.arena = wire.AppendUint16(t.arena, uint16(w.rest))
+			cell.Column, cell.Value = w.col.prop.ticks.ID, t.arena[at:len(t.arena):len(t.arena)]
+			t.row.Cells = append(t.row.Cells, cell)
+		}
+	}
+	return nil
+}
+
+// checkSame refuses another value for what cannot be written through this door. Programs write back what
+// they have read, so the same value is no error.
+func (t *transaction) checkSame(c *change, w *write) error {
+	var v odata.Value
+	var b []byte
+	if w.col.Kind == schema.Static && !w.col.many {
+		if cell := t.p.staticCell(&t.reader.Header, w.col.ID, t.now); cell != nil {
+			b = notNil(cell.Value)
+		}
+	} else {
+		of := &c.row
+		if w.col.Kind == schema.Static {
+			of = &t.reader.Header
+		}
+		if of == &t.reader.Header || c.found {
+			b, _ = t.p.join(w.col, cellsOf(of, w.col.ID), t.now)
+		}
+	}
+	var arena []byte
+	if b != nil && w.col.value(&v, b, &arena) && equal(&v, w.text) {
+		return nil
+	}
+	what := "a static column"
+	if w.col.many {
+		what = "a column of CQL type " + w.col.Type.String()
+	}
+	return invalid("Property " + w.col.Name + " is " + what + ", which can only be changed by CQL.")
+}
+
+// equal says whether two values are the same; DateTimes to the millisecond.
+func equal(a, b *odata.Value) bool {
+	if a.Type != b.Type || !bytes.Equal(a.Bytes, b.Bytes) || a.Float != b.Float && (a.Float == a.Float || b.Float == b.Float) {
+		return false
+	}
+	if a.Type == odata.DateTime {
+		x, _ := splitTicks(a.Int)
+		y, _ := splitTicks(b.Int)
+		return x == y
+	}
+	return a.Int == b.Int
+}
+
+// cellsOf are the cells of one column.
+func cellsOf(r *row.Row, id schema.ColumnID) []row.Cell {
+	from := slices.IndexFunc(r.Cells, func(c row.Cell) bool { return c.Column == id })
+	if from < 0 {
+		return nil
+	}
+	to := from
+	for to < len(r.Cells) && r.Cells[to].Column == id {
+		to++
+	}
+	return r.Cells[from:to]
+}
+
+// settle deletes what is there and is to be there no more: other columns of the properties written, and,
+// unless it is a merge, all other properties. It checks the limits of what becomes of the entity.
+func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
+	count, total := c.to-c.from, c.size
+	for i := 0; i < len(c.row.Cells); i++ {
+		cell := &c.row.Cells[i]
+		col := t.p.column(cell.Column)
+		if col == nil || col.ticks || !cell.Live(t.now) || !t.p.belongs(cell) {
+			continue
+		}
+		m := &t.written[col.prop.index]
+		switch {
+		case m.turn == t.turn && m.column == col.ID:
+			continue
+		case m.turn != t.turn && merge:
+			c.timestamp = max(c.timestamp, cell.Timestamp)
+			total += len(cell.Path) + col.size(cell.Value)
+			if !col.many || i == 0 || c.row.Cells[i-1].Column != cell.Column {
+				count++
+				total += odata.PropertyBytes(col.prop.name)
+			}
+		case col.many:
+			n := len(t.row.Complex)
+			if n == 0 || t.row.Complex[n-1].Column != col.ID {
+				t.row.Complex = append(t.row.Complex, row.ComplexDeletion{Column: col.ID,
+					Deletion: row.Deletion{Timestamp: timestamp, LocalTime: t.now}})
+			}
+		default:
+			t.row.Cells = append(t.row.Cells, row.Cell{Column: col.ID, Timestamp: timestamp, LocalTime: t.now, Tombstone: true})
+		}
+	}
+	if !merge {
+		return nil
+	}
+	if count > t.s.o.Limits.Properties {
+		return odata.Of(odata.TooManyProperties)
+	}
+	return t.checkSize(total)
+}
+
+// size is how many bytes the service counts for a cell's value.
+func (c *column) size(b []byte) int { return (&odata.Value{Type: c.shown, Bytes: b}).EntityBytes() }

@@ -1,0 +1,141 @@
+package azuretables
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+	"cqld/coordinator"
+	"cqld/internal/guard"
+)
+
+// Codes that odata, which knows of no protocol and no address, has no name for.
+const (
+	authorizationProtocolMismatch  odata.Code = "AuthorizationProtocolMismatch"
+	authorizationSourceIPMismatch  odata.Code = "AuthorizationSourceIPMismatch"
+	corsPreflightFailure           odata.Code = "CorsPreflightFailure"
+	insufficientAccountPermissions odata.Code = "InsufficientAccountPermissions"
+)
+
+const secondaryWrite = "Write operations are not allowed."
+
+// retryAfterSeconds is what Retry-After says when nothing is known of how long it will take: the least.
+const retryAfterSeconds = 1
+
+// NotServing says that this node must not serve now; another one may.
+type NotServing struct{ Reason string }
+
+// Error is the reason.
+func (e *NotServing) Error() string { return e.Reason }
+
+// busy is ServerBusy with a time to wait.
+type busy struct{ seconds int }
+
+// Error is ServerBusy's.
+func (b *busy) Error() string { return b.Unwrap().Error() }
+
+// Unwrap is ServerBusy.
+func (b *busy) Unwrap() error { return odata.Of(odata.ServerBusy) }
+
+// serviceError is what a client is told of err: the one place that says how an error looks. What it does
+// not know is InternalError, and known is false. Timeouts and unknown outcomes are OperationTimedOut: the
+// change may have been made. Refusals before anything was done are ServerBusy.
+func serviceError(err error) (e *odata.Error, known bool) {
+	var (
+		notServing   *NotServing
+		unavailable  *coordinator.Unavailable
+		overloaded   *coordinator.Overloaded
+		writeTimeout *coordinator.WriteTimeout
+		readTimeout  *coordinator.ReadTimeout
+		writeFailure *coordinator.WriteFailure
+		readFailure  *coordinator.ReadFailure
+		unknown      *coordinator.CASUnknown
+		panicked     *guard.PanicError
+	)
+	switch {
+	case errors.As(err, &e):
+		return e, true
+	case errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &notServing):
+		return odata.Of(odata.ServerBusy), true
+	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return odata.Of(odata.OperationTimedOut), true
+	case errors.As(err, &writeFailure), errors.As(err, &readFailure), errors.As(err, &panicked):
+		return odata.Of(odata.InternalError), true
+	}
+	return odata.Of(odata.InternalError), false
+}
+
+// status is a code's HTTP status.
+func status(code odata.Code) int {
+	switch code {
+	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure, insufficientAccountPermissions:
+		return 403
+	}
+	return code.Status()
+}
+
+// fail answers with an error.
+func (c *call) fail(err error) {
+	e, known := serviceError(err)
+	if !known {
+		c.door.log.Error("a request failed", "request", c.id, "err", err)
+	}
+	r := c.resp
+	r.failed()
+	r.status = status(e.Code)
+	switch {
+	case e.Code == odata.AuthenticationFailed, e.Code == odata.InvalidAuthenticationInfo:
+		c.failFrontEnd(e)
+	case c.speaksXML() || c.req.method == "OPTIONS":
+		r.contentType = "application/xml"
+		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some have in them what the client sent
+			r.text = e.Message
+		}
+		r.add("x-ms-error-code", string(e.Code))
+		r.body = e.AppendXML(r.body, c.id, c.now)
+	default:
+		r.data()
+		r.contentType = c.level.ContentType()
+		r.body = e.AppendJSON(r.body, c.id, c.now)
+	}
+	var b *busy
+	switch {
+	case errors.As(err, &b):
+		r.addInt("Retry-After", b.seconds)
+	case e.Code == odata.ServerBusy:
+		r.addInt("Retry-After", retryAfterSeconds)
+	case r.status == 405:
+		r.add("Allow", allowed(c.path.Resource, c.params.comp))
+	}
+}
+
+// failFrontEnd answers who could not be recognized: before the service, with less.
+func (c *call) failFrontEnd(e *odata.Error) {
+	r := c.resp
+	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
+	r.add("x-ms-error-code", string(e.Code))
+	if strings.Contains(c.req.header.accept, "json") {
+		r.contentType = "application/json"
+		r.body = e.AppendJSON(r.body, c.id, c.now)
+		return
+	}
+	r.contentType = "application/xml"
+	r.body = e.AppendXML(r.body, c.id, c.now)
+}
+
+// failedOperation is which operation of a transaction an error is about; false when it names none.
+func failedOperation(err error) (index int, ok bool) {
+	var f *entity.Failed
+	var r *odata.RequestError
+	switch {
+	case errors.As(err, &f):
+		return f.Index, true
+	case errors.As(err, &r):
+		return r.Index, true
+	}
+	return 0, false
+}

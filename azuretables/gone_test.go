@@ -1,0 +1,168 @@
+package azuretables
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/azuretables/entity"
+)
+
+// patient is a Service whose queries end only when their context does.
+type patient struct {
+	*memory
+	entered chan struct{}
+	ended   chan error
+}
+
+func (p patient) Query(ctx context.Context, _, _ string, _ *entity.Query) (*entity.Page, error) {
+	p.entered <- struct{}{}
+	<-ctx.Done()
+	p.ended <- ctx.Err()
+	return nil, ctx.Err()
+}
+
+func newPatient(t *testing.T) (patient, *bench) {
+	p := patient{newMemory(), make(chan struct{}, 1), make(chan error, 1)}
+	b := newBench(t, func(o *Options) { o.Service = p })
+	b.memory = p.memory
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	return p, b
+}
+
+// ask sends a query on a connection of its own and does not wait for the answer.
+func (p patient) ask(t *testing.T, b *bench) net.Conn {
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "GET /devstoreaccount1/races() HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/races()", ""))
+	select {
+	case <-p.entered:
+	case <-time.After(10 * time.Second):
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		t.Fatalf("the query does not begin: %s", line)
+	}
+	return c
+}
+
+func (p patient) mustEnd(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-p.ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the query goes on")
+	}
+}
+
+func TestARequestEndsWithItsClient(t *testing.T) {
+	p, b := newPatient(t)
+	other := p.ask(t, b)
+	defer other.Close()
+	p.ask(t, b).Close()
+	p.mustEnd(t)
+	select {
+	case <-p.ended:
+		t.Error("another client's request ended as well")
+	case <-time.After(4 * watchEvery):
+	}
+	other.Close()
+	p.mustEnd(t)
+}
+
+func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
+	p, b := newPatient(t)
+	defer p.ask(t, b).Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.door.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("drain: %v", err)
+	}
+	p.mustEnd(t)
+	if n := b.door.carrier.active.Load(); n != 0 {
+		t.Errorf("%d requests run after the drain", n)
+	}
+}
+
+// Clients that keep their connections and repeat nothing lose no request to a drain: each connection ends with an answer
+// that says so.
+func TestADrainLosesNoRequest(t *testing.T) {
+	b := newBench(t, nil)
+	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
+	var clients sync.WaitGroup
+	var answered, ended atomic.Int64
+	for range 16 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			defer c.Close()
+			for in := bufio.NewReader(c); ; time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond) {
+				fmt.Fprint(c, request)
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil || resp.StatusCode != 200 {
+					t.Errorf("a request failed: %v", err)
+					return
+				}
+				io.Copy(io.Discard, resp.Body)
+				answered.Add(1)
+				if resp.Close {
+					ended.Add(1)
+					return
+				}
+			}
+		})
+	}
+	for answered.Load() < 200 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.door.Drain(ctx); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	clients.Wait()
+	if n := ended.Load(); n != 16 {
+		t.Errorf("%d connections were told that they end", n)
+	}
+}
+
+// A client that has just connected when the server drains gets the answer to its first request.
+func TestADrainAnswersTheFirstRequestOfANewConnection(t *testing.T) {
+	b := newBench(t, nil)
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for b.door.carrier.guests.waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- b.door.Drain(context.Background()) }()
+	time.Sleep(newcomerTime / 5)
+	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("the first request of a connection: %v", err)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+}

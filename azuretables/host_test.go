@@ -1,0 +1,40 @@
+package azuretables
+
+import (
+	"errors"
+	"testing"
+
+	"cqld/azuretables/odata"
+)
+
+// TestTheDevelopmentAccountNeedsAKnownHost refuses host names by which a web page could reach the account whose key it knows
+// (DNS rebinding), and no others.
+func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Hosts = []string{"tables.test"} })
+	for _, c := range []struct {
+		host, path string
+		refused    bool
+	}{
+		{"127.0.0.1:10002", "/devstoreaccount1/T", false},
+		{"127.0.0.1", "/devstoreaccount1/T", false},
+		{"[::1]:10002", "/devstoreaccount1/T", false},
+		{"localhost:10002", "/devstoreaccount1/T", false},
+		{"LOCALHOST.", "/devstoreaccount1/T", false},
+		{"devstoreaccount1.localhost:10002", "/T", false},
+		{"tables.test:10002", "/devstoreaccount1/T", false},
+		{"evil.example:10002", "/devstoreaccount1/T", true},
+		{"devstoreaccount1.evil.example", "/T", true},
+		{"localhost.evil.example", "/devstoreaccount1/T", true},
+		{"127.0.0.1.evil.example", "/devstoreaccount1/T", true},
+		{"evil.example", "/races/T", false}, // its key is no page's
+	} {
+		call := &call{door: b.door}
+		call.begin(t.Context(), &request{host: c.host, path: c.path, method: "GET"}, nil)
+		err := call.locate()
+		var e *odata.Error
+		refused := errors.As(err, &e) && e.Code == odata.AuthorizationFailure
+		if refused != c.refused || err != nil && !refused {
+			t.Errorf("%s%s: %v, want refused %v", c.host, c.path, err, c.refused)
+		}
+	}
+}

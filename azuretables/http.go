@@ -1,0 +1,427 @@
+package azuretables
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"cqld/azuretables/odata"
+	"cqld/internal/intake"
+)
+
+// ErrClosed is returned by Serve after Drain or Close.
+var ErrClosed = errors.New("table: closed")
+
+// carrier carries requests over HTTP/1.1. It is fasthttp because a request and its answer, with the same
+// headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
+// ahead to see whether the client goes away, and headers are maps.
+type carrier struct {
+	door   *Door
+	server *fasthttp.Server
+	large  *intake.Intake // memory of large bodies
+	guests *guests
+	active atomic.Int64 // requests in handle
+	drains atomic.Bool  // connections end with their next answer
+	pairs  sync.Pool    // *pair
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		closing  bool
+		listener net.Listener
+	}
+	conns sync.Map // *connection → nil
+}
+
+// pair is what a request and its answer are kept in.
+type pair struct {
+	req  request
+	resp response
+	body []byte // memory for a body
+}
+
+// room is memory for a body of so many bytes.
+func (p *pair) room(size int) []byte {
+	if size > bodyKeep {
+		return make([]byte, size)
+	}
+	if cap(p.body) < size {
+		p.body = make([]byte, size)
+	}
+	return p.body[:size]
+}
+
+func newCarrier(d *Door) *carrier {
+	c := &carrier{door: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.pairs.New = func() any { return new(pair) }
+	l := &d.limits
+	c.server = &fasthttp.Server{
+		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
+		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
+		// The bounds are those of guests; connections that it has closed may take a moment to end.
+		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
+		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
+		// Bodies beyond this are read by readBody, which bounds all of them together.
+		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
+	}
+	return c
+}
+
+// quiet keeps what clients do wrong out of the log, but for those who look for it.
+type quiet struct{ door *Door }
+
+func (q quiet) Printf(format string, args ...any) {
+	q.door.log.Debug("a connection of the Tables door", "format", format, "args", args)
+}
+
+// Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
+// ErrClosed. It is called once.
+func (d *Door) Serve(l net.Listener) error {
+	if !d.carrier.opened(l) {
+		l.Close()
+		return ErrClosed
+	}
+	limits := &d.limits
+	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
+	err := d.carrier.server.Serve(listener{l, slack, d.carrier})
+	if d.carrier.closing() {
+		return ErrClosed
+	}
+	return err
+}
+
+// opened keeps the listener, unless the door is closing: the library knows a listener only some time after
+// it was given it.
+func (c *carrier) opened(l net.Listener) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.listener = l
+	return !c.mu.closing
+}
+
+func (c *carrier) closing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.closing
+}
+
+// Drain accepts no more connections, waits until the requests under way are answered, and closes all
+// connections. When ctx ends first, connections are closed as they are, and Drain returns its error.
+func (d *Door) Drain(ctx context.Context) error {
+	c := d.carrier
+	c.mu.Lock()
+	c.mu.closing = true
+	c.drains.Store(true)
+	l := c.mu.listener
+	c.mu.Unlock()
+	if l != nil {
+		l.Close() // the library closes it again, if it knows it by now
+	}
+	c.awaitLastRequests(ctx)
+	c.closeConns(false)
+	err := c.server.ShutdownWithContext(ctx)
+	c.cancel()
+	c.closeConns(true)
+	c.awaitRequests()
+	if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// awaitLastRequests gives clients with a connection time to send one request more: its answer tells them that the
+// connection ends. To close one while a request is on its way would lose that. Connections that have not sent anything
+// get newcomerTime: a client connects in order to send a request.
+func (c *carrier) awaitLastRequests(ctx context.Context) {
+	late := time.NewTimer(c.door.limits.DrainTimeout)
+	defer late.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for began := time.Now(); c.guests.count() > 0 || c.guests.waiting() > 0 && time.Since(began) < newcomerTime; {
+		select {
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// awaitRequests waits for the requests that were canceled: what they use is closed next.
+func (c *carrier) awaitRequests() {
+	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			c.door.log.Error("requests of Tables do not end", "requests", c.active.Load())
+			return
+		}
+	}
+}
+
+// Close closes everything without waiting for answers.
+func (d *Door) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Drain(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// observe keeps the connections there are, and whether they have asked for anything, for Drain: those that
+// have not are none that the library closes.
+func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
+	x := conn.(*connection)
+	switch state {
+	case fasthttp.StateNew:
+		c.conns.Store(x, nil)
+	case fasthttp.StateActive:
+		// The library sets one for the answer, and leaves 100 Continue that of the answer before.
+		x.writes.wanted = time.Now().Add(c.door.limits.WriteTimeout)
+	case fasthttp.StateIdle:
+		c.written(x)
+	case fasthttp.StateClosed, fasthttp.StateHijacked:
+		x.cancel()
+		c.guests.leave(x)
+		c.conns.Delete(x)
+		c.written(x)
+	}
+}
+
+// written frees the answer that was written, or never will be. It runs, as handle does, on the goroutine of
+// the connection.
+func (c *carrier) written(x *connection) {
+	if x.answer != nil {
+		c.pairs.Put(x.answer)
+		x.answer = nil
+	}
+}
+
+// closeConns closes all connections, or those that have asked for nothing.
+func (c *carrier) closeConns(all bool) {
+	c.conns.Range(func(key, _ any) bool {
+		if conn := key.(*connection); all || !conn.asked.Load() {
+			conn.Close()
+		}
+		return true
+	})
+}
+
+// handle takes a request apart, has it answered, and puts the answer together.
+func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
+	conn := ctx.Conn().(*connection)
+	c.active.Add(1)
+	defer c.active.Add(-1)
+	conn.begin()
+	defer conn.end()
+	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
+		conn.asked.Store(true)
+	}
+	p := c.pairs.Get().(*pair)
+	conn.answer = p
+	p.resp.reset()
+	var held *intake.Body
+	defer func() { held.End() }()
+	defer c.door.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
+	readRequest(ctx, conn, &p.req)
+	var err error
+	held, err = c.readBody(ctx, p)
+	if err != nil {
+		ctx.Response.SetConnectionClose() // the rest of the body is still to come
+		c.door.reject(&p.req, &p.resp, err)
+	} else {
+		c.door.handle(conn.ctx, &p.req, &p.resp)
+	}
+	writeResponse(ctx, &p.resp)
+	if c.drains.Load() {
+		ctx.Response.SetConnectionClose()
+	}
+	if p.req.kept {
+		p.body = nil
+	}
+	p.req = request{}
+}
+
+// panicked answers a request whose code panicked, and closes the connection: what was to be read of it, and the memory
+// that it shares with its answer, are in an unknown state.
+func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
+	conn.answer = nil // no other request gets that memory
+	ctx.Response.Reset()
+	resp := new(response)
+	resp.reset()
+	if c.door.guard.Do("Tables error answer", func() { c.door.reject(&p.req, resp, err) }) == nil {
+		writeResponse(ctx, resp)
+	} else {
+		ctx.Response.SetStatusCode(fasthttp.StatusInternalServerError)
+	}
+	ctx.Response.SetConnectionClose()
+}
+
+func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
+	h := &ctx.Request.Header
+	r.method = unsafeString(h.Method())
+	target := string(h.RequestURI()) // entities keep parts of it
+	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' {
+		target = target[i+3:] // absolute, as to a proxy
+		if j := strings.IndexByte(target, '/'); j >= 0 {
+			target = target[j:]
+		} else {
+			target = "/"
+		}
+	}
+	r.path, r.query, _ = strings.Cut(target, "?")
+	r.host = unsafeString(h.Host())
+	r.conn = conn
+	r.tls = conn.tls
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		r.remote = a.AddrPort().Addr()
+	} else {
+		r.remote = netip.Addr{}
+	}
+	r.header = header{}
+	for name, value := range h.All() {
+		r.header.set(unsafeString(name), unsafeString(value))
+	}
+}
+
+// readBody makes the body the request's own. held, which may be nil, is the memory of a large one.
+func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body, err error) {
+	r := &p.req
+	size := ctx.Request.Header.ContentLength()
+	if size == 0 || size < -1 {
+		return nil, nil
+	}
+	stream := ctx.RequestBodyStream()
+	if stream == nil {
+		body := ctx.Request.Body()
+		r.body = p.room(len(body))
+		copy(r.body, body)
+		return nil, nil
+	}
+	limit := c.door.limits.BodyBytesMax
+	if size > limit {
+		return nil, tooLarge(stream)
+	}
+	if size <= smallBodyBytes && size >= 0 {
+		r.body = p.room(size)
+		_, err = io.ReadFull(stream, r.body)
+		return nil, unreadable(err)
+	}
+	chunked := size < 0
+	if chunked {
+		size = limit // it says when it ends
+	}
+	if err := c.door.recognize(r); err != nil { // strangers get no memory
+		linger(stream)
+		return nil, err
+	}
+	conn := ctx.Conn().(*connection)
+	if held, err = c.admit(conn, int64(size)); err != nil {
+		linger(stream)
+		return nil, err
+	}
+	arriving := arrival{stream, held}
+	if chunked {
+		r.body, err = io.ReadAll(io.LimitReader(arriving, int64(size)+1))
+	} else {
+		r.body = p.room(size)
+		_, err = io.ReadFull(arriving, r.body)
+	}
+	if err == nil && len(r.body) > limit {
+		return held, tooLarge(stream)
+	}
+	held.Complete()
+	return held, unreadable(err)
+}
+
+// admit takes the memory of a large body.
+func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
+	if size > c.door.limits.BodyBytesTotal {
+		return nil, odata.Of(odata.ServerBusy)
+	}
+	held, err := c.large.Admit(size, true, func() { conn.Close() }, c.ctx.Done())
+	if err != nil {
+		return nil, odata.Of(odata.ServerBusy)
+	}
+	return held, nil
+}
+
+// arrival tells the intake what of a body has arrived.
+type arrival struct {
+	stream io.Reader
+	held   *intake.Body
+}
+
+// Read implements io.Reader.
+func (a arrival) Read(p []byte) (int, error) {
+	n, err := a.stream.Read(p)
+	a.held.Received(n)
+	return n, err
+}
+
+func tooLarge(stream io.Reader) error {
+	linger(stream)
+	return odata.Of(odata.RequestBodyTooLarge)
+}
+
+// linger reads what is left of a body, as long as readTimeout lets it: a client that is still sending would not
+// see its answer, since a connection that is closed with something unread is reset.
+func linger(stream io.Reader) {
+	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
+}
+
+func unreadable(err error) error {
+	if err != nil {
+		return odata.Of(odata.InvalidInput)
+	}
+	return nil
+}
+
+func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
+	h := &ctx.Response.Header
+	ctx.Response.SetStatusCode(r.status)
+	if r.text != "" {
+		h.SetStatusMessage([]byte(r.text))
+	}
+	h.SetServer(r.server)
+	if r.contentType != "" {
+		h.SetContentType(r.contentType)
+	}
+	for i := range r.fields {
+		f := &r.fields[i]
+		h.SetCanonical(unsafeBytes(f.name), unsafeBytes(f.value))
+	}
+	ctx.Response.SetBodyRaw(r.body)
+}
+
+// refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
+func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
+	defer c.door.guard.Recover("Tables error answer", nil)
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	e, status := odata.Of(odata.InvalidInput), 400
+	switch {
+	case errors.As(err, &small):
+		e, status = &odata.Error{Code: "RequestHeaderFieldsTooLarge", Message: "The request line and headers are larger than " +
+			strconv.Itoa(headerBytesMax) + " bytes."}, 431
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e, status = odata.Of(odata.OperationTimedOut), 408
+	}
+	var resp response
+	resp.reset()
+	resp.status, resp.contentType = status, "application/xml"
+	resp.body = e.AppendXML(nil, c.door.newID(), c.door.o.Clock.Now())
+	writeResponse(ctx, &resp)
+	ctx.Response.SetConnectionClose()
+}

@@ -1,0 +1,337 @@
+package azuretables
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/azuretables/entity"
+)
+
+func largeEntity(bytes int) string {
+	var b strings.Builder
+	b.WriteString(`{"PartitionKey":"p","RowKey":"large"`)
+	for i := 0; b.Len() < bytes; i++ {
+		fmt.Fprintf(&b, `,"p%d":"%s"`, i, strings.Repeat("x", 30<<10))
+	}
+	return b.String() + "}"
+}
+
+func TestLargeBodies(t *testing.T) {
+	b := newBench(t, nil)
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	post := "POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n"
+	if resp, body := b.send(post + largeEntity(400<<10)); resp.StatusCode != 204 {
+		t.Fatalf("an entity of 400 KiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 || !strings.Contains(body, "EntityTooLarge") {
+		t.Errorf("an entity of 3 MiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20)); resp.StatusCode != 400 {
+		t.Errorf("a body of 4 MiB: %d", resp.StatusCode)
+	}
+	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20+1)); resp.StatusCode != 413 {
+		t.Errorf("a body of 4 MiB and a byte: %d", resp.StatusCode)
+	}
+	if resp, body := b.send(post + strings.Repeat(" ", 40<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
+		t.Errorf("a body of 40 MiB: %d %s", resp.StatusCode, body)
+	}
+	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
+		t.Errorf("after what was refused: %d", resp.StatusCode)
+	}
+	if held, _ := b.door.carrier.large.Used(); held != 0 {
+		t.Errorf("%d bytes of large bodies are still counted", held)
+	}
+}
+
+func TestBodiesAreAsLargeAsEntitiesMayBe(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.Entity.EntityBytes = 14 << 20 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n" + largeEntity(6<<20))
+	if resp.StatusCode != 204 {
+		t.Errorf("an entity of 6 MiB of text where 14 MiB are allowed: %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestLargeBodiesTogetherAreBounded(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 100 << 10 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\n\n" + largeEntity(200<<10))
+	if resp.StatusCode != 503 || !strings.Contains(body, "ServerBusy") || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("the next request: %d", resp.StatusCode)
+	}
+	if held, _ := b.door.carrier.large.Used(); held != 0 {
+		t.Errorf("%d bytes are still counted", held)
+	}
+}
+
+func TestStrangersGetNoMemory(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // who is recognized is told ServerBusy
+	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
+		"Content-Type: application/json\n\n" + largeEntity(3<<20))
+	if resp.StatusCode != 403 || !strings.Contains(body, "AuthenticationFailed") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestChunkedBodies(t *testing.T) {
+	b := newBench(t, nil)
+	for _, size := range []int{10, 100 << 10} {
+		name := fmt.Sprintf("races%d", size)
+		body := `{"TableName":"` + name + `"}` + strings.Repeat(" ", size)
+		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
+			b.date() + "\r\nAuthorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json") + "\r\n\r\n"
+		resp, answer := b.raw([]byte(fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", head, len(body), body)), "POST")
+		if resp.StatusCode != 201 {
+			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, answer)
+		}
+		if resp, _ := b.send("GET /devstoreaccount1/Tables('" + name + "')"); resp.StatusCode != 200 {
+			t.Errorf("the request after %d bytes: %d", size, resp.StatusCode)
+		}
+	}
+}
+
+func TestABodyThatWaitsForPermission(t *testing.T) {
+	b := newBench(t, nil)
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, size := range []int{0, 100 << 10} {
+		body := fmt.Sprintf(`{"TableName":"races%d"}`, size) + strings.Repeat(" ", size)
+		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
+			"Content-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n", len(body), b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json"))
+		in := bufio.NewReader(c)
+		if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		in.ReadString('\n')
+		io.WriteString(c, body)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != 201 {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+		io.Copy(io.Discard, resp.Body)
+	}
+}
+
+// A connection that has rested for longer than an answer may take gives permission, too.
+func TestPermissionAfterARest(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
+	c, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	time.Sleep(1100 * time.Millisecond)
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
+
+func TestWhatIsNoRequestIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", headerBytesMax) + "\r\n\r\n", 431},
+		"no HTTP":                  {"hello\r\n\r\n", 400},
+		"two lengths":              {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400},
+	} {
+		b := newBench(t, nil)
+		resp, body := b.raw([]byte(c.request), "GET")
+		if resp.StatusCode != c.status || !resp.Close {
+			t.Errorf("%s: %d, closed %v: %s", name, resp.StatusCode, resp.Close, body)
+		}
+	}
+}
+
+// slow is memory that answers when it is let go.
+type slow struct {
+	*memory
+	entered, leave chan struct{}
+}
+
+func (s slow) Apply(ctx context.Context, account, table string, ops []entity.Operation) ([]int64, error) {
+	s.entered <- struct{}{}
+	<-s.leave
+	return s.memory.Apply(ctx, account, table, ops)
+}
+
+func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
+	s := slow{newMemory(), make(chan struct{}), make(chan struct{})}
+	b := newBench(t, func(o *Options) { o.Service = s })
+	b.memory = s.memory
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	idle, err := net.Dial("tcp", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	answered := make(chan int, 1)
+	go func() {
+		resp, _ := b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n{}")
+		answered <- resp.StatusCode
+	}()
+	<-s.entered
+	drained := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		drained <- b.door.Drain(ctx)
+	}()
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with a request under way: %v", err)
+	case <-time.After(150 * time.Millisecond):
+	}
+	close(s.leave)
+	if status := <-answered; status != 204 {
+		t.Errorf("the request under way: %d", status)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	if _, err := net.Dial("tcp", b.address); err == nil {
+		t.Error("a drained door listens")
+	}
+	idle.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := idle.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("an idle connection of a drained door: %v", err)
+	}
+}
+
+func TestADoorThatWasClosedDoesNotOpen(t *testing.T) {
+	b := newBenchWithoutListener(t)
+	if err := b.door.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.door.Serve(l); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("it listens")
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.ConnectionsMax = 2 })
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for i := range 3 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+		fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+			b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(&bytes.Buffer{}, resp.Body)
+		if (resp.StatusCode == 503) != (i == 2) {
+			t.Errorf("connection %d of 2: %d", i+1, resp.StatusCode)
+		}
+	}
+}
+
+// 4,096 connections that send no request, a part of one, or none that is authorized, hold few places for a short time at
+// the default limits.
+func TestUnknownConnectionsDelayNobody(t *testing.T) {
+	const unknown = 4096
+	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	var guests []net.Conn
+	for i := range unknown {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		guests = append(guests, c)
+		fmt.Fprint(c, []string{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+			"POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"}[i%4])
+	}
+	begun := time.Now()
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a known connection: %d", resp.StatusCode)
+	}
+	b.conn.Close()
+	b.conn = nil
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a new connection: %d", resp.StatusCode)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("they took %v", took)
+	}
+	for _, c := range guests {
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("an unknown connection stays")
+		}
+	}
+}
+
+// Bodies that stop on the way hold their memory no longer than others need it.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 4 << 20 })
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	for range 4 {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+			1<<20, b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/races", "application/json"))
+		c.Write(bytes.Repeat([]byte(" "), 900<<10))
+	}
+	for late := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if held, _ := b.door.carrier.large.Used(); held == 4<<20 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the slow bodies hold nothing")
+		}
+	}
+	post := "POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n"
+	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
+		t.Errorf("a small request: %d", resp.StatusCode)
+	}
+	begun := time.Now()
+	if resp, body := b.send(post + largeEntity(500<<10)); resp.StatusCode != 204 {
+		t.Errorf("a large one: %d %s", resp.StatusCode, body)
+	}
+	t.Logf("a large request took %v", time.Since(begun))
+}

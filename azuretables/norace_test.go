@@ -1,0 +1,5 @@
+//go:build !race
+
+package azuretables
+
+const raceEnabled = false

@@ -1,0 +1,119 @@
+package azuretables
+
+import (
+	"strings"
+
+	"cqld/azuretables/odata"
+)
+
+// params are the parameters of a URL that mean something here, decoded.
+type params struct {
+	restype, comp                          string
+	filter, selected, top, format, orderBy string
+	nextPartition, nextRow, nextTable      string
+	hasPartition, hasRow, hasTop           bool
+	unsupported                            bool // an option of OData that the service does not have
+	signature                              signature
+}
+
+// signature are the parameters of a shared access signature (SAS).
+type signature struct {
+	version, services, types, permissions string // sv ss srt sp
+	start, expiry, ip, protocol, scope    string // st se sip spr ses
+	table, identifier                     string // tn si
+	startPK, startRK, endPK, endRK        string // spk srk epk erk
+	sig                                   string
+	twice                                 bool // one came more than once
+}
+
+// parseParams reads a query string.
+func parseParams(query string) (p params, err error) {
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, ok1 := odata.Unescape(name, true)
+		value, ok2 := odata.Unescape(value, true)
+		if !ok1 || !ok2 {
+			return p, odata.Of(odata.InvalidURI)
+		}
+		p.set(name, value)
+	}
+	if p.signature.twice {
+		return p, odata.Of(odata.InvalidQueryParameterValue)
+	}
+	return p, nil
+}
+
+func (p *params) set(name, value string) {
+	switch name {
+	case "restype":
+		p.restype = value
+	case "comp":
+		p.comp = value
+	case "$filter":
+		p.filter = value
+	case "$select":
+		p.selected = value
+	case "$top":
+		p.top, p.hasTop = value, true
+	case "$format":
+		p.format = value
+	case "$orderby":
+		p.orderBy = value
+	case "NextPartitionKey":
+		p.nextPartition, p.hasPartition = value, true
+	case "NextRowKey":
+		p.nextRow, p.hasRow = value, true
+	case "NextTableName":
+		p.nextTable = value
+	default:
+		p.unsupported = p.unsupported || strings.HasPrefix(name, "$")
+		p.signature.set(name, value)
+	}
+}
+
+func (s *signature) set(name, value string) {
+	var field *string
+	switch name {
+	case "sv":
+		field = &s.version
+	case "ss":
+		field = &s.services
+	case "srt":
+		field = &s.types
+	case "sp":
+		field = &s.permissions
+	case "st":
+		field = &s.start
+	case "se":
+		field = &s.expiry
+	case "sip":
+		field = &s.ip
+	case "spr":
+		field = &s.protocol
+	case "ses":
+		field = &s.scope
+	case "tn":
+		field = &s.table
+	case "si":
+		field = &s.identifier
+	case "spk":
+		field = &s.startPK
+	case "srk":
+		field = &s.startRK
+	case "epk":
+		field = &s.endPK
+	case "erk":
+		field = &s.endRK
+	case "sig":
+		field = &s.sig
+	default:
+		return
+	}
+	s.twice = s.twice || *field != ""
+	*field = value
+}

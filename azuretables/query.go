@@ -1,0 +1,248 @@
+package azuretables
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+)
+
+// query answers a page of entities.
+func (c *call) query() error {
+	q, err := c.parseQuery()
+	if err != nil {
+		return err
+	}
+	ctx := c.context(c.spelled(c.path.Table))
+	ctx.Select, ctx.SelectText = q.Select, c.params.selected
+	r := c.resp
+	r.body = ctx.AppendListBegin(r.body)
+	q.Each = func(e *odata.Entity) { r.body = ctx.AppendListEntity(r.body, e) }
+	page, err := c.ask(q)
+	if err != nil {
+		return err
+	}
+	r.body = ctx.AppendListEnd(r.body)
+	r.status, r.contentType = 200, c.level.ContentType()
+	r.data()
+	c.describe(page)
+	return nil
+}
+
+// count answers how many entities match (beyond Azure). When it takes too long the answer has a
+// continuation, and is the number up to there.
+func (c *call) count() error {
+	q, err := c.parseQuery()
+	if err != nil {
+		return err
+	}
+	q.CountOnly = true
+	page, err := c.ask(q)
+	if err != nil {
+		return err
+	}
+	c.resp.status, c.resp.contentType = 200, "text/plain;charset=utf-8"
+	c.resp.data()
+	c.describe(page)
+	c.resp.body = odata.AppendCount(c.resp.body, page.Count)
+	return nil
+}
+
+// ask lets the throttles count the query, and then what it found.
+func (c *call) ask(q *entity.Query) (*entity.Page, error) {
+	table := ""
+	partitionKey, one := onePartition(q.Filter)
+	if one {
+		table = c.path.Table
+	}
+	if err := c.admit(table, partitionKey, 1); err != nil {
+		return nil, err
+	}
+	if q.Top == 0 && !q.CountOnly { // $top=0
+		if _, ok := c.door.o.Service.Exists(c.account.name, c.path.Table); !ok {
+			return nil, odata.Of(odata.TableNotFound)
+		}
+		return &entity.Page{Plan: entity.PointQuery}, nil
+	}
+	page, err := c.door.o.Service.Query(c.ctx, c.account.name, c.path.Table, q)
+	if err != nil {
+		return nil, err
+	}
+	c.charge(table, partitionKey, page.Count-1)
+	return page, nil
+}
+
+// parseQuery reads the options of a query and narrows it to what is granted.
+func (c *call) parseQuery() (*entity.Query, error) {
+	p := &c.params
+	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
+		return nil, err
+	}
+	if p.unsupported {
+		return nil, odata.Of(odata.NotImplemented)
+	}
+	q := &entity.Query{}
+	var err error
+	if strings.TrimSpace(p.filter) != "" {
+		if q.Filter, err = odata.ParseFilter(p.filter, &c.door.limits.Entity); err != nil {
+			return nil, err
+		}
+	}
+	if q.Select, err = odata.ParseSelect(p.selected, &c.door.limits.Entity); err != nil {
+		return nil, err
+	}
+	if q.Top, err = c.parseTop(); err != nil {
+		return nil, err
+	}
+	if c.path.Resource == odata.EntityCount && !c.params.hasTop {
+		q.Top = 0
+	}
+	if q.Order, err = parseOrder(p.orderBy, q.Filter); err != nil {
+		return nil, err
+	}
+	if q.From, err = p.position(); err != nil {
+		return nil, err
+	}
+	q.Filter = c.grant.restrict(q.Filter)
+	return q, nil
+}
+
+// parseTop reads $top, at most as many as a page has; without one it is a page. Zero asks for an empty answer. A count
+// has no pages.
+func (c *call) parseTop() (int, error) {
+	if !c.params.hasTop {
+		return c.door.limits.PageEntities, nil
+	}
+	n, err := strconv.Atoi(c.params.top)
+	if err != nil || n < 0 || n > c.door.limits.PageEntities {
+		return 0, odata.Of(odata.InvalidInput)
+	}
+	return n, nil
+}
+
+// parseOrder reads $orderby: by RowKey within one partition (beyond Azure, which refuses it).
+func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
+	order := entity.Ascending
+	if orderBy == "" {
+		return order, nil
+	}
+	words := strings.Fields(orderBy)
+	switch {
+	case len(words) == 2 && words[1] == "desc":
+		order = entity.Descending
+	case len(words) == 2 && words[1] != "asc", len(words) == 0, len(words) > 2:
+		return 0, errOrder()
+	}
+	if _, one := onePartition(filter); words[0] != "RowKey" || !one {
+		return 0, errOrder()
+	}
+	return order, nil
+}
+
+func errOrder() error {
+	e := odata.Of(odata.InvalidInput)
+	e.Message = "The query option $orderby is supported with RowKey alone, in a query whose $filter names one PartitionKey."
+	return e
+}
+
+// onePartition is the partition key that a filter pins, if it pins one.
+func onePartition(filter odata.Expr) (string, bool) {
+	switch x := filter.(type) {
+	case *odata.And:
+		if key, ok := onePartition(x.Left); ok {
+			return key, true
+		}
+		return onePartition(x.Right)
+	case *odata.Comparison:
+		if x.Property == "PartitionKey" && x.Op == odata.Eq {
+			return string(x.Value.Bytes), true
+		}
+	}
+	return "", false
+}
+
+// describe adds the headers of a page: where the next one begins, and what this one cost.
+func (c *call) describe(page *entity.Page) {
+	c.proceed(page.Next)
+	r := c.resp
+	r.addInt("x-cqld-rows-scanned", page.Scanned)
+	r.add("x-cqld-plan", planName(page.Plan))
+	r.add("x-ms-request-charge", charge(page.Scanned))
+}
+
+// proceed tells where to go on.
+func (c *call) proceed(next *entity.Position) {
+	if next != nil {
+		c.resp.add("x-ms-continuation-NextPartitionKey", continuation(next.PartitionKey))
+		c.resp.add("x-ms-continuation-NextRowKey", continuation(next.RowKey))
+	}
+}
+
+func planName(p entity.Plan) string {
+	switch p {
+	case entity.PointQuery:
+		return "point"
+	case entity.RowRangeScan:
+		return "row-range-scan"
+	case entity.PartitionRangeScan:
+		return "partition-range-scan"
+	}
+	return "table-scan"
+}
+
+// charge is what a query costs in units of one point query: 1, and a twentieth for each row read.
+func charge(scanned int) string {
+	hundredths := 100 + 5*scanned
+	out := strconv.AppendInt(nil, int64(hundredths/100), 10)
+	return string(append(out, '.', byte('0'+hundredths/10%10), byte('0'+hundredths%10)))
+}
+
+// continuation is a key as tokens have it: 1!length!base64, in characters that a URL may have.
+func continuation(key string) string {
+	encoded := tokenEncoding().EncodeToString([]byte(key))
+	encoded = strings.ReplaceAll(encoded, "=", "-")
+	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
+}
+
+// parseContinuation reads such a token. InvalidInput is the answer to others.
+func parseContinuation(token string) (string, error) {
+	rest, ok := strings.CutPrefix(token, "1!")
+	length, encoded, cut := strings.Cut(rest, "!")
+	n, err := strconv.Atoi(length)
+	if !ok || !cut || err != nil || n != len(encoded) || strings.ContainsAny(encoded, "=\r\n") {
+		return "", odata.Of(odata.InvalidInput)
+	}
+	key, err := tokenEncoding().DecodeString(strings.ReplaceAll(encoded, "-", "="))
+	if err != nil {
+		return "", odata.Of(odata.InvalidInput)
+	}
+	return string(key), nil
+}
+
+// tokenEncoding is base64 without the characters that mean something in a URL.
+func tokenEncoding() *base64.Encoding {
+	return base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*_").Strict()
+}
+
+// position is where a query goes on.
+func (p *params) position() (*entity.Position, error) {
+	if !p.hasPartition {
+		if p.hasRow {
+			return nil, odata.Of(odata.InvalidInput)
+		}
+		return nil, nil
+	}
+	var at entity.Position
+	var err error
+	if at.PartitionKey, err = parseContinuation(p.nextPartition); err != nil {
+		return nil, err
+	}
+	if p.hasRow && p.nextRow != "" {
+		if at.RowKey, err = parseContinuation(p.nextRow); err != nil {
+			return nil, err
+		}
+	}
+	return &at, nil
+}

@@ -1,0 +1,111 @@
+package azuretables
+
+import (
+	"net/netip"
+	"strconv"
+)
+
+// request is one request, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
+// and hold until the answer is written, and so does body, unless it is kept; the door writes into it.
+type request struct {
+	method string
+	path   string // as sent, percent-encoded
+	query  string // as sent, without the question mark
+	host   string
+	header header
+	body   []byte
+	kept   bool // a change whose outcome is not known may still look at body
+	remote netip.Addr
+	tls    bool
+	conn   *connection // that it came on; nil in tests
+}
+
+// header are the headers that mean something here.
+type header struct {
+	authorization, date, msDate, contentType, contentMD5 string
+	accept, prefer, ifMatch, version, clientRequestID    string
+	method                                               string // X-HTTP-Method
+	origin, corsMethod, corsHeaders                      string
+	ttl                                                  string // x-cqld-ttl
+	twice                                                bool   // X-HTTP-Method came more than once
+}
+
+// set keeps a header by its canonical name.
+func (h *header) set(name, value string) {
+	switch name {
+	case "Authorization":
+		h.authorization = value
+	case "Date":
+		h.date = value
+	case "X-Ms-Date":
+		h.msDate = value
+	case "Content-Type":
+		h.contentType = value
+	case "Content-Md5":
+		h.contentMD5 = value
+	case "Accept":
+		h.accept = value
+	case "Prefer":
+		h.prefer = value
+	case "If-Match":
+		h.ifMatch = value
+	case "X-Ms-Version":
+		h.version = value
+	case "X-Ms-Client-Request-Id":
+		h.clientRequestID = value
+	case "X-Http-Method":
+		h.twice = h.method != ""
+		h.method = value
+	case "Origin":
+		h.origin = value
+	case "Access-Control-Request-Method":
+		h.corsMethod = value
+	case "Access-Control-Request-Headers":
+		h.corsHeaders = value
+	case "X-Cqld-Ttl":
+		h.ttl = value
+	}
+}
+
+// field is a header of an answer; its name is canonical.
+type field struct{ name, value string }
+
+// response is the answer to a request. It is used again: reset keeps the buffers.
+type response struct {
+	status      int
+	text        string // of the status; empty: the usual one
+	contentType string
+	fields      []field
+	body        []byte
+	server      string
+	frontEnd    bool // refused before the service: it says no version
+}
+
+const (
+	serverName   = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0"
+	frontEndName = "Microsoft-HTTPAPI/2.0" // what answers to those it does not know
+)
+
+func (r *response) reset() {
+	body := r.body[:0]
+	if cap(body) > responseKeep {
+		body = nil
+	}
+	clear(r.fields)
+	*r = response{fields: r.fields[:0], body: body, server: serverName}
+}
+
+func (r *response) add(name, value string) { r.fields = append(r.fields, field{name, value}) }
+
+func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
+
+// data marks the answer as one of the data service, as opposed to those about the account.
+func (r *response) data() {
+	r.add("Cache-Control", "no-cache")
+	r.add("X-Content-Type-Options", "nosniff")
+}
+
+// failed forgets what was said so far.
+func (r *response) failed() {
+	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
+}

@@ -1,0 +1,195 @@
+package azuretables
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"cqld/azuretables/odata"
+)
+
+// accessTimeFormats are how a signature's or a policy's times are written.
+func accessTimeFormats() []string {
+	return []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04Z", "2006-01-02",
+		"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00"}
+}
+
+func parseAccessTime(s string) (time.Time, bool) {
+	for _, format := range accessTimeFormats() {
+		if t, err := time.Parse(format, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// authorizeSignature checks a shared access signature; policies are the stored access policies of a table.
+// What is signed is looked at first: who cannot sign learns nothing else.
+func (a *account) authorizeSignature(req *request, s *signature, now time.Time, policies func(table string) []policy) (*grant, error) {
+	var err error
+	g := &grant{}
+	switch {
+	case s.version < "2012-02-12" || len(s.version) != len("2012-02-12"):
+		return nil, odata.Of(odata.AuthenticationFailed)
+	case s.table != "" && s.services == "" && s.types == "":
+		err = a.authorizeTable(s, g, policies)
+	case s.table == "" && s.services != "" && s.types != "":
+		err = a.authorizeAccount(s, g)
+	default:
+		err = odata.Of(odata.AuthenticationFailed)
+	}
+	if err == nil {
+		err = s.inTime(now)
+	}
+	if err == nil {
+		err = s.fromWhere(req)
+	}
+	if err == nil && s.services != "" && !strings.Contains(s.services, "t") {
+		err = odata.Of(odata.AuthorizationServiceMismatch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// authorizeAccount checks a signature for the account. (REST reference, "Create an account SAS".)
+func (a *account) authorizeAccount(s *signature, g *grant) error {
+	signed := a.verify(s.sig, func(dst []byte) []byte {
+		for _, part := range [...]string{a.name, s.permissions, s.services, s.types, s.start, s.expiry, s.ip, s.protocol, s.version} {
+			dst = append(append(dst, part...), '\n')
+		}
+		if s.version >= "2020-12-06" {
+			dst = append(append(dst, s.scope...), '\n')
+		}
+		return dst
+	})
+	if !signed || s.permissions == "" {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	for i := range len(s.types) {
+		switch s.types[i] {
+		case 's':
+			g.levels |= onService
+		case 'c':
+			g.levels |= onContainer
+		case 'o':
+			g.levels |= onObject
+		}
+	}
+	g.permissions = parsePermissions(s.permissions)
+	return nil
+}
+
+// authorizeTable checks a signature for one table. What a stored access policy says must not be said by
+// the signature, too. (REST reference, "Create a service SAS".)
+func (a *account) authorizeTable(s *signature, g *grant, policies func(table string) []policy) error {
+	g.table, g.levels = strings.ToLower(s.table), onObject
+	if !a.verify(s.sig, func(dst []byte) []byte { return a.appendTableString(dst, s, g.table) }) {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	if s.identifier != "" && !s.take(policies(g.table)) || s.permissions == "" {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	g.permissions = parsePermissions(s.permissions)
+	// What is signed does not tell an empty key from none, so neither may this.
+	if s.startPK+s.startRK != "" {
+		g.from = &bound{s.startPK, s.startRK}
+	}
+	if s.endPK+s.endRK != "" {
+		g.to = &bound{s.endPK, s.endRK}
+	}
+	return nil
+}
+
+func (a *account) appendTableString(dst []byte, s *signature, table string) []byte {
+	line := func(part string) { dst = append(append(dst, part...), '\n') }
+	line(s.permissions)
+	line(s.start)
+	line(s.expiry)
+	if s.version >= "2015-02-21" {
+		dst = append(dst, "/table"...)
+	}
+	dst = append(append(dst, '/'), a.name...)
+	dst = append(dst, '/')
+	line(table)
+	line(s.identifier)
+	if s.version >= "2015-04-05" {
+		line(s.ip)
+		line(s.protocol)
+	}
+	line(s.version)
+	line(s.startPK)
+	line(s.startRK)
+	line(s.endPK)
+	return append(dst, s.endRK...)
+}
+
+// take completes the signature with its policy; false when there is none, or both say the same.
+func (s *signature) take(policies []policy) bool {
+	for i := range policies {
+		p := &policies[i]
+		if p.id != s.identifier {
+			continue
+		}
+		for _, f := range [...]struct {
+			of     *string
+			stored string
+		}{{&s.start, p.start}, {&s.expiry, p.expiry}, {&s.permissions, p.permission}} {
+			if f.stored != "" && *f.of != "" {
+				return false
+			}
+			if f.stored != "" {
+				*f.of = f.stored
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// inTime says whether the signature is valid now.
+func (s *signature) inTime(now time.Time) error {
+	expiry, ok := parseAccessTime(s.expiry)
+	if !ok || !now.Before(expiry) {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	if s.start != "" {
+		if start, ok := parseAccessTime(s.start); !ok || now.Before(start) {
+			return odata.Of(odata.AuthenticationFailed)
+		}
+	}
+	return nil
+}
+
+// fromWhere says whether the signature is valid for this address and protocol.
+func (s *signature) fromWhere(req *request) error {
+	switch s.protocol {
+	case "", "https,http":
+	case "https":
+		if !req.tls {
+			return &odata.Error{Code: authorizationProtocolMismatch,
+				Message: "This request is not authorized to perform this operation using this protocol."}
+		}
+	default:
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	if s.ip == "" {
+		return nil
+	}
+	first, last, isRange := strings.Cut(s.ip, "-")
+	if !isRange {
+		last = first
+	}
+	from, err := netip.ParseAddr(first)
+	to, errTo := netip.ParseAddr(last)
+	if err != nil || errTo != nil {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	client := req.remote.Unmap()
+	if client.BitLen() != from.BitLen() || client.Less(from) || to.Less(client) {
+		return &odata.Error{Code: authorizationSourceIPMismatch,
+			Message: "This request is not authorized to perform this operation using this source IP " + client.String() + "."}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package azuretables
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"hash"
+	"strings"
+	"sync"
+	"time"
+
+	"cqld/azuretables/odata"
+)
+
+// Account is a name and its key, as in a connection string.
+type Account struct {
+	Name string
+	Key  string // base64
+}
+
+// The development account, which everyone knows: for loopback addresses only.
+const (
+	DevelopmentAccount = "devstoreaccount1"
+	DevelopmentKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// account is an Account whose key is ready for use. Its hashes are reused: making one costs more than
+// what is hashed.
+type account struct {
+	name       string
+	wellKnown  bool      // the key is DevelopmentKey
+	hashes     sync.Pool // of *signer
+	properties propertiesCache
+}
+
+type signer struct {
+	mac     hash.Hash
+	sum     [sha256.Size]byte
+	given   [sha256.Size + 2]byte
+	scratch []byte
+}
+
+func newAccount(a Account) (*account, error) {
+	key, err := base64.StdEncoding.DecodeString(a.Key)
+	if err != nil {
+		return nil, err
+	}
+	made := &account{name: a.Name, wellKnown: a.Key == DevelopmentKey}
+	made.hashes.New = func() any { return &signer{mac: hmac.New(sha256.New, key)} }
+	return made, nil
+}
+
+// verify says whether signature, base64, is the account's under what build appends.
+func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
+	s := a.hashes.Get().(*signer)
+	defer a.hashes.Put(s)
+	if len(signature) != base64.StdEncoding.EncodedLen(sha256.Size) {
+		return false
+	}
+	s.scratch = append(s.scratch[:0], signature...)
+	n, err := base64.StdEncoding.Decode(s.given[:], s.scratch)
+	if err != nil {
+		return false
+	}
+	s.scratch = build(s.scratch[:0])
+	s.mac.Reset()
+	s.mac.Write(s.scratch)
+	return subtle.ConstantTimeCompare(s.mac.Sum(s.sum[:0]), s.given[:n]) == 1
+}
+
+// authorizeKey checks an Authorization header, SharedKey or SharedKeyLite, that was made for path.
+func (a *account) authorizeKey(req *request, path, comp string, now time.Time) error {
+	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
+	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")
+	lite := scheme == "SharedKeyLite"
+	switch {
+	case !ok || scheme != "SharedKey" && !lite:
+		return odata.Of(odata.InvalidAuthenticationInfo)
+	case name != a.name:
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	date := req.header.msDate
+	if date == "" {
+		date = req.header.date
+	}
+	at, ok := parseDate(date)
+	if !ok || now.Sub(at).Abs() > dateSkew {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	if !a.verify(signature, func(dst []byte) []byte { return a.appendStringToSign(dst, req, path, lite, date, comp) }) {
+		return odata.Of(odata.AuthenticationFailed)
+	}
+	return nil
+}
+
+// appendStringToSign is what a request is signed by. The resource is the account and the path as sent, so
+// in the emulator's form the account stands there twice. (REST reference, "Authorize with Shared Key",
+// "Table service".)
+func (a *account) appendStringToSign(dst []byte, req *request, path string, lite bool, date, comp string) []byte {
+	if !lite {
+		dst = append(append(dst, req.method...), '\n')
+		dst = append(append(dst, req.header.contentMD5...), '\n')
+		dst = append(append(dst, req.header.contentType...), '\n')
+	}
+	dst = append(append(dst, date...), '\n')
+	dst = append(append(dst, '/'), a.name...)
+	dst = append(dst, path...)
+	if comp != "" {
+		dst = append(append(dst, "?comp="...), comp...)
+	}
+	return dst
+}

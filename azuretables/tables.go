@@ -1,0 +1,137 @@
+package azuretables
+
+import (
+	"strings"
+
+	"cqld/azuretables/odata"
+)
+
+// tables answers about an account's tables.
+func (c *call) tables() error {
+	one := c.path.Resource == odata.OneTable
+	switch {
+	case c.method == "GET" && one:
+		return c.getTable()
+	case c.method == "GET":
+		return c.listTables()
+	case c.method == "POST" && !one:
+		return c.createTable()
+	case c.method == "DELETE" && one:
+		return c.deleteTable()
+	}
+	return odata.Of(odata.MethodNotAllowed)
+}
+
+func (c *call) getTable() error {
+	if err := c.grant.permits(listTables(), ""); err != nil {
+		return err
+	}
+	name, ok := c.door.o.Service.Exists(c.account.name, c.path.Table)
+	if !ok {
+		return odata.Of(odata.ResourceNotFound)
+	}
+	ctx := c.context("")
+	c.resp.status, c.resp.contentType = 200, c.level.ContentType()
+	c.resp.data()
+	c.resp.body = ctx.AppendTable(c.resp.body, name)
+	return nil
+}
+
+func (c *call) listTables() error {
+	p := &c.params
+	if err := c.grant.permits(listTables(), ""); err != nil {
+		return err
+	}
+	if p.unsupported || p.orderBy != "" {
+		return odata.Of(odata.NotImplemented)
+	}
+	match, err := c.matchTables()
+	if err != nil {
+		return err
+	}
+	top, err := c.parseTop()
+	if err != nil {
+		return err
+	}
+	from := ""
+	if p.nextTable != "" {
+		if from, err = parseContinuation(p.nextTable); err != nil {
+			return err
+		}
+	}
+	var names []string
+	next := ""
+	if top > 0 {
+		if names, next, err = c.door.o.Service.Tables(c.account.name, from, match, top); err != nil {
+			return err
+		}
+	}
+	ctx := c.context("")
+	r := c.resp
+	r.status, r.contentType = 200, c.level.ContentType()
+	r.data()
+	if next != "" {
+		r.add("x-ms-continuation-NextTableName", continuation(next))
+	}
+	r.body = ctx.AppendTables(r.body, names)
+	return nil
+}
+
+// matchTables is the filter on names, where TableName is the only property; nil: all.
+func (c *call) matchTables() (func(string) bool, error) {
+	if strings.TrimSpace(c.params.filter) == "" {
+		return nil, nil
+	}
+	filter, err := odata.ParseFilter(c.params.filter, &c.door.limits.Entity)
+	if err != nil {
+		return nil, err
+	}
+	e := &odata.Entity{Properties: []odata.Property{{Name: "TableName", Value: odata.Value{Type: odata.String}}}}
+	return func(name string) bool {
+		e.Properties[0].Value.Bytes = []byte(name)
+		return odata.Matches(filter, e)
+	}, nil
+}
+
+func (c *call) createTable() error {
+	if err := c.mayChange(createTable(), ""); err != nil {
+		return err
+	}
+	if err := wantsJSON(c.req.header.contentType); err != nil {
+		return err
+	}
+	var body odata.Entity
+	if _, err := odata.DecodeEntity(c.req.body, &c.door.limits.Entity, &body); err != nil {
+		return err
+	}
+	p := body.Property("TableName")
+	if p == nil || p.Value.Type != odata.String {
+		return odata.Of(odata.PropertiesNeedValue)
+	}
+	name := string(p.Value.Bytes)
+	limit, cancel := c.limited()
+	defer cancel()
+	if err := c.door.o.Service.CreateTable(limit, c.account.name, name); err != nil {
+		return err
+	}
+	ctx := c.context("")
+	c.resp.data()
+	if c.created(ctx.Root + "/Tables('" + name + "')") {
+		c.resp.body = ctx.AppendTable(c.resp.body, name)
+	}
+	return nil
+}
+
+func (c *call) deleteTable() error {
+	if err := c.mayChange(deleteTable(), ""); err != nil {
+		return err
+	}
+	limit, cancel := c.limited()
+	defer cancel()
+	if err := c.door.o.Service.DeleteTable(limit, c.account.name, c.path.Table); err != nil {
+		return err
+	}
+	c.resp.status = 204
+	c.resp.data()
+	return nil
+}

@@ -1,0 +1,108 @@
+package azuretables
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// throttle keeps accounts and partitions near a number of entities a second. Whoever has used up a second's
+// worth is refused until it has grown back; a request that is let in may go into debt, so that a batch
+// larger than the target still goes through. Memory does not grow with partitions: of those in one set, the
+// one that is least in debt is forgotten.
+type throttle struct {
+	rate float64 // entities a second
+	now  func() time.Duration
+	seed maphash.Seed
+	sets []bucketSet
+}
+
+type bucketSet struct {
+	mu      sync.Mutex
+	buckets [bucketWays]bucket
+}
+
+type bucket struct {
+	key    uint64 // 0: free
+	tokens float64
+	at     time.Duration // when tokens was right
+}
+
+// newThrottle is nil, which lets everything through, when there is no target.
+func newThrottle(rate, sets int, now func() time.Duration) *throttle {
+	if rate <= 0 {
+		return nil
+	}
+	return &throttle{rate: float64(rate), now: now, seed: maphash.MakeSeed(), sets: make([]bucketSet, sets)}
+}
+
+// admit says whether name may do something with n entities, and if not, how long it should wait.
+func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
+	if t == nil {
+		return 0, true
+	}
+	set, key := t.find(name)
+	defer set.mu.Unlock()
+	b := set.bucket(key, t.rate, t.now())
+	if b.tokens <= 0 {
+		return time.Duration((1 - b.tokens) / t.rate * float64(time.Second)), false
+	}
+	b.tokens -= float64(n)
+	return 0, true
+}
+
+// charge counts n more entities of something that was let in.
+func (t *throttle) charge(name string, n int) {
+	if n > 0 {
+		t.take(name, n)
+	}
+}
+
+// giveBack undoes what admit counted.
+func (t *throttle) giveBack(name string, n int) { t.take(name, -n) }
+
+func (t *throttle) take(name string, n int) {
+	if t == nil {
+		return
+	}
+	set, key := t.find(name)
+	defer set.mu.Unlock()
+	set.bucket(key, t.rate, t.now()).tokens -= float64(n)
+}
+
+// find is the locked set of a name.
+func (t *throttle) find(name string) (*bucketSet, uint64) {
+	key := maphash.String(t.seed, name) | 1
+	set := &t.sets[key>>1%uint64(len(t.sets))]
+	set.mu.Lock()
+	return set, key
+}
+
+// bucket is the key's, as it is now.
+func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket {
+	var found *bucket
+	var fullest float64
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		if b.key == key {
+			found = b
+			break
+		}
+		tokens := rate
+		if b.key != 0 {
+			tokens = b.grown(rate, now)
+		}
+		if found == nil || tokens > fullest {
+			found, fullest = b, tokens
+		}
+	}
+	if found.key != key {
+		*found = bucket{key: key, tokens: rate, at: now}
+	}
+	found.tokens, found.at = found.grown(rate, now), now
+	return found
+}
+
+func (b *bucket) grown(rate float64, now time.Duration) float64 {
+	return min(rate, b.tokens+rate*(now-b.at).Seconds())
+}

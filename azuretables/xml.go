@@ -1,0 +1,96 @@
+package azuretables
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strings"
+
+	"cqld/azuretables/odata"
+)
+
+// element is one of a small XML document.
+type element struct {
+	name     string
+	text     string
+	children []*element
+}
+
+// parseXML reads a document whose root has the name. Attributes and namespaces mean nothing.
+func parseXML(body []byte, root string) (*element, error) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	if len(body) > xmlBytesMax {
+		return nil, errXML()
+	}
+	d := xml.NewDecoder(bytes.NewReader(body))
+	d.Strict = true
+	top := &element{}
+	open := []*element{top}
+	for {
+		token, err := d.Token()
+		if token == nil {
+			if len(open) != 1 || err == nil || err.Error() != "EOF" {
+				return nil, errXML()
+			}
+			break
+		}
+		at := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			if len(open) > xmlDepthMax {
+				return nil, errXML()
+			}
+			e := &element{name: t.Name.Local}
+			at.children = append(at.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			at.text += string(t)
+		case xml.Directive:
+			return nil, errXML() // no document types: no entities of one's own
+		}
+	}
+	if len(top.children) != 1 || top.children[0].name != root {
+		return nil, errXML()
+	}
+	return top.children[0], nil
+}
+
+func errXML() error { return odata.Of(odata.InvalidXMLDocument) }
+
+// fields are an element's children by name; false when one is there twice or has none of the names.
+func (e *element) fields(names ...string) (map[string]*element, bool) {
+	out := map[string]*element{}
+	for _, c := range e.children {
+		known := false
+		for _, n := range names {
+			known = known || n == c.name
+		}
+		if _, twice := out[c.name]; twice || !known {
+			return nil, false
+		}
+		out[c.name] = c
+	}
+	return out, true
+}
+
+// value is the text without the blanks around it; of nothing it is empty.
+func (e *element) value() string {
+	if e == nil {
+		return ""
+	}
+	return strings.TrimSpace(e.text)
+}
+
+// xmlHeader begins the service's documents: with a byte order mark.
+const xmlHeader = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
+
+// appendElement appends an element with text in it.
+func appendElement(dst []byte, name, text string) []byte {
+	if text == "" {
+		return append(append(append(dst, '<'), name...), " />"...)
+	}
+	dst = append(append(append(dst, '<'), name...), '>')
+	dst = odata.AppendXMLText(dst, text)
+	return append(append(append(dst, "</"...), name...), '>')
+}

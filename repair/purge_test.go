@@ -1,0 +1,191 @@
+package repair_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// change makes a conditional change whose condition holds, and waits for it.
+func (w *world) change(n *node, key, value string) {
+	w.t.Helper()
+	outcome := errors.New("no answer")
+	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: []row.Slice{row.AllRows()}}
+	n.coord.CAS(&coordinator.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: time.Second, Timeout: time.Second,
+		Update: func(_ []byte, ts int64) (*row.Mutation, bool, error) { return w.insert(key, "c", value, ts), true, nil },
+	}, func(_ bool, _ []byte, err error) { outcome = err })
+	w.pass(2 * time.Second)
+	if outcome != nil {
+		w.t.Fatal(outcome)
+	}
+}
+
+// states is how many partitions each node has Paxos state of.
+func (w *world) states() (out []int) {
+	paxos := schema.Initial().Table("system", "paxos").StorageID
+	for _, n := range w.nodes {
+		page, err := n.engine.Read(nil, &row.ReadCommand{Table: paxos, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		count := 0
+		var r row.PageReader
+		var x row.Row
+		for r.Reset(page); r.NextPartition(); {
+			for r.NextRow(&x) {
+				if len(x.Cells) > 0 {
+					count++
+				}
+			}
+		}
+		out = append(out, count)
+	}
+	return out
+}
+
+// purger repairs at the first node; a floor is heard of by the nodes given.
+func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
+	raised := new(int)
+	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers,
+		Limits: repair.Limits{Timeout: 2 * time.Second, Margin: time.Millisecond, PaxosMargin: time.Second, PaxosEvery: time.Hour},
+		RaiseFloor: func(_ schema.StorageID, micros int64, done func(error)) {
+			*raised++
+			for _, n := range hear {
+				n.floor = micros
+			}
+			done(nil)
+		}}), raised
+}
+
+func (w *world) run(r *repair.Repairer) (report repair.Report) {
+	w.t.Helper()
+	outcome := errors.New("no answer")
+	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(got repair.Report, err error) { report, outcome = got, err })
+	w.pass(120 * time.Second)
+	if outcome != nil {
+		w.t.Fatal(outcome)
+	}
+	return report
+}
+
+// paxosWorld has ten partitions that were changed with conditions, one of them not at the last node, which only accepted
+// a proposal for it.
+func paxosWorld(t *testing.T) *world {
+	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	for i := range 9 {
+		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
+	}
+	m := w.insert("k", "c", "lost?", w.clock.Now().UnixMicro())
+	p := &coordinator.Proposal{Ballot: coordinator.Ballot{Micros: w.clock.Now().UnixMicro(), Node: 2}, Table: m.Table, Key: m.Key,
+		Update: row.AppendMutation(nil, m)}
+	p.Origin = p.Ballot
+	w.nodes[2].local.Accept(1, p, time.Second, func(refused coordinator.Ballot, err error) {
+		if err != nil || refused.Present() {
+			t.Fatal(refused, err)
+		}
+	})
+	w.pass(10 * time.Second)
+	return w
+}
+
+// TestARepairPurgesPaxosState purges what is old, after deciding what nobody knew the end of.
+func TestARepairPurgesPaxosState(t *testing.T) {
+	w := paxosWorld(t)
+	r, raised := w.purger(w.nodes...)
+	report := w.run(r)
+	if got := w.states(); *raised != 1 || report.Forgotten != 27 || got[0] != 1 || got[1] != 1 || got[2] != 1 {
+		t.Errorf("raised %d times, forgotten %d, states left %v, want those of k, whose votes are new", *raised, report.Forgotten, got)
+	}
+	if equal, rows := w.roots(); !equal || rows != 10 {
+		t.Errorf("replicas equal %v, with %d rows, want 10", equal, rows)
+	}
+	tombstones := func() {
+		t.Helper()
+		if before, margin := w.nodes[0].repaired.Before(w.table.StorageID, 0), (w.nodes[0].floor-1000)/1e6; before != margin {
+			t.Errorf("tombstones may go up to %d, the floor is a margin behind %d", before, margin)
+		}
+	}
+	tombstones()
+	if again := w.run(r); *raised != 1 || again.Forgotten != 0 || again.Unpurged != 0 {
+		t.Errorf("raised %d times; the second repair: %+v", *raised, again)
+	}
+	w.pass(2 * time.Hour)
+	if w.run(r); *raised != 2 {
+		t.Errorf("raised %d times within two hours", *raised)
+	}
+	if got := w.states(); got[0]+got[1]+got[2] != 0 {
+		t.Errorf("states left: %v", got)
+	}
+	w.pass(2 * time.Hour)
+	if w.run(r); *raised != 3 {
+		t.Errorf("raised %d times: tombstones do not go any more where all is forgotten", *raised)
+	}
+	tombstones()
+	w.change(w.nodes[1], "a", "after")
+}
+
+// TestTombstonesStayWithoutAFloor: a table has state, and its first floor could not be raised.
+func TestTombstonesStayWithoutAFloor(t *testing.T) {
+	w := paxosWorld(t)
+	r, raised := w.purger()
+	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
+	if report := w.run(r); *raised != 1 || report.Unpurged != report.Ranges {
+		t.Errorf("raised %d times, %+v", *raised, report)
+	}
+	if equal, _ := w.roots(); !equal {
+		t.Error("what differs was not repaired")
+	}
+	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
+		t.Errorf("tombstones may go up to %d, though who knows of an old decision may bring back what they delete", before)
+	}
+}
+
+// TestNothingIsPurgedWhereTheFloorIsUnknown: one replica has not heard of it.
+func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
+	w := paxosWorld(t)
+	r, _ := w.purger(w.nodes[0], w.nodes[1])
+	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
+	report := w.run(r)
+	if got := w.states(); report.Forgotten != 0 || report.Unpurged != report.Ranges || got[0] != 9 || got[2] != 10 {
+		t.Errorf("%+v, states %v", report, got)
+	}
+	if equal, _ := w.roots(); !equal {
+		t.Error("what differs was not repaired")
+	}
+	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
+		t.Errorf("tombstones may go up to %d, though nobody forgot what may bring back what they delete", before)
+	}
+}
+
+// TestATableWithoutConditionsHasNoFloor costs its repair nothing.
+func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
+	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w.put(w.nodes[1], w.insert("x", "c", "plain", 5))
+	r, raised := w.purger(w.nodes...)
+	if report := w.run(r); *raised != 0 || w.counts[messaging.VerbPaxosPurge] != 0 || report.Rows == 0 {
+		t.Errorf("raised %d times, %d purge requests, %+v", *raised, w.counts[messaging.VerbPaxosPurge], report)
+	}
+}
+
+// TestATableWithOneReplicaIsPurgedToo without being compared.
+func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
+	w := newWorld(t, 3, 1, "BLOCKING", 0, coordinator.Limits{})
+	for i := range 9 {
+		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
+	}
+	w.pass(10 * time.Second)
+	r, _ := w.purger(w.nodes...)
+	outcome := errors.New("no answer")
+	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), PaxosOnly: true}, nil, func(_ repair.Report, err error) { outcome = err })
+	w.pass(60 * time.Second)
+	if got := w.states(); outcome != nil || got[0]+got[1]+got[2] != 0 || w.counts[messaging.VerbMerkle] != 0 {
+		t.Errorf("%v: states left %v, %d requests of hashes", outcome, got, w.counts[messaging.VerbMerkle])
+	}
+}

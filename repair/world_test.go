@@ -1,0 +1,353 @@
+package repair_test
+
+import (
+	"container/heap"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/repair"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/types"
+)
+
+// world is a few nodes with real storage in memory, between which messages move when they are told to.
+type world struct {
+	t      testing.TB
+	clock  *scriptClock
+	nodes  []*node // nodes[i].id is i+1
+	flight []letter
+	away   map[ring.NodeID]bool // unreachable: requests fail at once
+	schema *schema.Schema
+	table  *schema.Table
+	log    strings.Builder
+	counts map[messaging.Verb]int // requests, also those that could not be sent
+}
+
+// letter is a message under way.
+type letter struct {
+	what    string
+	deliver func()
+}
+
+// node is one of them; it is its own View and its own messaging.Transport.
+type node struct {
+	w        *world
+	id       ring.NodeID
+	engine   *storage.Engine
+	topology *ring.Topology
+	services map[messaging.Verb]messaging.Service
+	coord    *coordinator.Coordinator
+	repaired *replica.Repaired
+	local    *replica.Local
+	peers    *replica.Repairs
+	down     map[ring.NodeID]bool // as this node sees it
+	floor    int64
+}
+
+func (n *node) Self() ring.NodeID                 { return n.id }
+func (n *node) Schema() *schema.Schema            { return n.w.schema }
+func (n *node) Topology() *ring.Topology          { return n.topology }
+func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
+func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
+
+// scriptClock stands still until the script moves it.
+type scriptClock struct {
+	now    time.Duration
+	timers timerHeap
+	next   int
+}
+
+type scriptTimer struct {
+	at      time.Duration
+	order   int
+	f       func()
+	stopped bool
+}
+
+func (t *scriptTimer) Stop() bool {
+	was := t.stopped
+	t.stopped = true
+	return !was
+}
+
+type timerHeap []*scriptTimer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, k int) bool {
+	return h[i].at < h[k].at || h[i].at == h[k].at && h[i].order < h[k].order
+}
+func (h timerHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*scriptTimer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func (k *scriptClock) Now() time.Time           { return time.Unix(1_000_000, 0).Add(k.now) }
+func (k *scriptClock) Monotonic() time.Duration { return k.now }
+func (k *scriptClock) After(d time.Duration, f func()) env.Timer {
+	k.next++
+	t := &scriptTimer{at: k.now + max(d, 0), order: k.next, f: f}
+	heap.Push(&k.timers, t)
+	return t
+}
+
+// tick lets d pass; timers that are due call back in order.
+func (k *scriptClock) tick(d time.Duration) {
+	end := k.now + d
+	for len(k.timers) > 0 && k.timers[0].at <= end {
+		t := heap.Pop(&k.timers).(*scriptTimer)
+		if t.stopped {
+			continue
+		}
+		k.now, t.stopped = t.at, true
+		t.f()
+	}
+	k.now = end
+}
+
+// newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
+func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits coordinator.Limits) *world {
+	w := &world{t: t, clock: &scriptClock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
+	w.schema, w.table = testSchema(t, rf, readRepair)
+	var members []*ring.Node
+	for i := range nodes {
+		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000)}
+		for k := range 4 {
+			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(nodes))))
+		}
+		members = append(members, m)
+	}
+	topology := ring.NewTopology(1, members)
+	for i := range nodes {
+		w.nodes = append(w.nodes, w.start(ring.NodeID(i+1), topology, step, limits))
+	}
+	return w
+}
+
+func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits coordinator.Limits) *node {
+	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
+	var err error
+	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true, Sync: storage.SyncNone}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := n.engine.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if n.repaired, err = replica.OpenRepaired(n.engine); err != nil {
+		w.t.Fatal(err)
+	}
+	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
+	replica.Serve(n, local)
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
+		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})
+	n.local = local
+	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
+		Run: func(f func()) { f() }, Repaired: n.repaired, StepBytes: step})
+	return n
+}
+
+func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schema.Table) {
+	text := types.Native(types.Text)
+	options := schema.DefaultOptions()
+	options.SpeculativeRetry, options.ReadRepair = "NEVER", readRepair
+	s := schema.Empty()
+	for _, change := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: rf}, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: []schema.ColumnSpec{
+			{Name: "k", Kind: schema.PartitionKey, Type: text},
+			{Name: "c", Kind: schema.Clustering, Type: text},
+			{Name: "s", Kind: schema.Static, Type: text},
+			{Name: "v", Kind: schema.Regular, Type: text},
+		}},
+	} {
+		var err error
+		if s, err = schema.Apply(s, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, s.Table("ks", "t")
+}
+
+// repairer is a node's, with the limits given.
+func (n *node) repairer(limits repair.Limits) *repair.Repairer {
+	limits.Timeout = 2 * time.Second
+	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Store: n.engine, Limits: limits})
+}
+
+// verbName is how the stories call a message.
+func verbName(v messaging.Verb) string {
+	switch v {
+	case messaging.VerbMerkle:
+		return "hash"
+	case messaging.VerbRepaired:
+		return "repaired"
+	case messaging.VerbDigest:
+		return "digest"
+	case messaging.VerbRead:
+		return "read"
+	case messaging.VerbReadRepair:
+		return "repair"
+	case messaging.VerbPaxosPurge:
+		return "purge"
+	}
+	return fmt.Sprint("verb ", v)
+}
+
+func (n *node) Handle(s messaging.Service) { n.services[s.Verb] = s }
+func (n *node) Run(_ int, f func()) error {
+	f()
+	return nil
+}
+func (n *node) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (w *world) post(from, to ring.NodeID, what string, f func()) {
+	w.flight = append(w.flight, letter{fmt.Sprintf("%d>%d %s", from, to, what), f})
+}
+
+func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	w, name := n.w, verbName(verb)
+	w.counts[verb]++
+	if w.away[to] {
+		reply(nil, messaging.ErrUnreachable)
+		return
+	}
+	answered := false
+	answer := func(payload []byte, err error) {
+		if !answered {
+			answered = true
+			reply(payload, err)
+		}
+	}
+	w.clock.After(timeout, func() { answer(nil, messaging.ErrTimeout) })
+	payload = slices.Clone(payload)
+	w.post(n.id, to, name, func() {
+		w.nodes[to-1].services[verb].Handler(n.id, payload, func(payload []byte, err error) {
+			payload = slices.Clone(payload)
+			outcome := "ok"
+			if verb == messaging.VerbRead {
+				outcome = "page " + rowsOf(payload)
+			}
+			w.post(to, n.id, name+" "+outcome, func() { answer(payload, err) })
+		})
+	})
+}
+
+// deliver carries at most n letters, in the order in which they were posted.
+func (w *world) deliver(n int) {
+	for ; n > 0 && len(w.flight) > 0; n-- {
+		l := w.flight[0]
+		w.flight = w.flight[1:]
+		w.printf("%s", l.what)
+		l.deliver()
+	}
+}
+
+// pass lets time pass and everything arrive.
+func (w *world) pass(d time.Duration) {
+	for range d / (100 * time.Millisecond) {
+		w.deliver(100_000)
+		w.clock.tick(100 * time.Millisecond)
+	}
+}
+
+// put gives one replica a row.
+func (w *world) put(n *node, m *row.Mutation) {
+	check := func(err error) {
+		if err != nil {
+			w.t.Error(err)
+		}
+	}
+	check(n.engine.Apply([]*row.Mutation{m}, true, check))
+}
+
+// insert is a mutation of one row.
+func (w *world) insert(key, clustering, value string, ts int64) *row.Mutation {
+	m, r := &row.Mutation{}, row.NewRow()
+	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(key)))
+	r.Clustering = []byte(clustering)
+	r.Liveness.Timestamp = ts
+	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: ts, Value: []byte(value)})
+	m.AddRow(r)
+	return m
+}
+
+// roots says whether all nodes have the same hashes, and how many rows the first has.
+func (w *world) roots() (equal bool, rows uint64) {
+	var first storage.LeafHash
+	equal = true
+	for i, n := range w.nodes {
+		var root storage.LeafHash
+		for _, r := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
+			cmd := &storage.HashCommand{Table: w.table.StorageID, Tokens: r, Leaves: 1, Now: w.clock.Now().Unix(), BytesMax: 1 << 40}
+			if _, _, err := n.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		if i == 0 {
+			first = root
+		}
+		equal = equal && root == first
+	}
+	return equal, first.Rows
+}
+
+func (w *world) printf(format string, args ...any) { fmt.Fprintf(&w.log, format+"\n", args...) }
+
+// take returns and empties the log.
+func (w *world) take() string {
+	s := w.log.String()
+	w.log.Reset()
+	if s == "" {
+		return "ok\n"
+	}
+	return s
+}
+
+// rowsOf shows a page: key{range deletions row=value …}.
+func rowsOf(page []byte) string {
+	var all []string
+	var r row.PageReader
+	var x row.Row
+	for r.Reset(page); r.NextPartition(); {
+		var parts []string
+		for _, t := range r.RangeTombstones {
+			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"), t.Deletion.Timestamp))
+		}
+		for r.NextRow(&x) {
+			s := string(x.Clustering)
+			if x.Deletion.Present() {
+				s += fmt.Sprintf(" deleted@%d", x.Deletion.Timestamp)
+			}
+			for _, c := range x.Cells {
+				s += fmt.Sprintf("=%s@%d", c.Value, c.Timestamp)
+			}
+			parts = append(parts, s)
+		}
+		all = append(all, fmt.Sprintf("%s{%s}", r.Key.Bytes, strings.Join(parts, " ")))
+	}
+	if err := r.Err(); err != nil {
+		return err.Error()
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,201 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// appends is the workload: clients read and append to the lists of a partition by conditional changes,
+// which are transactions of it, and read them at SERIAL. checkAppends judges.
+type appends struct {
+	clients
+	table   *schema.Table
+	history [appendPartitions][]*appendTxn
+	value   int64
+	tried   int
+	acked   int
+}
+
+const (
+	appendPartitions = 2
+	appendLists      = 3
+	appendClients    = 4
+)
+
+func newAppends(c *Cluster) *appends {
+	return &appends{clients: newClients(c, "append"), table: c.table("appends")}
+}
+
+func (w *appends) start() {
+	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
+	w.launch(appendClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+		var lists []int
+		for i := range appendLists {
+			if w.rand.Chance(300) {
+				lists = append(lists, i)
+			}
+		}
+		w.run(l, w.rand.Intn(appendPartitions), lists, func(error) bool { return end() })
+	})
+}
+
+func (w *appends) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("append" + strconv.Itoa(partition)))
+}
+
+func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
+
+// run reads all lists of a partition and appends to some of them.
+func (w *appends) run(l *life, partition int, lists []int, end func(error) bool) {
+	t := &appendTxn{call: w.c.tick(), appends: map[string][]int64{}}
+	w.history[partition] = append(w.history[partition], t)
+	w.tried++
+	for _, i := range lists {
+		for range 1 + w.rand.Intn(2) {
+			w.value++
+			t.appends[listName(i)] = append(t.appends[listName(i)], w.value)
+		}
+	}
+	cmd := l.partition(w.table, w.key(partition))
+	done := func(read map[string][]int64, err error) {
+		if !end(err) {
+			return
+		}
+		w.c.kernel.Trace(fmt.Sprint("append ", partition, len(read), err))
+		switch {
+		case err == nil:
+			t.reads, t.returned = read, w.c.tick()
+			w.acked++
+		case errors.Is(err, coordinator.ErrNotSent):
+			t.failed = true
+		}
+	}
+	if len(lists) == 0 {
+		l.read(cmd, ring.Serial, func(page []byte, err error) {
+			var read map[string][]int64
+			if err == nil {
+				read, err = listsOf(page)
+			}
+			done(read, err)
+		})
+		return
+	}
+	var read map[string][]int64
+	l.cas(&coordinator.CASRequest{
+		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
+			if read, err = listsOf(page); err != nil {
+				return nil, false, err
+			}
+			return w.mutation(cmd.Key, read, t.appends, timestamp), true, nil
+		},
+	}, func(applied bool, _ []byte, err error) {
+		if err == nil && !applied {
+			err = errors.New("a change without a condition was not applied")
+			w.c.fail("append: %v", err)
+		}
+		done(read, err)
+	})
+}
+
+func listName(i int) string { return "list" + strconv.Itoa(i) }
+
+func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, timestamp int64) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, key)
+	for _, name := range sortedKeys(more) {
+		var text []string
+		for _, list := range [][]int64{read[name], more[name]} {
+			for _, v := range list {
+				text = append(text, strconv.FormatInt(v, 10))
+			}
+		}
+		m.AddRow(textRow(w.table, name, strings.Join(text, ","), timestamp))
+	}
+	return m
+}
+
+// textRow is a row of a textTable.
+func textRow(table *schema.Table, clustering, value string, timestamp int64) *row.Row {
+	r := row.NewRow()
+	r.Clustering = []byte(clustering)
+	r.Liveness.Timestamp = timestamp
+	r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: timestamp, Value: []byte(value)})
+	return r
+}
+
+// textChange writes one row of a textTable.
+func textChange(table *schema.Table, key row.PartitionKey, clustering, value string, timestamp int64) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(table.StorageID, key)
+	m.AddRow(textRow(table, clustering, value, timestamp))
+	return m
+}
+
+// textRows are the live rows of a page of a textTable, in its order.
+func textRows(page []byte, now int64) (rows [][2]string, err error) {
+	var p row.PageReader
+	var r row.Row
+	for p.Reset(page); p.NextPartition(); {
+		for p.NextRow(&r) {
+			if !r.Live(now) {
+				continue
+			}
+			value := ""
+			if len(r.Cells) > 0 && r.Cells[0].Live(now) {
+				value = string(r.Cells[0].Value)
+			}
+			rows = append(rows, [2]string{string(r.Clustering), value})
+		}
+	}
+	return rows, p.Err()
+}
+
+// listsOf are the lists in a page. One that is not there is empty, and read all the same.
+func listsOf(page []byte) (map[string][]int64, error) {
+	lists := map[string][]int64{}
+	for i := range appendLists {
+		lists[listName(i)] = nil
+	}
+	rows, err := textRows(page, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		for _, text := range strings.Split(r[1], ",") {
+			v, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			lists[r[0]] = append(lists[r[0]], v)
+		}
+	}
+	return lists, nil
+}
+
+func (w *appends) readBack() {
+	for partition := range appendPartitions {
+		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *life, done func(error)) {
+			w.run(l, partition, nil, func(err error) bool {
+				done(err)
+				return true
+			})
+		})
+	}
+}
+
+func (w *appends) check() {
+	for partition, txns := range w.history {
+		for _, anomaly := range checkAppends(txns) {
+			w.c.fail("lists %d: %s", partition, anomaly)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// bank is the workload: conditional changes move money between the accounts of a partition, and reads
+// at SERIAL must always find all of it.
+type bank struct {
+	clients
+	table *schema.Table
+	tried int
+	acked int
+}
+
+const (
+	bankAccounts = 4
+	bankEach     = 100
+	bankClients  = 3
+)
+
+func newBank(c *Cluster) *bank {
+	return &bank{clients: newClients(c, "bank"), table: c.table("bank")}
+}
+
+// start opens the accounts, all at once, and sends the clients out.
+func (w *bank) start() {
+	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
+	w.c.must(w.c.present()[0], "opening the bank", func(l *life, done func(error)) {
+		m := &row.Mutation{}
+		m.Reset(w.table.StorageID, w.key())
+		stamp := l.hlc.Next()
+		for i := range bankAccounts {
+			m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
+		}
+		l.write(m, ring.All, done)
+	})
+	w.launch(bankClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)
+		if w.rand.Chance(400) || from == to {
+			w.read(l, ring.Serial, func(error) { end() })
+			return
+		}
+		w.transfer(l, from, to, amount, func() { end() })
+	})
+}
+
+func (w *bank) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *bank) key() row.PartitionKey { return row.NewPartitionKey([]byte("bank")) }
+
+func (w *bank) command(l *life) *row.ReadCommand {
+	return l.partition(w.table, w.key())
+}
+
+// transfer moves money. What the condition was shown is judged when the attempt was decided: one that others outvote may
+// have read while their changes reached the replicas, and comes to nothing.
+func (w *bank) transfer(l *life, from, to, amount int, end func()) {
+	w.tried++
+	shown := "" // what is wrong with what the last attempt was shown
+	l.cas(&coordinator.CASRequest{
+		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			balances, wrong, err := balancesOf(page)
+			if shown = wrong; err != nil || balances[from] < amount {
+				return nil, false, err
+			}
+			m := &row.Mutation{}
+			m.Reset(w.table.StorageID, w.key())
+			m.AddRow(textRow(w.table, strconv.Itoa(from), strconv.Itoa(balances[from]-amount), timestamp))
+			m.AddRow(textRow(w.table, strconv.Itoa(to), strconv.Itoa(balances[to]+amount), timestamp))
+			return m, true, nil
+		},
+	}, func(applied bool, _ []byte, err error) {
+		w.c.kernel.Trace(fmt.Sprint("transfer ", from, to, amount, applied, err))
+		if err == nil && shown != "" {
+			w.c.fail("%s", shown)
+		}
+		if applied && err == nil {
+			w.acked++
+		}
+		end()
+	})
+}
+
+// balancesOf are the accounts in a page, all of them, and what is wrong with their sum.
+func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
+	rows, err := textRows(page, 0)
+	if err != nil {
+		return balances, "", err
+	}
+	sum := 0
+	for _, r := range rows {
+		account, err := strconv.Atoi(r[0])
+		if err != nil {
+			return balances, "", err
+		}
+		if balances[account], err = strconv.Atoi(r[1]); err != nil {
+			return balances, "", err
+		}
+		sum += balances[account]
+	}
+	if sum != bankAccounts*bankEach {
+		wrong = fmt.Sprintf("bank: the accounts %v hold %d, not %d", balances, sum, bankAccounts*bankEach)
+	}
+	return balances, wrong, nil
+}
+
+func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
+	w.tried++
+	l.read(w.command(l), level, func(page []byte, err error) {
+		if err == nil {
+			w.acked++
+			var wrong string
+			if _, wrong, err = balancesOf(page); wrong != "" {
+				w.c.fail("%s", wrong)
+			}
+		}
+		w.c.kernel.Trace(fmt.Sprint("bank ", len(page), err))
+		done(err)
+	})
+}
+
+func (w *bank) readBack() {
+	w.c.everywhere("the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
+}
+
+// check has nothing left to do: every read was judged when it ended.
+func (w *bank) check() {}

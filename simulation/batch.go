@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// batches is a workload of logged batches: each adds a row of its own to several partitions. In the
+// end all of a batch is there, or nothing; and all of it when it was acknowledged.
+type batches struct {
+	clients
+	table *schema.Table
+	all   []*logged
+	acked int
+}
+
+// logged is one batch.
+type logged struct {
+	name       string
+	partitions []int
+	one        bool // at level ONE
+	acked      bool
+	dropped    bool // certainly not written
+}
+
+const (
+	batchPartitions = 12
+	batchClients    = 3
+	batchesDrained  = 2 * time.Minute // heals, waits and tries again
+)
+
+func newBatches(c *Cluster) *batches {
+	return &batches{clients: newClients(c, "batches"), table: c.table("batches")}
+}
+
+func (w *batches) start() { w.launch(batchClients, 60*time.Millisecond, w.step) }
+
+func (w *batches) counts() (tried, acked int) { return len(w.all), w.acked }
+
+func batchKey(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("batch" + strconv.Itoa(partition)))
+}
+
+func (w *batches) step(l *life, _ int, end func() bool) {
+	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
+	for range 2 + w.rand.Intn(3) {
+		if p := w.rand.Intn(batchPartitions); !slices.Contains(b.partitions, p) {
+			b.partitions = append(b.partitions, p)
+		}
+	}
+	w.all = append(w.all, b)
+	req := &coordinator.WriteRequest{Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout}
+	if w.rand.Chance(300) {
+		req.Consistency, b.one = ring.One, true
+	}
+	stamp := w.c.stamp()
+	for _, p := range b.partitions {
+		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
+	}
+	met := w.c.meetings.begin(opBatch, 2*operationTimeout)
+	l.coord.Batch(req, func(err error) {
+		met()
+		w.c.kernel.Trace(fmt.Sprint("batch ", b.name, err))
+		switch {
+		case err == nil:
+			b.acked = true
+			w.acked++
+		case errors.Is(err, coordinator.ErrNotSent):
+			b.dropped = true
+		}
+		end()
+	})
+}
+
+// readBack waits until no batch is kept any more, and reads all partitions.
+func (w *batches) readBack() {
+	held := func() (n int) {
+		for _, x := range w.c.present() {
+			if x.life != nil {
+				n += x.life.coord.HeldBatches()
+			}
+		}
+		return n
+	}
+	w.c.kernel.RunUntil(w.c.kernel.Now()+batchesDrained, func() bool { return held() == 0 })
+	if n := held(); n > 0 {
+		w.c.fail("%d batches are still kept %v after all was healed", n, batchesDrained)
+	}
+	w.c.settle() // what was replayed may have left hints
+	found := map[string]int{}
+	whole := w.c.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
+		if r != nil {
+			found[string(r.Clustering)]++
+		}
+	})
+	if !whole {
+		return
+	}
+	for _, b := range w.all {
+		w.judge(b, found[b.name])
+	}
+}
+
+// judge checks in how many of its partitions a batch is.
+func (w *batches) judge(b *logged, n int) {
+	switch {
+	case w.c.losing && (!b.acked || b.one):
+		// What is left of it may be one replica's share and its hints for the others, on one disk.
+	case n != 0 && n != len(b.partitions):
+		w.c.fail("batch %s is in %d of its %d partitions", b.name, n, len(b.partitions))
+	case n == 0 && b.acked:
+		w.c.fail("batch %s was acknowledged, and is lost", b.name)
+	case n != 0 && b.dropped:
+		w.c.fail("batch %s was refused, and is there", b.name)
+	}
+}
+
+func (w *batches) check() {}

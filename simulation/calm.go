@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// calm is the workload: requests of every kind at QUORUM, while nothing happens to a ring but what its operator
+// wants, and while no more than one node of those that hold a row is dead. Then none may fail, and none may take
+// long: what others judge is what an answer says, here it is that there is one.
+type calm struct {
+	clients
+	table, counter *schema.Table
+	tried, acked   int
+}
+
+const (
+	// calmMost is how long a request may take: some round trips, and as many plans as a change of the ring costs.
+	calmMost = 400 * time.Millisecond
+	// noticedAfter is how soon after a node's death its requests are asked of others.
+	noticedAfter = 2 * time.Second
+	calmClients  = 4
+)
+
+func newCalm(c *Cluster) *calm {
+	return &calm{clients: newClients(c, "calm"), table: c.table("calms"), counter: c.table("calmcounters")}
+}
+
+func (w *calm) start() { w.launch(calmClients, 15*time.Millisecond, w.step) }
+
+func (w *calm) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *calm) step(l *life, client int, end func() bool) {
+	kinds := []struct {
+		name string
+		do   func(l *life, client int, done func(error))
+	}{
+		{"write", w.write}, {"read", w.read}, {"scan", w.scan}, {"conditional change", w.change}, {"SERIAL read", w.serial},
+		{"increment", w.count}, {"batch", w.batch},
+	}
+	kind := kinds[w.rand.Intn(len(kinds))]
+	w.tried++
+	began := w.c.kernel.Now()
+	kind.do(l, client, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("calm ", kind.name, client, err))
+		took := w.c.kernel.Now() - began
+		if err == nil {
+			w.acked++
+		}
+		end()
+		excused := l.node.life != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
+		switch {
+		case excused:
+		case err != nil:
+			w.c.fail("a %s at node %d, of %v, fails after %v: %v", kind.name, l.node.id, began, took, err)
+		case took > calmMost:
+			w.c.fail("a %s at node %d, of %v, takes %v", kind.name, l.node.id, began, took)
+		}
+	})
+}
+
+// key is one of few partitions. Those of conditional changes are each client's own: who is behind others waits.
+func (w *calm) key(client int) row.PartitionKey {
+	return row.NewPartitionKey([]byte(fmt.Sprint("calm", client, w.rand.Intn(w.c.options.Keys))))
+}
+
+func (w *calm) mutation() *row.Mutation {
+	stamp := w.c.stamp()
+	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
+}
+
+func (w *calm) write(l *life, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
+
+func (w *calm) read(l *life, _ int, done func(error)) {
+	l.read(l.partition(w.table, w.key(calmClients)), ring.Quorum, func(_ []byte, err error) { done(err) })
+}
+
+func (w *calm) serial(l *life, client int, done func(error)) {
+	l.read(l.partition(w.table, w.key(client)), ring.Serial, func(_ []byte, err error) { done(err) })
+}
+
+func (w *calm) scan(l *life, _ int, done func(error)) {
+	p := &pager{table: w.table.StorageID}
+	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
+}
+
+func (w *calm) change(l *life, client int, done func(error)) {
+	cmd := l.partition(w.table, w.key(client))
+	cmd.Slices[0] = row.ExactRow([]byte("r"))
+	l.cas(&coordinator.CASRequest{
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			return textChange(w.table, cmd.Key, "r", strconv.FormatInt(timestamp, 10), timestamp), true, nil
+		},
+	}, func(applied bool, _ []byte, err error) {
+		if err == nil && !applied {
+			err = errors.New("not applied, though its condition holds")
+		}
+		done(err)
+	})
+}
+
+func (w *calm) count(l *life, _ int, done func(error)) {
+	x := counters{table: w.counter}
+	l.coord.Count(&coordinator.WriteRequest{
+		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
+		Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
+	}, done)
+}
+
+func (w *calm) batch(l *life, _ int, done func(error)) {
+	l.coord.Batch(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
+	}, done)
+}
+
+func (w *calm) readBack() {}
+
+func (w *calm) check() {}

@@ -1,0 +1,48 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNothingFailsWhileTheRingChanges runs requests while nodes come, go and move, with all nodes alive, and with one dead
+// that is removed or replaced: none may fail. A read that one side of the change could not answer, and that waited
+// for the other until its time was over, was found by a ring of processes first.
+func TestNothingFailsWhileTheRingChanges(t *testing.T) {
+	n := max(4, *seeds/10)
+	if testing.Short() {
+		n = 4
+	}
+	acked := 0
+	draws := []uint64{1011, 1266, 1287, 15} // a node joins while another is dead, and is not heard at once, or taken back
+	for i := range n {
+		draws = append(draws, *firstSeed+uint64(i))
+	}
+	for _, seed := range draws {
+		o := calmOptions(seed)
+		r := run(t, o)
+		report(t, o, r)
+		acked += r.Acked
+	}
+	t.Logf("%d seeds, %d requests", n, acked)
+	if acked < 100*n {
+		t.Errorf("only %d requests in %d seeds", acked, n)
+	}
+}
+
+// calmRing is the ring of such a run, also of one that a command shows again.
+func calmRing(seed uint64) (nodes, factor int) { return 4 + int(seed%2), 4 }
+
+// calmOptions are those of a run in which nothing is at fault.
+func calmOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	o.Workloads, o.Points = []string{"calm"}, nil
+	o.Nodes, o.Factor = calmRing(seed)
+	o.FaultKinds = strings.Fields("join leave move abort flush")
+	if seed%3 == 0 { // one dies
+		o.FaultKinds = append(o.FaultKinds, "removenode", "wiped-disk")
+		o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(k string) bool { return k == "leave" })
+	}
+	return o
+}

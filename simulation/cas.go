@@ -1,0 +1,273 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// casRegisters is the workload: clients change a few registers with conditions, from the value they saw
+// last to a unique new one, and read them at SERIAL. Two registers are rows of one partition. Now and then a
+// client asks for several things at once, so that they wait for each other at their coordinator and go on
+// together. Stamps are the ballots of the nodes' own clocks, which are not one.
+type casRegisters struct {
+	clients
+	table   *schema.Table
+	history []*casOperation
+	seen    map[casClient]int64
+	acked   int
+}
+
+type casClient struct{ client, key int }
+
+// casOperation is one call of a client.
+type casOperation struct {
+	client, key int
+	input       casInput
+	output      casOutput
+	call        int64
+	returned    int64 // 0 while unknown
+	dropped     bool  // certainly did nothing
+}
+
+// casInput asks to change expect to value; a read when value is 0.
+type casInput struct{ expect, value int64 }
+
+// casOutput is the answer: applied, or what was found.
+type casOutput struct {
+	applied, unknown bool
+	found            int64
+}
+
+func newCASRegisters(c *Cluster) *casRegisters {
+	return &casRegisters{clients: newClients(c, "cas"), table: c.table("cas"), seen: map[casClient]int64{}}
+}
+
+func (w *casRegisters) start() {
+	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
+	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
+		key := w.rand.Intn(w.keys()) // few, so that they meet
+		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
+			end() // another data center's
+			return
+		}
+		if w.rand.Chance(250) {
+			w.burst(l, client, key, end)
+			return
+		}
+		in := casInput{}
+		if w.rand.Chance(650) {
+			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.tick()}
+		}
+		w.run(l, client, key, in, func(error) bool { return end() })
+	})
+}
+
+func (w *casRegisters) partition(key int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
+}
+
+// serial is the serial level of all requests for a partition, and the data center of their coordinators; none when any is.
+func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
+	if !w.c.options.Levels {
+		return ring.Serial, ""
+	}
+	r := NewStream(w.c.options.Seed, fmt.Sprint("serial ", key/2))
+	if r.Chance(600) {
+		return ring.Serial, ""
+	}
+	return ring.LocalSerial, datacenterName(1 + r.Intn(max(1, len(w.c.options.Datacenters))))
+}
+
+func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
+
+// burst asks for several things of a partition at once: changes that follow each other, rivals, reads.
+func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
+	left := 2 + w.rand.Intn(5)
+	expect := w.seen[casClient{client, key}]
+	waited, over := true, false
+	for range left {
+		in, at := casInput{}, key
+		switch {
+		case w.rand.Chance(600):
+			in = casInput{expect: expect, value: w.c.tick()}
+			if w.rand.Chance(700) {
+				expect = in.value
+			}
+		case w.rand.Chance(300):
+			at = min(key^1, w.keys()-1) // the other row
+		}
+		w.run(l, client, at, in, func(error) bool {
+			if left--; left == 0 && !over {
+				over, waited = true, end()
+			}
+			return waited
+		})
+	}
+}
+
+func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
+
+// run performs one operation; end says whether its outcome is still of interest.
+func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error) bool) *casOperation {
+	op := &casOperation{client: client, key: key, input: in, call: w.c.tick()}
+	w.history = append(w.history, op)
+	done := func(applied bool, page []byte, err error) {
+		if end(err) {
+			w.finish(op, applied, page, err)
+		}
+	}
+	cmd := l.partition(w.table, w.partition(key))
+	cmd.Slices[0] = row.ExactRow([]byte(casRow(key)))
+	serial, _ := w.serial(key)
+	if in.value == 0 {
+		l.read(cmd, serial, func(page []byte, err error) { done(false, page, err) })
+		return op
+	}
+	l.cas(&coordinator.CASRequest{
+		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			found, err := valueOf(page)
+			if err != nil || found != in.expect {
+				return nil, false, err
+			}
+			return textChange(w.table, cmd.Key, casRow(key), strconv.FormatInt(in.value, 10), timestamp), true, nil
+		},
+	}, done)
+	return op
+}
+
+// casRow is the row that a register is.
+func casRow(key int) string { return fmt.Sprint("r", key%2) }
+
+// finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent, or the answer says that
+// its votes were not enough: then it was not made and never will be. (What may have been made is CASUnknown. Where messages
+// come twice, a proposal may be accepted and then refused, which the coordinator takes for a refusal.)
+func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
+	var found int64
+	if err == nil && !applied {
+		found, err = valueOf(page)
+	}
+	w.c.kernel.Trace(fmt.Sprint("end cas ", op.client, op.key, op.input, applied, found, err))
+	switch {
+	case err != nil:
+		var timeout *coordinator.WriteTimeout
+		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
+			!slices.ContainsFunc(w.c.options.FaultKinds, func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
+		op.dropped = op.input.value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
+		return
+	case applied:
+		w.acked++
+		found = op.input.value
+		op.output.applied = true
+	default:
+		op.output.found = found
+	}
+	op.returned = w.c.tick()
+	w.seen[casClient{op.client, op.key}] = found
+}
+
+// readBack reads every register at SERIAL, from every node.
+func (w *casRegisters) readBack() {
+	for key := range w.keys() {
+		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+			if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
+				done(nil)
+				return
+			}
+			w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
+				done(err)
+				return true
+			})
+		})
+	}
+}
+
+// check asks porcupine whether one register that does one thing at a time could have given the answers
+// that the clients got.
+func (w *casRegisters) check() {
+	for key := range w.keys() {
+		var ops []porcupine.Operation
+		seen := w.firstSeen(key)
+		for _, o := range w.history {
+			if o.key != key || o.dropped || o.returned == 0 && o.input.value == 0 {
+				continue
+			}
+			returned, client, output := o.returned, o.client, o.output
+			if returned == 0 {
+				// Nobody knows whether it took effect: it did before its value was seen, and when nobody saw
+				// it, nothing speaks against its never having done so.
+				if returned = seen[o.input.value]; returned == 0 {
+					continue
+				}
+				client, output.unknown = w.c.options.Clients+1+len(ops), true
+			}
+			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call, Return: returned})
+		}
+		w.c.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
+	}
+}
+
+// firstSeen is when the first answer that shows each value had returned: the value itself, or another that
+// was only to follow it.
+func (w *casRegisters) firstSeen(key int) map[int64]int64 {
+	seen := map[int64]int64{}
+	for _, o := range w.history {
+		if o.key != key || o.returned == 0 {
+			continue
+		}
+		value := o.output.found
+		if o.output.applied {
+			value = o.input.expect
+		}
+		if at := seen[value]; at == 0 || o.returned < at {
+			seen[value] = o.returned
+		}
+	}
+	for i := len(w.history) - 1; i >= 0; i-- { // who follows comes later
+		o := w.history[i]
+		if o.key != key || o.returned != 0 || o.input.value == 0 || seen[o.input.value] == 0 {
+			continue
+		}
+		if at := seen[o.input.expect]; at == 0 || seen[o.input.value] < at {
+			seen[o.input.expect] = seen[o.input.value]
+		}
+	}
+	return seen
+}
+
+func casModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return int64(0) },
+		Step: func(state, input, output any) (bool, any) {
+			in, out, now := input.(casInput), output.(casOutput), state.(int64)
+			switch {
+			case in.value == 0:
+				return out.found == now, now
+			case out.unknown && now == in.expect, out.applied && now == in.expect:
+				return true, in.value
+			case out.unknown:
+				return true, now
+			case out.applied:
+				return false, now
+			}
+			return now != in.expect && out.found == now, now
+		},
+		DescribeOperation: func(input, output any) string {
+			in, out := input.(casInput), output.(casOutput)
+			if in.value == 0 {
+				return fmt.Sprint("read ", out.found)
+			}
+			return fmt.Sprintf("%d → %d: %+v", in.expect, in.value, out)
+		},
+	}
+}

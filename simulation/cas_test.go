@@ -1,0 +1,44 @@
+package simulation
+
+import "testing"
+
+// TestSimCAS runs conditional changes alone, which then meet each other most.
+func TestSimCAS(t *testing.T) {
+	n := alone()
+	total := runAlone(t, n, 10, func(o *Options) { o.Workloads = []string{"cas"} })
+	shared, unprepared := total.Stats.CASShared, total.Stats.CASUnprepared
+	t.Logf("%d went in one round with others, %d proposals without promises", shared, unprepared)
+	if n >= 10 && (shared < 10*uint64(n) || unprepared < 10*uint64(n)) {
+		t.Errorf("%d went with others, %d proposals had no promises: the workload tests neither", shared, unprepared)
+	}
+}
+
+// casMustFail runs the conditional workload without a safeguard until it is missed.
+func casMustFail(t *testing.T, without func(*Options)) {
+	if testing.Short() {
+		t.Skip("some safeguards take a few hundred seeds to be missed")
+	}
+	mustFail(t, 0, 1000, func(o *Options) {
+		o.Workloads = []string{"cas"}
+		without(o)
+	}, "not linearizable")
+}
+
+// TestSimNeedsPaxosRepair leaves what others began as it is.
+func TestSimNeedsPaxosRepair(t *testing.T) {
+	casMustFail(t, func(o *Options) { o.Unsafe.NoPaxosRepair = true })
+}
+
+// TestSimNeedsPaxosQuorum takes one vote for a majority.
+func TestSimNeedsPaxosQuorum(t *testing.T) {
+	casMustFail(t, func(o *Options) { o.Unsafe.PaxosQuorumOne = true })
+}
+
+// TestSimCASOfOneVoter runs them where every partition has one replica, which other nodes ask, too, while
+// messages come twice and late.
+func TestSimCASOfOneVoter(t *testing.T) {
+	runAlone(t, max(*seeds/10, min(*seeds, 10)), 10, func(o *Options) {
+		o.Workloads, o.Nodes, o.Factor = []string{"cas"}, 3, 1
+		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "pause", "isolate", "one-way", "bad-links", "slow-links", "reorder", "clock-jump"}
+	})
+}

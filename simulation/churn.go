@@ -1,0 +1,91 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/schema"
+	"cqld/types"
+)
+
+// churn is the workload: clients make, change and drop tables while all else goes on. In the end all
+// nodes have one schema, and in it what was acknowledged.
+type churn struct {
+	clients
+	made  []*churned
+	tried int
+	acked int
+}
+
+// churned is a table's life.
+type churned struct {
+	name                    string
+	made, dropping, dropped bool
+	widening, widened       bool
+}
+
+func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")} }
+
+const churnClients = 2
+
+func (w *churn) start() {
+	w.launch(churnClients, 500*time.Millisecond, func(l *life, _ int, end func() bool) {
+		what, n := w.rand.Intn(10), w.rand.Intn(1+len(w.made))
+		var t *churned
+		if n < len(w.made) {
+			t = w.made[n]
+		}
+		switch {
+		case t != nil && what < 3 && t.made && !t.dropping:
+			t.dropping = true
+			w.change(l, &schema.DropTable{Keyspace: keyspace, Table: t.name, IfExists: true}, &t.dropped, end)
+		case t != nil && what < 6 && t.made && !t.dropping && !t.widening:
+			t.widening = true
+			w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: t.name, AddIfNotExists: true, Add: []schema.ColumnSpec{
+				{Name: "wide", Kind: schema.Regular, Type: types.Native(types.Text)},
+			}}, &t.widened, end)
+		default:
+			t = &churned{name: fmt.Sprint("churn", len(w.made))}
+			w.made = append(w.made, t)
+			table := textTable(t.name)
+			w.change(l, table, &t.made, end)
+		}
+	})
+}
+
+func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
+
+// change proposes; done is set when every live node has it.
+func (w *churn) change(l *life, change schema.Change, done *bool, end func() bool) {
+	w.tried++
+	l.soon(func() {
+		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+		l.cluster.StartSchema(change, func(err error) {
+			met()
+			w.c.kernel.Trace(fmt.Sprintf("churn %T %v", change, err))
+			if err == nil {
+				*done = true
+				w.acked++
+			}
+			end()
+		})
+	})
+}
+
+func (w *churn) readBack() {}
+
+// check compares the schemas of all nodes, and what must be in them.
+func (w *churn) check() {
+	s := w.c.metadata().Schema
+	for _, t := range w.made {
+		table := s.Table(keyspace, t.name)
+		switch {
+		case table == nil && t.made && !t.dropping:
+			w.c.fail("churn: table %s was made, and is not there", t.name)
+		case table != nil && t.dropped:
+			w.c.fail("churn: table %s was dropped, and is there", t.name)
+		case table != nil && t.widened && table.Column("wide") == nil:
+			w.c.fail("churn: table %s was changed, and is not", t.name)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package simulation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"cqld/cluster"
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Cluster is one simulated cluster, and what was seen of it.
+type Cluster struct {
+	options    Options
+	kernel     *Kernel
+	net        *Network
+	nodes      []*Node
+	failures   []string
+	plan       []fault
+	nemesis    *Stream
+	counted    map[string]int // by kind of fault, and what else is worth telling of
+	began      time.Duration  // when the clients did
+	healed     bool
+	losing     bool          // a disk has lost data, or will
+	operating  bool          // the operator is at work
+	crashed    time.Duration // when a member did last
+	order      int64
+	lastStamp  int64
+	workloads  []workload
+	machines   int // that there ever were
+	snapshots  []*snapshot
+	meetings   *meetings
+	settled    bool // all has come to rest, and is read
+	truncating int  // TRUNCATEs that have not succeeded: nodes may wait for their end
+	excused    excuses
+}
+
+// NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
+// are made.
+func NewCluster(o Options) *Cluster {
+	k := NewKernel()
+	c := &Cluster{
+		options: o, kernel: k, net: newNetwork(k, o.Seed), plan: plan(o), nemesis: NewStream(o.Seed, "fatal"),
+		counted: map[string]int{},
+	}
+	c.net.far = o.Far
+	k.after, k.story, c.meetings = c.stopFatal, o.Story, newMeetings(k)
+	if o.Made != nil {
+		o.Made(c)
+	}
+	if o.at("early-timeout") {
+		c.net.early = NewStream(o.Seed, "early")
+	}
+	if o.at("lose-commits") {
+		c.net.lossy = NewStream(o.Seed, "lose commits")
+	}
+	skew := NewStream(o.Seed, "skew")
+	for range o.Nodes {
+		n := newNode(c)
+		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
+		c.nodes = append(c.nodes, n)
+		n.start()
+		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.life.serves() })
+		if !n.life.serves() {
+			c.fail("node %d does not join a cluster without faults", n.id)
+			return c
+		}
+	}
+	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allAlive)
+	c.makeSchema()
+	for _, kind := range o.kinds() {
+		if o.has(kind.name) {
+			c.workloads = append(c.workloads, kind.make(c))
+		}
+	}
+	if len(c.workloads) != len(o.Workloads) {
+		c.fail("there is not all of the workloads %v", o.Workloads)
+	}
+	return c
+}
+
+// allAlive says whether all nodes know that all others live.
+func (c *Cluster) allAlive() bool {
+	for _, a := range c.nodes {
+		for _, b := range c.nodes {
+			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// seeds are the machines that a node asks for admission. The first of all founds the cluster.
+func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
+	for _, n := range c.nodes {
+		if n != self && n.member && !n.gone && !n.dead {
+			addrs = append(addrs, n.addr)
+		}
+	}
+	return append(addrs, self.addr)
+}
+
+// metadata is the newest that any process knows.
+func (c *Cluster) metadata() *cluster.Metadata {
+	var newest *cluster.Metadata
+	for _, n := range c.nodes {
+		if n.life != nil && (newest == nil || n.life.cluster.Metadata().Epoch > newest.Epoch) {
+			newest = n.life.cluster.Metadata()
+		}
+	}
+	return newest
+}
+
+// replication is that of the workloads' keyspace.
+func (c *Cluster) replication() ring.Replication { return c.options.replication() }
+
+// makeSchema makes the tables of the workloads that run.
+func (c *Cluster) makeSchema() {
+	c.change(&schema.CreateKeyspace{Keyspace: keyspace, Replication: c.replication(), DurableWrites: true})
+	for _, kind := range c.options.kinds() {
+		if !c.options.has(kind.name) {
+			continue
+		}
+		for _, t := range kind.tables {
+			made := *t
+			made.Options.SpeculativeRetry = c.options.SpeculativeRetry
+			if c.options.Stretch > 1 && made.Options.GCGraceSeconds == graveGrace {
+				made.Options.GCGraceSeconds = int32(c.stretched(graveGrace*time.Second) / time.Second)
+			}
+			c.change(&made)
+		}
+	}
+}
+
+func (c *Cluster) change(change schema.Change) {
+	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *life, done func(error)) {
+		l.soon(func() { l.cluster.StartSchema(change, done) })
+	})
+}
+
+// fail notes a broken promise.
+func (c *Cluster) fail(format string, args ...any) {
+	c.failures = append(c.failures, fmt.Sprintf("%v: ", c.kernel.Now())+fmt.Sprintf(format, args...))
+}
+
+// Result is what a run found.
+type Result struct {
+	Failures   []string
+	Trace      uint64 // of all that happened: equal for equal seeds
+	Events     int
+	Time       time.Duration  // simulated
+	Operations int            // of clients
+	Acked      int            // of them those that were acknowledged
+	Met        map[pair]int   // operations that were under way at once
+	Counted    map[string]int // faults by kind
+	Plan       []string       // the faults in order, as the option -faults numbers them
+	Stats      stats          // of the nodes as they ended
+}
+
+// stats are what coordinators did, as far as it shows that rare ways were taken.
+type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
+
+func statsOf(o coordinator.Stats) stats {
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, o.CASShared, o.CASUnprepared}
+}
+
+func (s *stats) add(o stats) {
+	s.ReadRepairs += o.ReadRepairs
+	s.ShortReads += o.ShortReads
+	s.Speculated += o.Speculated
+	s.Replans += o.Replans
+	s.HintsStored += o.HintsStored
+	s.HintsReplayed += o.HintsReplayed
+	s.HintsLost += o.HintsLost
+	s.CASShared += o.CASShared
+	s.CASUnprepared += o.CASUnprepared
+}
+
+// add sums up several runs.
+func (r *Result) add(o Result) {
+	r.Events += o.Events
+	r.Time += o.Time
+	r.Operations += o.Operations
+	r.Acked += o.Acked
+	if r.Counted == nil {
+		r.Counted = map[string]int{}
+	}
+	for kind, n := range o.Counted {
+		r.Counted[kind] += n
+	}
+	r.Stats.add(o.Stats)
+}
+
+// Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
+func Run(o Options) Result {
+	if o = o.withPoints(); o.wantsPartitions() {
+		o.PageBytes = 0
+	}
+	c := NewCluster(o)
+	if len(c.failures) > 0 {
+		return c.result()
+	}
+	for _, w := range c.workloads {
+		w.start()
+	}
+	if o.Meet {
+		c.watch()
+	}
+	c.began = c.kernel.Now()
+	c.torment()
+	c.kernel.RunUntil(c.began+c.stretched(o.Faults), func() bool { return false })
+	c.heal()
+	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
+		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
+	})
+	c.settle()
+	c.settled = true
+	c.convergeWithoutReads()
+	for _, w := range c.workloads {
+		w.readBack()
+	}
+	c.converge()
+	for _, w := range c.workloads {
+		w.check()
+	}
+	c.checkSnapshots()
+	return c.result()
+}
+
+// result sums up, and ends all processes.
+func (c *Cluster) result() Result {
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted,
+		Met: c.meetings.met}
+	for _, f := range c.plan {
+		r.Plan = append(r.Plan, f.String())
+	}
+	for _, w := range c.workloads {
+		tried, acked := w.counts()
+		r.Operations += tried
+		r.Acked += acked
+	}
+	for _, n := range c.nodes {
+		if n.life == nil {
+			continue
+		}
+		r.Stats.add(statsOf(n.life.coord.Stats()))
+		n.crash(true)
+	}
+	return r
+}
+
+// heal ends all faults and starts what is down. A disk that lost data does not come back as the node it
+// was.
+func (c *Cluster) heal() {
+	c.healed = true
+	c.kernel.Trace("heal")
+	c.net.calm()
+	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
+	for _, n := range c.nodes {
+		n.faults.mend()
+		n.wall = wallClock{}
+		if l := n.life; l != nil && (n.damaged || l.fatal.Load() != nil) {
+			n.crash(true)
+		}
+		if n.damaged && !n.gone {
+			n.wipe()
+		}
+		if n.life != nil {
+			n.life.resume()
+		}
+		n.start()
+	}
+}
+
+// present are the nodes that count when the cluster is healed.
+func (c *Cluster) present() (nodes []*Node) {
+	for _, n := range c.nodes {
+		if !n.gone && !n.dead {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// missing are the nodes that should serve and do not.
+func (c *Cluster) missing() (nodes []*Node) {
+	for _, n := range c.present() {
+		if !n.life.serves() {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// settle waits until no hint is left.
+func (c *Cluster) settle() {
+	c.operate()
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.missing()) == 0 && c.removed() })
+	for _, n := range c.missing() {
+		c.fail("node %d does not serve two minutes after all was healed", n.id)
+	}
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
+	if !c.removed() {
+		c.fail("two minutes after all was healed, a dead node is still a member")
+	}
+	for _, o := range c.metadata().Topology.Operations() {
+		c.fail("two minutes after all was healed, %+v still goes on", *o)
+	}
+	if c.truncating > 0 { // until then, reads and repairs of the table repair nothing
+		c.kernel.RunUntil(c.kernel.Now()+truncationWait, func() bool { return false })
+	}
+	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for those still in memory
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
+	if n := c.pendingHints(); n > 0 {
+		c.fail("%d records of hints are still there a minute after all was healed", n)
+	}
+}

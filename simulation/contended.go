@@ -1,0 +1,169 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// contended is the workload: every node coordinates conditional changes of one partition, as fast as it can, while
+// nothing is at fault but, with an odd seed, one dead node. Each change inserts a row of its own, so its condition
+// always holds. No outcome may be unknown; what is answered as made was made, and what is answered as not made was
+// not; and no coordinator may starve.
+type contended struct {
+	clients
+	table *schema.Table
+	made  map[string]bool // by row: what its client was answered
+	acked []int           // by node
+	slow  time.Duration   // the longest change
+	tried int
+	alive []*Node
+}
+
+const (
+	// contendedClients is how many clients ask each node.
+	contendedClients = 2
+	// contendedRatio is how many times as many changes one coordinator may complete as another one.
+	contendedRatio = 2
+	// contendedMost is how long a change may take, in which up to twelve others are ahead of it.
+	contendedMost = 900 * time.Millisecond
+)
+
+func newContended(c *Cluster) *contended {
+	return &contended{clients: newClients(c, "contended"), table: c.table("contended"), made: map[string]bool{}, acked: make([]int, len(c.nodes))}
+}
+
+// start sends the clients out. Each stays with its node.
+func (w *contended) start() {
+	w.alive = slices.Clone(w.c.nodes)
+	if w.c.options.Seed%2 == 1 {
+		victim := w.rand.Intn(len(w.c.nodes))
+		w.alive = slices.Delete(w.alive, victim, victim+1)
+		w.c.kernel.After(w.rand.Between(0, time.Second), "kill for good", func() {
+			w.c.crashed = w.c.kernel.Now()
+			w.c.nodes[victim].crash(false)
+		})
+	}
+	for i, n := range w.c.nodes {
+		for range contendedClients {
+			w.running++
+			w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), w.name, func() { w.step(i, n) })
+		}
+	}
+}
+
+func (w *contended) counts() (tried, acked int) {
+	for _, n := range w.acked {
+		acked += n
+	}
+	return w.tried, acked
+}
+
+func (w *contended) key() row.PartitionKey { return row.NewPartitionKey([]byte("contended")) }
+
+// step makes one change through a node, and the next one after it.
+func (w *contended) step(i int, n *Node) {
+	l := n.life
+	if w.c.healed || w.tried >= w.c.options.Turns || !l.serves() {
+		w.running--
+		return
+	}
+	w.tried++
+	name := fmt.Sprintf("%06d", w.tried)
+	began := w.c.kernel.Now()
+	cmd := l.partition(w.table, w.key())
+	cmd.Slices[0] = row.ExactRow([]byte(name))
+	ended := false
+	w.c.kernel.After(2*operationTimeout, "patience", func() {
+		if !ended && n.life != l { // it died with its node
+			ended = true
+			w.running--
+		}
+	})
+	l.do(func() {
+		l.coord.CAS(&coordinator.CASRequest{
+			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+				rows, err := textRows(page, 0)
+				if err != nil || len(rows) > 0 {
+					return nil, false, err
+				}
+				return textChange(w.table, cmd.Key, name, strconv.FormatInt(timestamp, 10), timestamp), true, nil
+			},
+		}, func(applied bool, _ []byte, err error) {
+			if ended {
+				return
+			}
+			ended = true
+			w.c.kernel.Trace(fmt.Sprint("end contended ", name, applied, err))
+			w.judge(i, n, name, began, applied, err)
+			w.c.kernel.After(w.rand.Between(100*time.Microsecond, 5*time.Millisecond), w.name, func() { w.step(i, n) })
+		})
+	})
+}
+
+// judge takes an answer.
+func (w *contended) judge(i int, n *Node, name string, began time.Duration, applied bool, err error) {
+	took := w.c.kernel.Now() - began
+	excused := w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
+	var unknown *coordinator.CASUnknown
+	var timeout *coordinator.WriteTimeout
+	switch {
+	case err == nil && !applied:
+		w.c.fail("contended: row %s is there before its change was made", name)
+	case err == nil:
+		w.made[name] = true
+		w.acked[i]++
+		if !excused {
+			w.slow = max(w.slow, took)
+		}
+	case errors.As(err, &unknown) && unknown.Received >= unknown.BlockFor:
+		w.c.fail("contended: an answer contradicts its text: %v, of %d", err, unknown.BlockFor)
+	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
+		w.made[name] = false
+	}
+	switch {
+	case excused:
+	case err != nil:
+		w.c.fail("contended: a change at node %d fails after %v: %v", n.id, took, err)
+	case took > contendedMost:
+		w.c.fail("contended: a change at node %d takes %v", n.id, took)
+	}
+}
+
+// readBack compares what there is with what clients were told.
+func (w *contended) readBack() {
+	for _, name := range sortedKeys(w.made) {
+		w.c.must(w.c.present()[0], "row "+name, func(l *life, done func(error)) {
+			cmd := l.partition(w.table, w.key())
+			cmd.Slices[0] = row.ExactRow([]byte(name))
+			l.read(cmd, ring.Quorum, func(page []byte, err error) {
+				rows, err2 := textRows(page, 0)
+				if err = errors.Join(err, err2); err == nil && w.made[name] != (len(rows) > 0) {
+					w.c.fail("contended: the change of row %s was answered as made: %v; it was made: %v", name, w.made[name], len(rows) > 0)
+				}
+				done(err)
+			})
+		})
+	}
+}
+
+// check compares the coordinators.
+func (w *contended) check() {
+	least, most := 1<<30, 0
+	for i, n := range w.c.nodes {
+		if slices.Contains(w.alive, n) {
+			least, most = min(least, w.acked[i]), max(most, w.acked[i])
+		}
+	}
+	if most > contendedRatio*least {
+		w.c.fail("contended: one coordinator completes %d changes, another one %d", most, least)
+	}
+}

@@ -1,0 +1,215 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// all is the level at which everything is asked when the cluster is healed.
+func (c *Cluster) all() ring.Consistency { return ring.All }
+
+// converge reads every table whole from all replicas, which repairs what hints could not, and then
+// compares the replicas.
+func (c *Cluster) converge() {
+	c.agree()
+	for _, k := range c.options.kinds() {
+		for _, t := range k.tables {
+			if table := c.table(t.Table); table != nil {
+				c.readAll(table, func(*row.PageReader, *row.Row, bool) {})
+				c.compare(table)
+			}
+		}
+	}
+}
+
+// convergeWithoutReads compares the replicas of all tables before any client reads them, when the options say so: hints
+// alone, or a repair, must have made them equal.
+func (c *Cluster) convergeWithoutReads() {
+	switch {
+	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing && !c.excused.all:
+		c.agree()
+		c.awaitEqual("after all hints were delivered", &c.excused)
+	case c.options.ConvergeBy == ByRepair:
+		c.agree()
+		for _, table := range c.tables() {
+			c.repairs(table)
+		}
+		c.awaitEqual("after a repair", nil)
+	}
+}
+
+// tables are those of the workloads, as they are now.
+func (c *Cluster) tables() (all []*schema.Table) {
+	k := c.metadata().Schema.Keyspace(keyspace)
+	for _, name := range k.TableNames() {
+		all = append(all, k.Table(name))
+	}
+	return all
+}
+
+// repairs repairs a table of a healed cluster; a second repair must find nothing to send.
+func (c *Cluster) repairs(table *schema.Table) {
+	for second := range 2 {
+		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
+			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
+				if err == nil && second == 1 && r.Rows > 0 {
+					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
+				}
+				done(err)
+			})
+		})
+	}
+}
+
+// awaitEqual waits until the replicas of all tables are equal, but for what is excused: batches that are replayed, and
+// answers that are under way, may take a few seconds.
+func (c *Cluster) awaitEqual(when string, excused *excuses) {
+	var different []string
+	for range 10 {
+		different = nil
+		for _, table := range c.tables() {
+			different = append(different, c.differences(table, excused)...)
+		}
+		if len(different) == 0 {
+			c.count("converged " + when)
+			return
+		}
+		c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Second), func() bool { return false })
+	}
+	for _, d := range different {
+		c.fail("%s: %s", when, d)
+	}
+}
+
+// agree notes nodes that have another schema or another ring than the rest.
+func (c *Cluster) agree() {
+	newest := c.metadata()
+	same := func() bool {
+		for _, n := range c.present() {
+			if n.life == nil {
+				return false
+			}
+			if m := n.life.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
+				return false
+			}
+		}
+		return true
+	}
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(10*time.Second), same)
+	if !same() {
+		c.fail("ten seconds after all was healed, not all nodes have one schema and one ring")
+	}
+}
+
+// readAll reads a table at the level of all, page after page, and calls visit as pager.took does. It says whether
+// it came to the end.
+func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
+	nodes := c.present()
+	p := &pager{table: table.StorageID}
+	for pages := 0; !p.done; pages++ {
+		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *life, done func(error)) {
+			l.coord.Read(&coordinator.ReadRequest{
+				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
+			}, func(page []byte, err error) {
+				if err == nil {
+					err = p.took(page, visit)
+				}
+				done(err)
+			})
+		})
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// compare notes the partitions whose replicas do not have the same bytes.
+func (c *Cluster) compare(table *schema.Table) {
+	for _, d := range c.differences(table, nil) {
+		c.fail("%s", d)
+	}
+}
+
+// differences are the partitions whose replicas do not have the same bytes, but for those that are excused.
+func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []string) {
+	partitions := map[string]map[ring.NodeID][]byte{}
+	now := int64(0)
+	for _, n := range c.present() {
+		if n.life == nil {
+			return nil // it did not start, which was noted
+		}
+		now = max(now, clock{n.life}.Now().Unix())
+	}
+	for _, n := range c.present() {
+		if err := dump(n.life.engine, n.id, table, now, partitions); err != nil {
+			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
+			return nil
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(partitions)) {
+		byNode, token := partitions[key], row.NewPartitionKey([]byte(key)).Token
+		if excused.has(tokenOf{table.StorageID, token}) {
+			continue
+		}
+		var pages, sizes []string
+		for _, n := range c.holders(token) {
+			pages = append(pages, string(byNode[n.id]))
+			sizes = append(sizes, fmt.Sprintf("node %d has %d bytes", n.id, len(byNode[n.id])))
+		}
+		slices.Sort(pages)
+		if pages = slices.Compact(pages); len(pages) > 1 {
+			out = append(out, fmt.Sprintf("table %s, partition %q, token %d: the replicas have not converged: %s: %s", table.Name, key, token,
+				strings.Join(sizes, ", "), differ(pages)))
+		}
+	}
+	return out
+}
+
+// dump reads a table in one node's storage: the bytes of each partition.
+func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
+	for p := (&pager{table: table.StorageID}); !p.done; {
+		page, err := e.Read(nil, p.command(now))
+		if err != nil {
+			return err
+		}
+		err = p.took(page, func(r *row.PageReader, x *row.Row, continued bool) {
+			key := string(r.Key.Bytes)
+			if into[key] == nil {
+				into[key] = map[ring.NodeID][]byte{}
+			}
+			b := into[key][node]
+			if x == nil {
+				b = fmt.Append(row.AppendRow(b, &r.Header), r.RangeTombstones)
+			} else {
+				b = row.AppendRow(append(b, x.Clustering...), x)
+			}
+			into[key][node] = b
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differ shows where pages begin to differ.
+func differ(pages []string) string {
+	a, b := pages[0], pages[len(pages)-1]
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	from := max(n-20, 0)
+	return fmt.Sprintf("at byte %d, %q or %q", n, a[from:min(n+40, len(a))], b[from:min(n+40, len(b))])
+}

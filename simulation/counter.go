@@ -1,0 +1,152 @@
+package simulation
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// counters is a workload of counters: clients add to a few and read them, at QUORUM. What a read
+// shows lies between what was acknowledged before it began and what was tried before it ended.
+type counters struct {
+	clients
+	table     *schema.Table
+	additions []*addition
+	acked     int
+}
+
+// addition is one change of a counter, told in the order of Cluster.tick.
+type addition struct {
+	key, delta     int64
+	call, returned int64 // returned is 0 while unknown
+	dropped        bool  // certainly not counted
+}
+
+const (
+	counterKeys    = 3
+	counterClients = 5
+)
+
+// counterTable has a partition key k, a clustering column c and a counter v.
+func counterTable(name string) *schema.CreateTable {
+	t := textTable(name)
+	t.Columns[2].Type = types.Native(types.Counter)
+	return t
+}
+
+func newCounters(c *Cluster) *counters {
+	return &counters{clients: newClients(c, "counters"), table: c.table("counters")}
+}
+
+func (w *counters) start() { w.launch(counterClients, 40*time.Millisecond, w.step) }
+
+func (w *counters) counts() (tried, acked int) { return len(w.additions), w.acked }
+
+func (w *counters) step(l *life, _ int, end func() bool) {
+	key := int64(w.rand.Intn(counterKeys))
+	delta := int64(w.rand.Intn(9) - 3)
+	if w.rand.Chance(300) {
+		w.read(l, key, ring.Quorum, func(error) { end() })
+		return
+	}
+	a := &addition{key: key, delta: delta, call: w.c.tick()}
+	w.additions = append(w.additions, a)
+	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
+	l.coord.Count(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
+	}, func(err error) {
+		met()
+		w.c.kernel.Trace(fmt.Sprint("counted ", a.key, a.delta, err))
+		switch {
+		case err == nil:
+			a.returned = w.c.tick()
+			w.acked++
+		case errors.Is(err, coordinator.ErrNotSent):
+			a.dropped = true
+		}
+		end()
+	})
+}
+
+func counterKey(key int64) row.PartitionKey {
+	return row.NewPartitionKey([]byte("counter" + strconv.FormatInt(key, 10)))
+}
+
+func (w *counters) mutation(a *addition) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, counterKey(a.key))
+	r := row.NewRow()
+	r.Clustering = []byte("c")
+	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Value: wire.AppendInt64(nil, a.delta)})
+	m.AddRow(r)
+	return m
+}
+
+func (w *counters) read(l *life, key int64, level ring.Consistency, done func(error)) {
+	call := w.c.tick()
+	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
+		if err == nil {
+			w.judge(key, sumOf(page), call, w.c.tick())
+		}
+		w.c.kernel.Trace(fmt.Sprint("counter read ", key, len(page), err))
+		done(err)
+	})
+}
+
+// sumOf is the value of the one counter in a page: the sum of its shards.
+func sumOf(page []byte) (sum int64) {
+	var p row.PageReader
+	p.Reset(page)
+	for p.NextPartition() {
+		var r row.Row
+		for p.NextRow(&r) {
+			for i := range r.Cells {
+				if c := &r.Cells[i]; !c.Tombstone && len(c.Value) == 8 {
+					sum += int64(binary.BigEndian.Uint64(c.Value))
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// judge checks a value that was read between two moments.
+func (w *counters) judge(key, value, call, returned int64) {
+	least, most := int64(0), int64(0)
+	for _, a := range w.additions {
+		if a.key != key || a.dropped || a.call > returned {
+			continue
+		}
+		if a.returned != 0 && a.returned < call {
+			least += a.delta
+			most += a.delta
+			continue
+		}
+		least += min(a.delta, 0)
+		most += max(a.delta, 0)
+	}
+	if value < least || value > most {
+		w.c.fail("counter %d is %d, but lies between %d and %d", key, value, least, most)
+	}
+}
+
+// readBack reads every counter from every node.
+func (w *counters) readBack() {
+	for key := range int64(counterKeys) {
+		for _, n := range w.c.present() {
+			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+		}
+		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, w.c.all(), done) })
+	}
+}
+
+func (w *counters) check() {}

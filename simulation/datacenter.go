@@ -1,0 +1,65 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/ring"
+)
+
+// datacenterName is the name of the data center with a number from 1 on.
+func datacenterName(number int) string { return fmt.Sprintf("dc%d", number) }
+
+// datacenterOf is where the machine with a number, from 1 on, is: each data center has first as many nodes as replicas,
+// and then they take turns.
+func (o Options) datacenterOf(machine int) string {
+	if len(o.Datacenters) == 0 {
+		return datacenterName(1)
+	}
+	n := machine - 1
+	for round := 0; round < o.Factor; round++ {
+		for i, factor := range o.Datacenters {
+			if round >= factor {
+				continue
+			}
+			if n == 0 {
+				return datacenterName(i + 1)
+			}
+			n--
+		}
+	}
+	return datacenterName(1 + n%len(o.Datacenters))
+}
+
+// replication is that of the workloads' keyspace.
+func (o Options) replication() ring.Replication {
+	if len(o.Datacenters) == 0 {
+		return ring.Replication{Class: ring.Simple, Factor: o.Factor}
+	}
+	var factors []ring.DatacenterFactor
+	for i, f := range o.Datacenters {
+		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: f})
+	}
+	return ring.NewNetworkTopology(factors...)
+}
+
+// replicasNearby is how many replicas a partition has on the machine's neighbours and itself.
+func (n *Node) replicasNearby() int { return n.cluster.replication().In(n.dc) }
+
+// neighbours says whether two machines count for the same replicas: those of one data center, or all when the strategy
+// knows none.
+func (n *Node) neighbours(o *Node) bool {
+	return n.cluster.replication().Class != ring.NetworkTopology || n.dc == o.dc
+}
+
+// cutDatacenter separates one data center from the others.
+func (c *Cluster) cutDatacenter(r *Stream) {
+	dc := datacenterName(1 + r.Intn(max(1, len(c.options.Datacenters))))
+	c.cutBetween(r, func(a, b int) bool { return (c.nodes[a].dc == dc) != (c.nodes[b].dc == dc) })
+}
+
+// slowDatacenters delays what goes between data centers by as long as a request may take, or nearly.
+func (c *Cluster) slowDatacenters(r *Stream) {
+	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
+	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.far = c.options.Far })
+}

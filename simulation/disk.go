@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/storage/faultfs"
+)
+
+// errDisk is what a failing disk says.
+var errDisk = errors.New("sim: input/output error")
+
+// diskFaults is what is wrong with a machine's disk. Pebble's own goroutines ask too, so what they
+// are told may not depend on when they do: a fault is on or off, nothing is drawn here.
+type diskFaults struct {
+	syncs, writes atomic.Bool // of the log
+	reads         atomic.Bool // of tables
+	full          atomic.Bool
+	raft          atomic.Int32  // what is wrong with the Raft log's
+	slow          time.Duration // until a write is known to be done
+}
+
+// What may be wrong with the Raft log's disk.
+const (
+	raftSyncs int32 = iota + 1
+	raftWrites
+	raftNoSpace
+)
+
+func (f *diskFaults) any() bool {
+	return f.syncs.Load() || f.writes.Load() || f.reads.Load() || f.raft.Load() != 0
+}
+
+// mend is a new disk with the old data.
+func (f *diskFaults) mend() {
+	f.syncs.Store(false)
+	f.writes.Store(false)
+	f.reads.Store(false)
+	f.full.Store(false)
+	f.raft.Store(0)
+	f.slow = 0
+}
+
+// decideRaft is decide for the Raft log.
+func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
+	log := strings.HasSuffix(name, ".log")
+	switch what := f.raft.Load(); {
+	case what == raftSyncs && op == faultfs.OpSync && log, what == raftWrites && op == faultfs.OpWrite && log:
+		return errDisk
+	case what == raftNoSpace && log && (op == faultfs.OpWrite || op == faultfs.OpCreate):
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// lyingFS is a disk that says that it has synced, and has not.
+type lyingFS struct{ vfs.FS }
+
+type lyingFile struct{ vfs.File }
+
+func (f lyingFile) Sync() error                { return nil }
+func (f lyingFile) SyncData() error            { return nil }
+func (f lyingFile) SyncTo(int64) (bool, error) { return true, nil }
+func (f lyingFS) lie(name string, file vfs.File, err error) (vfs.File, error) {
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return file, err
+	}
+	return lyingFile{file}, nil
+}
+
+// Create implements vfs.FS.
+func (f lyingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, category)
+	return f.lie(name, file, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f lyingFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.ReuseForWrite(oldname, newname, category)
+	return f.lie(newname, file, err)
+}
+
+// decide implements what faultfs asks.
+func (f *diskFaults) decide(op faultfs.Op, name string) error {
+	log, table := strings.HasSuffix(name, ".log"), strings.HasSuffix(name, ".sst")
+	switch {
+	case op == faultfs.OpSync && log && f.syncs.Load(),
+		op == faultfs.OpWrite && log && f.writes.Load(),
+		op == faultfs.OpRead && table && f.reads.Load():
+		return errDisk
+	}
+	return nil
+}
+
+// space is what storage is told of the disk's free space.
+func (f *diskFaults) space() (free, total int64) {
+	if f.full.Load() {
+		return 0, 1 << 30
+	}
+	return 1 << 29, 1 << 30
+}
+
+// newPebbleRand is for the places where the whole of what it decides is certain.
+func newPebbleRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// flipBits changes one bit of every table file of a disk that no process uses, and says of how many.
+// Which obsolete files are still there is up to Pebble's goroutines: what happens to one file must not
+// depend on another.
+func flipBits(disk *vfs.MemFS, r *Stream) (flipped int, err error) {
+	names, err := disk.List(dataDir)
+	seed := r.Uint64()
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") && err == nil {
+			flipped++
+			err = flipBit(disk, disk.PathJoin(dataDir, name), NewStream(seed, name))
+		}
+	}
+	return flipped, err
+}
+
+func flipBit(disk *vfs.MemFS, path string, r *Stream) error {
+	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return errors.Join(err, f.Close())
+	}
+	at, b := int64(r.Intn(int(info.Size()))), make([]byte, 1)
+	if _, err = f.ReadAt(b, at); err == nil {
+		b[0] ^= 1 << r.Intn(8)
+		_, err = f.WriteAt(b, at)
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,51 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDiskFaultsMeetOperations lets each fault of a disk meet each operation that goes on for long: a corrupt block, a
+// full disk or a failed fsync while ranges move, and while hints are replayed. Nothing acknowledged may be lost, and the
+// ring must come to rest; the run fails when it does not. Snapshots are no part of the simulation (package node).
+func TestDiskFaultsMeetOperations(t *testing.T) {
+	n := uint64(max(2, *seeds/25))
+	if testing.Short() {
+		n = 2
+	}
+	for operation, kinds := range map[string]string{
+		"ranges move":        "join leave move flush",
+		"hints are replayed": "kill isolate one-way flush",
+	} {
+		for _, fault := range []string{"bit-flip", "disk-full", "fsync-error"} {
+			t.Run(fault+" while "+operation, func(t *testing.T) {
+				var total Result
+				struck := map[string]int{}
+				for i := range n {
+					o := DefaultOptions(*firstSeed + 31*i)
+					o.Workloads = strings.Fields("register set cas")
+					o.FaultKinds = append(strings.Fields(kinds), fault, fault)
+					if o.Nodes, o.Factor = 4, 3; slices.Contains(o.FaultKinds, "join") {
+						o.Factor = 2 + int(i%2)
+					}
+					r := run(t, o)
+					report(t, o, r)
+					total.add(r)
+					for _, planned := range r.Plan { // "3 bit-flip at 1.2s"
+						struck[strings.Fields(planned)[1]]++
+					}
+				}
+				t.Logf("%d operations of clients, %d acknowledged; %v; %d hints replayed", total.Operations, total.Acked, struck, total.Stats.HintsReplayed)
+				if operation == "hints are replayed" && total.Stats.HintsReplayed == 0 {
+					t.Error("no hint was replayed")
+				}
+				for _, kind := range append(strings.Fields(kinds), fault) {
+					if n >= 10 && struck[kind] == 0 {
+						t.Errorf("%q did not happen", kind)
+					}
+				}
+			})
+		}
+	}
+}

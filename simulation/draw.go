@@ -1,0 +1,171 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What must make replicas equal in a healed cluster before any client reads them.
+const (
+	// ByReads reads every row at ALL before the replicas are compared.
+	ByReads = "reads"
+	// ByHints compares the replicas when no hint is left, and before any read or repair.
+	ByHints = "hints"
+	// ByRepair compares the replicas after a repair of every table, and before any read.
+	ByRepair = "repair"
+)
+
+// DrawnOptions are those of TestSim. They are DefaultOptions, and for most seeds a ring of another shape: 3 to 10 nodes
+// in one to three data centers, replication factors of 1 to 5, consistency levels that are drawn for each request, and
+// faults that DefaultOptions does not draw. At least a third of the seeds have changes of the ring and restarts.
+func DrawnOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	r := NewStream(seed, "drawn")
+	if r.Chance(250) {
+		return o
+	}
+	o.drawShape(r)
+	o.Levels, o.TornWrites = r.Chance(750), r.Chance(600)
+	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
+	for _, kind := range workloadKinds() {
+		if kind.drawn && r.Chance(250) {
+			o.Workloads = append(o.Workloads, kind.name)
+		}
+	}
+	for _, kind := range faultKinds() {
+		if kind.drawn() && r.Chance(250) {
+			o.FaultKinds = append(o.FaultKinds, kind.name)
+		}
+	}
+	if r.Chance(150) {
+		o.Points = append(o.Points, "lose-commits")
+	}
+	if r.Chance(600) {
+		o.drawRingChanges(r)
+	}
+	if o.ConvergeBy == ByHints && r.Chance(500) {
+		o.spareHints()
+	}
+	o.boundCost(r)
+	return o
+}
+
+// drawShape draws nodes and replicas.
+func (o *Options) drawShape(r *Stream) {
+	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
+	o.Datacenters, o.Factor = nil, factors[r.Intn(len(factors))]
+	if r.Chance(450) {
+		shapes := [][]int{{1, 1}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {3, 2}, {3, 3}, {1, 1, 1}, {2, 1, 1}, {3}}
+		o.Datacenters = slices.Clone(shapes[r.Intn(len(shapes))])
+		o.Factor = 0
+		for _, f := range o.Datacenters {
+			o.Factor += f
+		}
+		o.Far = r.Between(0, 30*time.Millisecond)
+		if o.Limits.RangesInFlight == 1 {
+			o.Far %= 5 * time.Millisecond // else a scan of the ring takes longer than operationTimeout
+		}
+	}
+	o.Nodes = max(3, o.Factor+r.Intn(3))
+	if o.Factor <= 3 && r.Chance(150) {
+		o.Nodes = 7 + r.Intn(4)
+	}
+	o.NodesMost = min(10, max(o.Nodes+1, nodesMost))
+}
+
+// drawRingChanges makes changes of the ring, restarts and conditional changes meet.
+func (o *Options) drawRingChanges(r *Stream) {
+	add := func(to *[]string, names ...string) {
+		for _, name := range names {
+			if !slices.Contains(*to, name) {
+				*to = append(*to, name)
+			}
+		}
+	}
+	add(&o.FaultKinds, "join", []string{"leave", "move"}[r.Intn(2)], []string{"restart", "kill", "power-one"}[r.Intn(3)])
+	if r.Chance(600) {
+		add(&o.Workloads, "cas")
+	}
+}
+
+// spareHints leaves out the faults that make hints no promise: processes that end between a write and its hints, and
+// hints that there is no room for.
+func (o *Options) spareHints() {
+	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
+		return endsProcesses(kind) || kind == "disk-full" || kind == "removenode" || kind == "wiped-disk"
+	})
+	o.Points = slices.DeleteFunc(o.Points, func(p string) bool { return p == "drop-hint" })
+	o.Limits.HintBytesPerNode = 0
+}
+
+// endsProcesses says whether a kind of fault ends processes.
+func endsProcesses(kind string) bool {
+	return slices.Contains([]string{"kill", "power-one", "power-all", "power-torn", "restart", "restart-storm", "fsync-error", "write-error",
+		"raft-fsync-error", "raft-write-error", "raft-full", "bit-flip"}, kind)
+}
+
+// boundCost keeps what a seed costs about the same for all shapes: large rings have fewer workloads and less time.
+func (o *Options) boundCost(r *Stream) {
+	most := 5
+	if o.Nodes > 6 {
+		most, o.Faults = 3, 4*time.Second
+	}
+	for len(o.Workloads) > most {
+		i := r.Intn(len(o.Workloads))
+		if o.Workloads[i] == "cas" {
+			i = (i + 1) % len(o.Workloads)
+		}
+		o.Workloads = slices.Delete(slices.Clone(o.Workloads), i, i+1)
+	}
+}
+
+// changesRing says whether the ring of a run changes, and restarts whether processes end and start again.
+func (o Options) changesRing() bool {
+	return slices.ContainsFunc(o.FaultKinds, changesMembers)
+}
+
+// changesMembers says whether a kind of fault changes the ring.
+func changesMembers(kind string) bool {
+	return slices.Contains([]string{"join", "leave", "move", "removenode", "wiped-disk"}, kind)
+}
+
+func (o Options) restarts() bool { return slices.ContainsFunc(o.FaultKinds, endsProcesses) }
+
+// factors are the replication factors of the data centers; below zero that of the one of SimpleStrategy.
+func (o Options) factors() []int {
+	if len(o.Datacenters) == 0 {
+		return []int{-o.Factor}
+	}
+	return o.Datacenters
+}
+
+// setFactors is the other way round.
+func (o *Options) setFactors(factors []int) {
+	o.Datacenters, o.Factor = nil, 0
+	for _, f := range factors {
+		o.Factor += max(f, -f)
+		if f > 0 {
+			o.Datacenters = append(o.Datacenters, f)
+		}
+	}
+}
+
+// drawnString is what DrawnOptions draw besides.
+func (o Options) drawnString() string {
+	var b strings.Builder
+	if len(o.Datacenters) > 0 {
+		fmt.Fprintf(&b, " %v in data centers %v apart", o.Datacenters, o.Far)
+	}
+	if o.Levels {
+		b.WriteString(", all levels")
+	}
+	if o.TornWrites {
+		b.WriteString(", torn writes")
+	}
+	if o.ConvergeBy != "" {
+		fmt.Fprintf(&b, ", converges by %s", o.ConvergeBy)
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+
+	"cqld/ring"
+)
+
+// TestDrawnSeedsMeet counts what seeds draw: in a third of them at least the ring changes and processes restart, and
+// conditional changes, three replicas and changes of the ring come together often.
+func TestDrawnSeedsMeet(t *testing.T) {
+	const n = 2000
+	var both, conditional, datacenters, large int
+	factors, by := map[int]int{}, map[string]int{}
+	for seed := range uint64(n) {
+		o := DrawnOptions(seed)
+		ringAndRestarts := o.changesRing() && o.restarts()
+		if ringAndRestarts {
+			both++
+		}
+		if ringAndRestarts && o.Factor == 3 && o.has("cas") {
+			conditional++
+		}
+		if len(o.Datacenters) > 1 {
+			datacenters++
+		}
+		if o.Nodes >= 7 {
+			large++
+		}
+		factors[o.Factor]++
+		by[o.ConvergeBy]++
+		if nodes := o.Nodes; nodes < 3 || nodes > 10 || nodes < o.Factor {
+			t.Errorf("seed %d has %d nodes for %d replicas", seed, nodes, o.Factor)
+		}
+	}
+	t.Logf("of %d seeds %d have changes of the ring and restarts, %d of them three replicas and conditional changes; %d several data centers, "+
+		"%d at least 7 nodes; factors %v; converge by %v", n, both, conditional, datacenters, large, factors, by)
+	if both < n/3 || conditional < n/20 || datacenters < n/5 || large < n/50 || factors[2] < n/30 || factors[5] < n/30 {
+		t.Error("that is too few")
+	}
+	for _, converge := range []string{ByHints, ByRepair} {
+		if by[converge] < n/6 {
+			t.Errorf("only %d converge by %s", by[converge], converge)
+		}
+	}
+}
+
+// TestLevelsMeet compares levelAt.meet with all sets of replicas that may have answered.
+func TestLevelsMeet(t *testing.T) {
+	for _, r := range []ring.Replication{
+		{Class: ring.Simple, Factor: 1}, {Class: ring.Simple, Factor: 3}, {Class: ring.Simple, Factor: 4},
+		Options{Datacenters: []int{2, 1}}.replication(), Options{Datacenters: []int{3, 2}}.replication(), Options{Datacenters: []int{1, 1, 1}}.replication(),
+	} {
+		for _, a := range writeLevels() {
+			for _, b := range readLevels() {
+				for _, dc := range []string{"dc1", "dc2"} {
+					x, y := levelAt{a, "dc1"}, levelAt{b, dc}
+					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple && dc != "dc1" {
+						continue // never enough
+					}
+					if got, want := x.meet(y, r), !apart(x, y, r); got != want {
+						t.Errorf("%v: %s and %s of %s meet: %v, want %v", r, a, b, dc, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// apart says whether there are sets of replicas that satisfy the levels and have none in common.
+func apart(a, b levelAt, r ring.Replication) bool {
+	var of []string // the data centers of the replicas
+	for _, f := range r.Datacenters {
+		of = append(of, slices.Repeat([]string{f.Datacenter}, f.Factor)...)
+	}
+	if r.Class == ring.Simple {
+		of = slices.Repeat([]string{"dc1"}, r.Factor)
+	}
+	for set := range 1 << len(of) {
+		if satisfies(a, r, of, set) && satisfies(b, r, of, 1<<len(of)-1-set) {
+			return true
+		}
+	}
+	return false
+}
+
+// satisfies says whether the answers of a set of replicas are enough for a level.
+func satisfies(a levelAt, r ring.Replication, of []string, set int) bool {
+	in, all := map[string]int{}, 0
+	for i, dc := range of {
+		if set>>i&1 == 1 {
+			in[dc]++
+			all++
+		}
+	}
+	switch {
+	case a.level == ring.Any:
+		return true
+	case r.Class == ring.Simple:
+		return all >= a.level.BlockFor(r, a.dc)
+	case a.level == ring.EachQuorum:
+		return !slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool { return in[f.Datacenter] < ring.QuorumOf(f.Factor) })
+	case a.level.IsLocal():
+		return in[a.dc] >= a.level.BlockFor(r, a.dc)
+	}
+	return all >= a.level.BlockFor(r, a.dc)
+}

@@ -1,0 +1,85 @@
+package simulation
+
+import (
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// tokenOf is the partitions of a table with one token.
+type tokenOf struct {
+	table schema.StorageID
+	token ring.Token
+}
+
+// excuses are the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
+// reported, and those that a process wrote to shortly before it ended, as what it was to hint may be lost with it.
+type excuses struct {
+	places map[tokenOf]bool
+	tables map[schema.StorageID]bool // that were truncated: replicas may have what came late, and its hints are void
+	all    bool                      // a node has left the ring with its hints
+}
+
+// truncated excuses a table.
+func (e *excuses) truncated(table schema.StorageID) {
+	if e.tables == nil {
+		e.tables = map[schema.StorageID]bool{}
+	}
+	e.tables[table] = true
+}
+
+// has says whether a place is excused.
+func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tables[p.table]) }
+
+// left excuses all places when the process of a node that has left the ring has hints: every range is repaired after the
+// ring has changed, so nothing rests on them.
+func (e *excuses) left(l *life) {
+	for id := range l.node.cluster.machines {
+		e.all = e.all || l != nil && l.coord != nil && l.coord.PendingHints(ring.NodeID(id+1)) > 0
+	}
+}
+
+// hintWithin is how long after a replica has applied a mutation its coordinator has the hints for the others on disk: the
+// timeout of a request, and the time that hints are gathered for.
+const hintWithin = 4 * time.Second
+
+// add excuses a place.
+func (e *excuses) add(p tokenOf) {
+	if e.places == nil {
+		e.places = map[tokenOf]bool{}
+	}
+	e.places[p] = true
+}
+
+// processEnded excuses what a process has written to of late.
+func (e *excuses) processEnded(l *life, now time.Duration) {
+	for p, at := range l.touched {
+		if now-at <= hintWithin {
+			e.add(p)
+		}
+	}
+}
+
+// touch notes that a replica applies mutations, for the process that sent them and for this one.
+func (l *life) touch(mutations []*row.Mutation) {
+	c := l.node.cluster
+	for _, m := range mutations {
+		p := tokenOf{m.Table, m.Key.Token}
+		l.touched[p] = c.kernel.Now()
+		switch from := l.serving; {
+		case from == nil:
+		case from.alive():
+			from.touched[p] = c.kernel.Now()
+		default:
+			c.excused.add(p)
+		}
+	}
+}
+
+// hintLost is called for each hint that is not kept.
+func (l *life) hintLost(table schema.StorageID, token ring.Token) {
+	l.node.cluster.excused.add(tokenOf{table, token})
+	l.parts.AutoRepair.Dirty(table, token)
+}

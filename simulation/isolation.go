@@ -1,0 +1,121 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// isolation is the workload: a write changes all rows of a partition at once, to one value, and a read
+// at QUORUM must find them so, and nothing older than a read before it has found, or than a write that
+// was acknowledged.
+type isolation struct {
+	clients
+	table *schema.Table
+	least [isolationPartitions]int64 // that reads may find from now on
+	tried int
+	acked int
+}
+
+const (
+	isolationPartitions = 3
+	isolationRows       = 4
+	isolationClients    = 4
+)
+
+func newIsolation(c *Cluster) *isolation {
+	return &isolation{clients: newClients(c, "isolation"), table: c.table("isolation")}
+}
+
+func (w *isolation) start() {
+	w.launch(isolationClients, 60*time.Millisecond, func(l *life, _ int, end func() bool) {
+		partition := w.rand.Intn(isolationPartitions)
+		if w.rand.Chance(500) {
+			w.write(l, partition, func() { end() })
+			return
+		}
+		w.read(l, partition, ring.Quorum, func(error) { end() })
+	})
+}
+
+func (w *isolation) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *isolation) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("isolation" + strconv.Itoa(partition)))
+}
+
+func (w *isolation) write(l *life, partition int, end func()) {
+	w.tried++
+	stamp := w.c.stamp()
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, w.key(partition))
+	for i := range isolationRows {
+		m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.FormatInt(stamp, 10), stamp))
+	}
+	l.coord.Write(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteUnloggedBatch, Timeout: operationTimeout,
+	}, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("isolation ", partition, err))
+		if err == nil {
+			w.acked++
+			w.least[partition] = max(w.least[partition], stamp)
+		}
+		end()
+	})
+}
+
+func (w *isolation) read(l *life, partition int, level ring.Consistency, done func(error)) {
+	w.tried++
+	least := w.least[partition] // as of the call
+	cmd := l.partition(w.table, w.key(partition))
+	cmd.Reversed = w.rand.Chance(300)
+	l.read(cmd, level, func(page []byte, err error) {
+		w.c.kernel.Trace(fmt.Sprint("isolation read ", partition, len(page), err))
+		if err == nil {
+			w.acked++
+			err = w.judge(partition, page, least)
+		}
+		done(err)
+	})
+}
+
+// judge looks at what a read found.
+func (w *isolation) judge(partition int, page []byte, least int64) error {
+	rows, err := textRows(page, 0)
+	if err != nil {
+		return err
+	}
+	if len(rows) != isolationRows && (len(rows) != 0 || least != 0) {
+		w.c.fail("isolation %d: %d rows of %d are read: %v", partition, len(rows), isolationRows, rows)
+		return nil
+	}
+	var found int64
+	for _, r := range rows {
+		if r[1] != rows[0][1] {
+			w.c.fail("isolation %d: half of a write is read: %v", partition, rows)
+			return nil
+		}
+		if found, err = strconv.ParseInt(r[1], 10, 64); err != nil {
+			return err
+		}
+	}
+	if found < least {
+		w.c.fail("isolation %d: %d is read, but %d was read or acknowledged before", partition, found, least)
+	}
+	w.least[partition] = max(w.least[partition], found)
+	return nil
+}
+
+func (w *isolation) readBack() {
+	for partition := range isolationPartitions {
+		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+	}
+}
+
+// check has nothing left to do: every read was judged when it ended.
+func (w *isolation) check() {}

@@ -1,0 +1,158 @@
+package simulation
+
+import (
+	"container/heap"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"cqld/internal/env"
+)
+
+// Kernel is time and the order of events. Everything that happens is an event: a message arriving, a
+// timer, a step of a client or of the nemesis. Events at one time happen in the order in which they
+// were scheduled.
+type Kernel struct {
+	now   time.Duration
+	queue eventQueue
+	next  uint64
+	trace uint64 // FNV-1a of all events so far
+	count int
+	after func()    // what is looked at after every event
+	story io.Writer // gets the trace in words; nil: nobody reads it
+}
+
+// event is something that will happen.
+type event struct {
+	at      time.Duration
+	order   uint64
+	label   string
+	f       func()
+	done    bool
+	stopped bool
+}
+
+type eventQueue []*event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, k int) bool {
+	return q[i].at < q[k].at || q[i].at == q[k].at && q[i].order < q[k].order
+}
+func (q eventQueue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(*event)) }
+func (q *eventQueue) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return x
+}
+
+// NewKernel is an empty queue at time zero.
+func NewKernel() *Kernel { return &Kernel{trace: fnvOffset, after: func() {}} }
+
+// Now is the time since the start.
+func (k *Kernel) Now() time.Duration { return k.now }
+
+// After makes f happen in d. The label says what it is, for the trace.
+func (k *Kernel) After(d time.Duration, label string, f func()) *event {
+	k.next++
+	e := &event{at: k.now + max(d, 0), order: k.next, label: label, f: f}
+	heap.Push(&k.queue, e)
+	return e
+}
+
+// Stop cancels the event; false when it has happened.
+func (e *event) Stop() bool {
+	was := !e.done && !e.stopped
+	e.stopped = true
+	return was
+}
+
+// RunUntil lets events happen until end, or until stop says so after one.
+func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
+	for len(k.queue) > 0 && k.queue[0].at <= end {
+		e := heap.Pop(&k.queue).(*event)
+		if e.stopped {
+			continue
+		}
+		k.now, e.done = e.at, true
+		k.count++
+		k.Trace(e.label)
+		e.f()
+		k.after()
+		if stop() {
+			return
+		}
+	}
+	k.now = max(k.now, end)
+}
+
+// Trace takes what happened into the hash of the run.
+func (k *Kernel) Trace(what string) {
+	if k.story != nil {
+		fmt.Fprintln(k.story, k.now, what)
+	}
+	k.trace = fnv(k.trace, steady(what))
+	for n := uint64(k.now); n > 0; n >>= 8 {
+		k.trace = (k.trace ^ n&0xFF) * fnvPrime
+	}
+}
+
+// steady is what happened without the words that Pebble puts around a disk's error: they depend on which
+// of its files are open at the moment.
+func steady(what string) string {
+	if i := strings.Index(what, errDisk.Error()); i >= 0 {
+		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
+			i = k
+		}
+		return what[:i] + errDisk.Error()
+	}
+	return what
+}
+
+const (
+	fnvOffset = 0xcbf29ce484222325
+	fnvPrime  = 0x100000001b3
+)
+
+func fnv[S ~string | ~[]byte](h uint64, s S) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	return h
+}
+
+// Stream is random numbers of one subsystem (splitmix64). Each has its own, so that one that draws
+// more often does not change the others.
+type Stream struct{ state uint64 }
+
+var _ env.Rand = (*Stream)(nil)
+
+// NewStream is the stream of a name under a seed.
+func NewStream(seed uint64, name string) *Stream {
+	s := &Stream{state: fnv(fnvOffset, name) ^ seed*0x9e3779b97f4a7c15}
+	s.Uint64()
+	return s
+}
+
+// Uint64 implements env.Rand.
+func (s *Stream) Uint64() uint64 {
+	s.state += 0x9e3779b97f4a7c15
+	z := s.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Intn is a number below n.
+func (s *Stream) Intn(n int) int { return int(s.Uint64() % uint64(n)) }
+
+// Chance is true p times in a thousand.
+func (s *Stream) Chance(p int) bool { return s.Intn(1000) < p }
+
+// Between is a duration of at least least and less than most.
+func (s *Stream) Between(least, most time.Duration) time.Duration {
+	return least + time.Duration(s.Uint64()%uint64(most-least))
+}

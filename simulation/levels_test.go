@@ -1,0 +1,21 @@
+package simulation
+
+import "testing"
+
+// TestSimLevels runs requests at all levels alone.
+func TestSimLevels(t *testing.T) {
+	runAlone(t, alone(), 10, func(o *Options) {
+		o.drawShape(NewStream(o.Seed, "levels"))
+		o.Workloads, o.Levels = []string{"levels"}, true
+	})
+}
+
+// TestSimLocalSerialReachesAllDataCenters has data centers of one replica each, whose only voter decides alone, and nothing
+// at fault: what was decided must be on the replicas of the others, too. It was not (seed 162).
+func TestSimLocalSerialReachesAllDataCenters(t *testing.T) {
+	runAlone(t, 6, 10, func(o *Options) {
+		o.Workloads, o.FaultKinds, o.Points = []string{"cas"}, []string{"flush"}, nil
+		o.Nodes, o.Factor, o.Datacenters, o.Levels, o.ConvergeBy = 3, 2, []int{1, 1}, true, ByHints
+		o.Limits.HintBytesPerNode, o.PaxosMargin = 0, 0
+	})
+}

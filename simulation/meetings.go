@@ -1,0 +1,195 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+)
+
+// The operations whose meetings docs/MEETINGS.md lists.
+const (
+	opJoin         = "join"
+	opDecommission = "decommission"
+	opMove         = "move"
+	opReplace      = "replace"
+	opRebuild      = "rebuild"
+	opRepair       = "repair"
+	opRestart      = "restart"
+	opKill         = "kill"
+	opPause        = "pause"
+	opPartition    = "partition"
+	opFullDisk     = "full disk"
+	opSchema       = "schema change"
+	opTruncate     = "TRUNCATE"
+	opHints        = "hints"
+	opBatch        = "batch log"
+	opConditional  = "conditional change"
+	opCounter      = "counter"
+	opSnapshot     = "snapshot"
+	opClock        = "clock jump"
+)
+
+// meetingOps are all operations, in the order of the table.
+func meetingOps() []string {
+	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRestart, opKill, opPause, opPartition, opFullDisk,
+		opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
+}
+
+// pair is two operations in the order of meetingOps.
+type pair struct{ a, b string }
+
+func pairOf(a, b string) pair {
+	ops := meetingOps()
+	if slices.Index(ops, a) > slices.Index(ops, b) {
+		a, b = b, a
+	}
+	return pair{a, b}
+}
+
+// meetings counts how often two operations were under way at once.
+type meetings struct {
+	kernel *Kernel
+	active []*underway
+	state  map[string]*underway // of the operations that are looked for
+	met    map[pair]int
+}
+
+// underway is an operation from its begin to its end, or until it is over in any case.
+type underway struct {
+	op    string
+	until time.Duration
+}
+
+func newMeetings(k *Kernel) *meetings {
+	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
+}
+
+// begin notes that an operation begins, which lasts until end is called, at most so long: its process may end before.
+func (m *meetings) begin(op string, most time.Duration) (end func()) {
+	u := &underway{op, m.kernel.Now() + most}
+	m.active = slices.DeleteFunc(m.active, func(o *underway) bool { return o.until < m.kernel.Now() })
+	for _, o := range m.active {
+		if o.op != op {
+			m.met[pairOf(op, o.op)]++
+		}
+	}
+	m.active = append(m.active, u)
+	return func() { u.until = -1 }
+}
+
+// lingers is how long a TRUNCATE, whose requests may be on their way, and a snapshot, which the next power cut must not harm,
+// still meet what begins.
+const lingers = 500 * time.Millisecond
+
+// endless is longer than any run.
+const endless = 1 << 62
+
+// saw notes whether an operation is under way at the moment.
+func (m *meetings) saw(op string, is bool) {
+	switch was := m.state[op]; {
+	case is && was == nil:
+		m.begin(op, endless/2)
+		m.state[op] = m.active[len(m.active)-1]
+	case !is && was != nil:
+		was.until = -1
+		delete(m.state, op)
+	}
+}
+
+// meetEvery is how often operations that last are looked for.
+const meetEvery = 10 * time.Millisecond
+
+// watch looks for operations that last, for as long as there are faults and until the cluster has settled.
+func (c *Cluster) watch() {
+	var down, killed, paused, full, jumped, joining, replacing, leaving bool
+	for _, n := range c.nodes {
+		switch {
+		case n.gone || n.dead:
+			continue
+		case !n.life.serves() && n.member && n.stopped:
+			down = true
+		case !n.life.serves() && n.member && n.lives > 0:
+			killed = true
+		case !n.member && n.replace != "":
+			replacing = true
+		case !n.member:
+			joining = true
+		}
+		paused = paused || n.life != nil && n.life.paused
+		full = full || n.faults.full.Load()
+		leaving = leaving || n.leaving
+		off := n.wall.at(c.kernel.Now())
+		jumped = jumped || max(off, -off) > time.Second
+	}
+	moving := false
+	if m := c.metadata(); m != nil {
+		for _, o := range m.Topology.Operations() {
+			joining = joining || o.Kind == ring.Join
+			replacing = replacing || o.Kind == ring.Replace
+			leaving = leaving || o.Kind == ring.Leave || o.Kind == ring.Remove
+			moving = moving || o.Kind == ring.Move
+		}
+	}
+	cut := false
+	for _, n := range c.net.cut {
+		cut = cut || n > 0
+	}
+	for op, is := range map[string]bool{opRestart: down, opKill: killed, opPause: paused, opFullDisk: full, opClock: jumped, opJoin: joining,
+		opReplace: replacing, opDecommission: leaving, opMove: moving, opPartition: cut, opHints: c.pendingHints() > 0} {
+		c.meetings.saw(op, is)
+	}
+	if !c.settled {
+		c.kernel.After(meetEvery, "watch", c.watch)
+	}
+}
+
+// pendingHints is how many records of hints wait for nodes that are there.
+func (c *Cluster) pendingHints() (n int) {
+	for _, a := range c.present() {
+		for _, b := range c.present() {
+			if a.life != nil && b.life != nil {
+				n += a.life.coord.PendingHints(b.life.Self())
+			}
+		}
+	}
+	return n
+}
+
+// cas makes a conditional change as a client of the process does.
+func (l *life) cas(r *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
+	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
+	l.coord.CAS(r, func(applied bool, page []byte, err error) {
+		end()
+		done(applied, page, err)
+	})
+}
+
+// MeetingOptions are those of a run in which all operations meet: nearly all kinds of faults, and the workloads that the
+// table of meetings names.
+func MeetingOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	r := NewStream(seed, "meetings")
+	o.Points, o.PageBytes, o.Meet = nil, 0, true
+	o.Nodes, o.Factor, o.Faults, o.Hurry = 5, 4, 8*time.Second, 4
+	o.Levels, o.TornWrites = true, true
+	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
+	o.Limits = coordinator.Limits{}
+	o.Workloads, o.Clients = []string{"cas", "counter", "batch", "churn", "reborn"}, 3
+	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild", "repair", "snapshot", "clock-leap"}
+	if r.Chance(700) {
+		o.FaultKinds = append(o.FaultKinds, "wiped-disk")
+	}
+	return o
+}
+
+// meetings are the pairs that were met, sorted.
+func (r Result) meetings() (all []pair) {
+	for p := range r.Met {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(x, y pair) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) })
+	return all
+}

@@ -1,0 +1,243 @@
+package simulation
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewriteMeetings = flag.Bool("rewrite-meetings", false, "write docs/MEETINGS.md")
+
+const meetingsFile = "../../docs/MEETINGS.md"
+
+// meetingRow is one operation of the table.
+type meetingRow struct {
+	op      string
+	drawnBy string // in the simulation
+	checks  string // what is checked after it
+}
+
+func meetingRows() []meetingRow {
+	return []meetingRow{
+		{opJoin, "fault `join`", "the operation ends, all nodes have one ring, each replica has the rows of its ranges"},
+		{opDecommission, "faults `leave`, `removenode`", "the operation ends, the ranges of the leaver are whole on those that stay, its batches are handed over"},
+		{opMove, "fault `move`", "the operation ends, each replica has the rows of its new ranges"},
+		{opReplace, "fault `wiped-disk`", "the new node serves, and has what a quorum acknowledged"},
+		{opRebuild, "fault `rebuild`", "nothing is lost, nothing deleted comes back"},
+		{opRepair, "fault `repair`, convergence by repair", "the replicas are equal, a second repair sends nothing"},
+		{opRestart, "faults `restart`, `stop`", "the process stops without an error, starts, serves, and has all that it had"},
+		{opKill, "faults `kill`, `power-*`, `restart-storm`", "the process starts, serves, and has all that it acknowledged"},
+		{opPause, "fault `pause`", "no request that others acknowledged meanwhile is lost"},
+		{opPartition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`", "histories stay linearizable, replicas converge when links are whole"},
+		{opFullDisk, "faults `disk-full`, `raft-full`", "writes are refused or kept, the node goes on by itself when there is space"},
+		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no dropped data"},
+		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also while the ring changes"},
+		{opHints, "all workloads, convergence by hints", "none is left, and the replicas are equal where none was lost"},
+		{opBatch, "workload `batch`", "each batch is there whole, or not at all"},
+		{opConditional, "workloads `cas`, `append`, `bank`, `entity`, `contended`", "the history is linearizable, and all nodes read one value at SERIAL"},
+		{opCounter, "workload `counter`", "each addition counts once, unknown ones once or not"},
+		{opSnapshot, "fault `snapshot`", "the snapshot can be opened when the run ends, and has what the node had"},
+		{opClock, "faults `clock-*`", "no acknowledged write is hidden, stamps of one table's order hold"},
+	}
+}
+
+// meetingTests are tests outside the simulation in which operations meet.
+func meetingTests() [][3]string {
+	return [][3]string{
+		{"integration", "TestTheRingGrowsAndShrinksUnderLoad", "join, decommission × hints, counter, conditional change"},
+		{"integration", "TestAJoinSurvivesCrashes", "join × kill"},
+		{"integration", "TestAJoinBesideADeadNode", "join × kill"},
+		{"integration", "TestAWipedNodeIsReplaced", "replace × hints, repair"},
+		{"integration", "TestAMoveAndANewDataCenter", "move × rebuild"},
+		{"integration", "TestRollingRestart", "restart × hints"},
+		{"integration", "TestKills", "kill × conditional change, counter"},
+		{"integration", "TestPauses", "pause × conditional change"},
+		{"integration", "TestPartitions", "partition × conditional change"},
+		{"integration", "TestFullDisk", "full disk × kill"},
+		{"integration", "TestASnapshotIsRestored", "snapshot × restart"},
+		{"integration", "TestRacingDefinitionsGiveOneTable", "schema change × schema change"},
+		{"integration", "TestCountersAndBatchesWhileNodesAreKilled", "counter, batch log × kill"},
+		{"integration", "TestClocksApart", "clock jump × conditional change"},
+		{"cluster", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
+		{"cluster", "TestAnOperationDoesNotWaitForANodeThatHasLeft", "decommission × decommission"},
+		{"cluster", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
+		{"coordinator", "TestHandOverWhileBatchesCome", "decommission × batch log"},
+		{"replica", "TestStreamStories", "join × kill, schema change"},
+	}
+}
+
+// classified says of each operation in the code which rows of the table it belongs to; "-" and a reason: none.
+func classified() map[string]map[string]string {
+	return map[string]map[string]string{
+		"fault": {
+			"kill": opKill, "power-one": opKill, "power-all": opKill, "power-torn": opKill, "restart-storm": opKill, "pause": opPause, "restart": opRestart, "stop": opRestart,
+			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition, "ring": opPartition, "dc-cut": opPartition,
+			"bad-links": "- messages are lost and repeated, which all runs have", "slow-links": "- messages are late, which all runs have",
+			"reorder": "- messages change their order, which all runs have", "dc-slow": "- messages are late, which all runs have",
+			"clock-jump": opClock, "clock-drift": opClock, "clock-strobe": opClock, "clock-leap": opClock,
+			"slow-disk": "- answers are late, which all runs have", "fsync-error": opKill, "write-error": opKill, "read-error": "- requests fail, and nothing lasts",
+			"disk-full": opFullDisk, "raft-full": opFullDisk, "raft-fsync-error": opKill, "raft-write-error": opKill,
+			"flush": "- where rows are on a disk", "bit-flip": opReplace, "wiped-disk": opReplace,
+			"join": opJoin, "leave": opDecommission, "move": opMove, "removenode": opDecommission, "abort": opJoin + ", " + opDecommission + ", " + opMove,
+			"rebuild": opRebuild, "repair": opRepair, "snapshot": opSnapshot,
+		},
+		"workload": {
+			"register": opHints, "set": opHints, "cas": opConditional, "counter": opCounter, "batch": opBatch, "append": opConditional, "bank": opConditional,
+			"isolation": opHints, "ttl": opHints, "churn": opSchema, "paging": opHints, "graves": opRepair, "calm": "- requests that may not fail",
+			"ties": opHints, "ordered": opHints, "skewed": opHints, "entity": opConditional, "levels": opHints, "reborn": opTruncate + ", " + opSchema, "rich": opHints, "restarts": opRestart + ", " + opJoin,
+			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional, "replications": opSchema + ", " + opRepair,
+		},
+		"cluster command": {
+			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,
+			"Streamed": opJoin, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
+			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
+			"Regained": opRepair + ", " + opSchema,
+		},
+		"control operation": {
+			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
+			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads", "compactionstats": "- reads",
+			"netstats": "- reads", "clientstats": "- reads", "flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
+			"cleanup": opDecommission, "drain": opRestart, "snapshot": opSnapshot, "listsnapshots": "- reads", "clearsnapshot": opSnapshot,
+			"statusbinary": "- reads", "setbinary": opRestart, "statushandoff": "- reads", "sethandoff": opHints, "listpendinghints": "- reads",
+			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged",
+			"repair": opRepair, "decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
+			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
+		},
+		"verb": {
+			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints, "Truncate": opTruncate,
+			"Raft": opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
+			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional, "Counter": opCounter,
+			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair, "Repaired": opRepair,
+			"Control": "- carries the control operations", "Partitions": "- reads", "Turn": opConditional, "Pass": opConditional,
+			"Newest": "- reads", "PaxosPurge": opRepair + ", " + opConditional, "Holds": opDecommission,
+		},
+	}
+}
+
+// inCode are the names of the operations that the code has.
+func inCode(t *testing.T) map[string][]string {
+	all := map[string][]string{
+		"cluster command":   matches(t, "../../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
+		"control operation": matches(t, "../../node/control/operations*.go", `= Operation\[[^\]]*\]\{"(\w+)"\}`),
+		"verb":              matches(t, "../../messaging/transport.go", `(?m)^\tVerb(\w+) `),
+	}
+	for _, k := range faultKinds() {
+		all["fault"] = append(all["fault"], k.name)
+	}
+	for _, k := range workloadKinds() {
+		all["workload"] = append(all["workload"], k.name)
+	}
+	return all
+}
+
+// matches are the first groups of a pattern's matches in files.
+func matches(t *testing.T, files, pattern string) (found []string) {
+	t.Helper()
+	names, err := filepath.Glob(files)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no files %s: %v", files, err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, m[1])
+		}
+	}
+	if len(found) < 5 {
+		t.Fatalf("%s has only %d matches of %s", files, len(found), pattern)
+	}
+	return found
+}
+
+// TestEveryOperationIsClassified fails when the code has an operation that the table of meetings does not know.
+func TestEveryOperationIsClassified(t *testing.T) {
+	table := classified()
+	for kind, names := range inCode(t) {
+		for _, name := range names {
+			if table[kind][name] == "" {
+				t.Errorf("the %s %s has no place in the table of meetings: add it to classified, and to meetingRows if it is of a new kind", kind, name)
+			}
+		}
+		for name, rows := range table[kind] {
+			if !slices.Contains(names, name) {
+				t.Errorf("there is no %s %s any more", kind, name)
+			}
+			for op := range strings.SplitSeq(rows, ", ") {
+				if !strings.HasPrefix(rows, "- ") && !slices.Contains(meetingOps(), op) {
+					t.Errorf("%s %s belongs to %q, which is no row of the table", kind, name, op)
+				}
+			}
+		}
+	}
+	for i, r := range meetingRows() {
+		if r.op != meetingOps()[i] {
+			t.Errorf("row %d is %s, not %s", i, r.op, meetingOps()[i])
+		}
+	}
+}
+
+// TestTestsOfMeetingsExist looks for the tests that the table names.
+func TestTestsOfMeetingsExist(t *testing.T) {
+	for _, m := range meetingTests() {
+		if !slices.Contains(matches(t, "../../"+m[0]+"/*_test.go", `(?m)^func (Test\w+)\(`), m[1]) {
+			t.Errorf("package %s has no test %s", m[0], m[1])
+		}
+	}
+}
+
+// TestMeetingsAreDocumented compares docs/MEETINGS.md with the tables here; -rewrite-meetings writes it.
+func TestMeetingsAreDocumented(t *testing.T) {
+	want := meetingsDocument(t)
+	if *rewriteMeetings {
+		if err := os.WriteFile(meetingsFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(meetingsFile); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the tables say (%v): run this test with -rewrite-meetings", meetingsFile, err)
+	}
+}
+
+// meetingsDocument is docs/MEETINGS.md.
+func meetingsDocument(t *testing.T) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Meetings\n\nFaults and operations break promises where they meet. This table has every pair of operations, with what draws them in\n"+
+		"the simulation and what is checked after they have met. Two operations meet when one begins while the other is under way: before it has\n"+
+		"ended, a dead node serves again, a link is whole, or a hint is delivered. An operation that is refused for the sake of the other has met it, too.\n\n"+
+		"`go test ./simulation -run TestOperationsMeet` runs seeds 0 to %d of `MeetingOptions` and fails when a pair has not met. `TestSim` draws the\n"+
+		"same operations in other combinations. `go test ./simulation -run TestMeetingsAreDocumented -rewrite-meetings` writes this file.\n\n", meetingSeeds-1)
+	b.WriteString("After every run, besides: each node serves, each operation of the ring has ended, no hint is left, all nodes have one schema and one\n" +
+		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| operation | drawn by | checked after it |\n|---|---|---|\n")
+	rows := meetingRows()
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
+	}
+	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | checked after it |\n|---|---|---|\n", meetingSeeds-1)
+	for i, x := range rows {
+		for _, y := range rows[i+1:] {
+			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
+		}
+	}
+	b.WriteString("\n## Tests outside the simulation\n\n| test | operations that meet |\n|---|---|\n")
+	for _, m := range meetingTests() {
+		fmt.Fprintf(&b, "| %s of `%s` | %s |\n", m[1], m[0], m[2])
+	}
+	b.WriteString("\n## Where the operations of the code belong\n\n`TestEveryOperationIsClassified` fails when the code has one that is not here.\n\n" +
+		"| kind | name | operation of the table, or why none |\n|---|---|---|\n")
+	table := classified()
+	for _, kind := range []string{"fault", "workload", "cluster command", "control operation", "verb"} {
+		for _, name := range inCode(t)[kind] {
+			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", kind, name, strings.TrimPrefix(table[kind][name], "- "))
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,28 @@
+package simulation
+
+import (
+	"testing"
+)
+
+// TestOperationsMeet runs the seeds that docs/MEETINGS.md names: every pair of the table must have been under way at once.
+func TestOperationsMeet(t *testing.T) {
+	met := map[pair]int{}
+	for seed := range uint64(meetingSeeds) {
+		o := MeetingOptions(seed)
+		r := run(t, o)
+		report(t, o, r)
+		for p := range r.Met {
+			met[p]++
+		}
+	}
+	ops := meetingOps()
+	for i, a := range ops {
+		for _, b := range ops[i+1:] {
+			if met[pair{a, b}] == 0 {
+				t.Errorf("%s and %s did not meet in %d seeds", a, b, meetingSeeds)
+			}
+		}
+	}
+}
+
+const meetingSeeds = 12

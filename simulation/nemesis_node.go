@@ -1,0 +1,203 @@
+package simulation
+
+import (
+	"context"
+	"time"
+)
+
+// kill ends a process; it comes again.
+func (c *Cluster) kill(r *Stream) {
+	n := c.any(r)
+	n.crash(false)
+	c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}
+
+// powerOne cuts one machine's power for a while.
+func (c *Cluster) powerOne(r *Stream) {
+	n := c.any(r)
+	n.crash(true)
+	c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}
+
+// powerAll cuts all machines' power at once.
+func (c *Cluster) powerAll(r *Stream) {
+	for _, n := range c.nodes {
+		n.crash(true)
+		c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
+	}
+}
+
+// restartStorm ends and starts one process, or all, again and again.
+func (c *Cluster) restartStorm(r *Stream) {
+	nodes := c.nodes
+	if r.Chance(500) {
+		nodes = []*Node{c.any(r)}
+	}
+	at := time.Duration(0)
+	for range 2 + r.Intn(6) {
+		n := nodes[r.Intn(len(nodes))]
+		c.later(at, "storm", func() { n.crash(true) })
+		at += r.Between(time.Millisecond, 100*time.Millisecond)
+		c.later(at, "restart", n.start)
+		at += r.Between(time.Millisecond, 300*time.Millisecond)
+	}
+}
+
+// pause stops a process as SIGSTOP does. Its timers and messages wait; others see it silent.
+func (c *Cluster) pause(r *Stream) {
+	l, d := c.any(r).life, r.Between(10*time.Millisecond, 4*time.Second)
+	if l == nil {
+		return
+	}
+	l.paused = true
+	c.later(d, "resume", l.resume)
+}
+
+// clockJump sets a clock wrong.
+func (c *Cluster) clockJump(r *Stream) {
+	c.any(r).wall.offset += r.Between(-5*time.Second, 5*time.Second)
+}
+
+// clockDrift makes a clock too fast or too slow, by up to a fifth.
+func (c *Cluster) clockDrift(r *Stream) {
+	c.any(r).wall.setDrift(c.kernel.Now(), int64(r.Intn(400_000))-200_000)
+}
+
+// clockStrobe makes a clock jump to and fro.
+func (c *Cluster) clockStrobe(r *Stream) {
+	n, by := c.any(r), r.Between(time.Millisecond, 500*time.Millisecond)
+	at := time.Duration(0)
+	for range 10 + r.Intn(20) {
+		by = -by
+		c.later(at, "strobe", func() { n.wall.offset += by })
+		at += r.Between(time.Millisecond, 40*time.Millisecond)
+	}
+}
+
+// slowDisk makes a disk late.
+func (c *Cluster) slowDisk(r *Stream) {
+	n := c.any(r)
+	n.faults.slow = r.Between(time.Millisecond, 600*time.Millisecond)
+	c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
+}
+
+// fsyncError makes the log's fsync fail: the node must stop, and not acknowledge what it could not sync.
+func (c *Cluster) fsyncError(r *Stream) {
+	n := c.any(r)
+	n.faults.syncs.Store(true)
+	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.syncs.Store(false) })
+}
+
+// writeError makes writing the log fail.
+func (c *Cluster) writeError(r *Stream) {
+	n := c.any(r)
+	n.faults.writes.Store(true)
+	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
+}
+
+// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and have told nobody of what it
+// could not sync.
+func (c *Cluster) raftFsyncError(r *Stream) { c.raftFault(r, raftSyncs) }
+
+// raftWriteError makes writing the Raft log fail.
+func (c *Cluster) raftWriteError(r *Stream) { c.raftFault(r, raftWrites) }
+
+// raftFull leaves the Raft log no space: the node stops, and comes back when there is some.
+func (c *Cluster) raftFull(r *Stream) { c.raftFault(r, raftNoSpace) }
+
+func (c *Cluster) raftFault(r *Stream, what int32) {
+	n := c.any(r)
+	n.faults.raft.Store(what)
+	c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.raft.Store(0) })
+}
+
+// readError makes reading tables fail, and lets there be some to read.
+func (c *Cluster) readError(r *Stream) {
+	n := c.any(r)
+	n.flush()
+	n.faults.reads.Store(true)
+	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.reads.Store(false) })
+}
+
+// diskFull leaves a disk no space: storage must refuse writes, and go on by itself.
+func (c *Cluster) diskFull(r *Stream) {
+	n := c.any(r)
+	n.faults.full.Store(true)
+	c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.full.Store(false) })
+}
+
+// flush writes memtables out, everywhere or on one node, and compacts now and then.
+func (c *Cluster) flush(r *Stream) {
+	nodes := c.nodes
+	if r.Chance(700) {
+		nodes = []*Node{c.any(r)}
+	}
+	compact := r.Chance(400)
+	for _, n := range nodes {
+		n.flush()
+		if compact {
+			n.compact()
+		}
+	}
+}
+
+// flush writes a running node's memtables to tables.
+func (n *Node) flush() {
+	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() {
+		return
+	}
+	if err := n.life.engine.Flush(); err != nil {
+		n.cluster.fail("node %d cannot flush: %v", n.id, err)
+	}
+}
+
+func (n *Node) compact() {
+	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() || n.damaged {
+		return
+	}
+	for _, kind := range workloadKinds() {
+		for _, t := range kind.tables {
+			if table := n.cluster.table(t.Table); table != nil {
+				if err := n.life.engine.CompactTable(context.Background(), table.StorageID); err != nil {
+					n.cluster.fail("node %d cannot compact: %v", n.id, err)
+				}
+			}
+		}
+	}
+}
+
+// mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
+// left must overlap with those that were.
+func (c *Cluster) mayLose(n *Node) bool {
+	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.gone && !n.dead && !n.leaving
+}
+
+// bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right
+// answer or an error. What is damaged is replaced when the cluster is healed.
+func (c *Cluster) bitFlip(r *Stream) {
+	n := c.any(r)
+	if !c.mayLose(n) || !n.life.serves() || n.faults.any() {
+		return
+	}
+	n.flush()
+	n.crash(true)
+	flipped, err := flipBits(n.disk, r)
+	if err != nil {
+		c.fail("no bit could be flipped: %v", err)
+	}
+	n.damaged = flipped > 0
+	c.losing = n.damaged
+	c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
+}
+
+// wipedDisk takes a machine's disk away: the node does not come back as itself, another takes its place.
+func (c *Cluster) wipedDisk(r *Stream) {
+	n := c.any(r)
+	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.gone {
+		return
+	}
+	c.losing = true
+	n.crash(true)
+	n.wipe()
+	c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
+}

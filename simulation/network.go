@@ -1,0 +1,131 @@
+package simulation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// Network carries messages between the nodes, badly.
+type Network struct {
+	kernel *Kernel
+	rand   *Stream
+	work   *Stream                      // draws how long work that blocks takes
+	early  *Stream                      // draws timeouts that come early; nil: none do
+	lossy  *Stream                      // draws commits that are lost; nil: none is
+	sent   func(messaging.Verb, []byte) // of tests: called with every message; may be nil
+	reply  func([]byte) []byte          // of tests: makes what arrives of a reply; may be nil
+	nodes  map[ring.NodeID]*Node        // machines
+	byAddr map[netip.AddrPort]*Node
+	cut    map[link]int // by how many faults
+
+	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
+	Loss, Duplicates   int
+	DelayMin, DelayMax time.Duration
+	Slow               int // per thousand messages that take up to SlowMax
+	SlowMax            time.Duration
+	late               *Stream       // draws requests to truncate of dying processes that arrive late; nil: none do
+	far                time.Duration // what a message between data centers takes besides
+	// cpu is the average processor time of a message or a piece of work; 0 means that they take none. A process does them
+	// one after the other. stall is the average time for which it gets no processor before some of them (stalls).
+	cpu, stall time.Duration
+}
+
+// delayMax is how long a message takes at most on a good day.
+const delayMax = 3 * time.Millisecond
+
+type link struct{ from, to ring.NodeID }
+
+func newNetwork(k *Kernel, seed uint64) *Network {
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
+	n.calm()
+	return n
+}
+
+// calm is the network on a good day.
+func (n *Network) calm() {
+	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
+	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
+	n.cpu, n.stall = 0, 0
+	clear(n.cut)
+}
+
+// refused says whether the machine at the other end answers that nothing listens there.
+func (n *Network) refused(l link) bool {
+	life := n.nodes[l.to].life
+	return n.cut[l] == 0 && (life == nil || !life.transport.open)
+}
+
+// carry delivers a message to one incarnation of a node, or does not.
+func (n *Network) carry(l link, label string, payload []byte, deliver func(payload []byte)) {
+	copies := 1
+	if n.cut[l] > 0 || n.rand.Chance(n.Loss) {
+		copies = 0
+	} else if n.rand.Chance(n.Duplicates) {
+		copies = 2
+	}
+	target, stamp := n.nodes[l.to].life, int64(0)
+	from := n.nodes[l.from].life
+	if from != nil {
+		stamp = from.hlc.Last()
+	}
+	for range copies {
+		delay := n.rand.Between(n.DelayMin, n.DelayMax)
+		if n.rand.Chance(n.Slow) {
+			delay = n.rand.Between(n.DelayMax, n.SlowMax)
+		}
+		if n.nodes[l.from].dc != n.nodes[l.to].dc {
+			delay += n.far
+		}
+		own := slices.Clone(payload)
+		n.kernel.trace = fnv(n.kernel.trace, own)
+		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
+			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
+				n.onCPU(life, func() {
+					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
+					life.serving = from
+					deliver(own)
+					life.serving = nil
+				})
+			}
+		})
+	}
+}
+
+// stalls is the number of messages and pieces of work in a thousand before which a process gets no processor for a while.
+const stalls = 10
+
+// onCPU makes a process do f after all that came before f, and after the processor time that f takes.
+func (n *Network) onCPU(l *life, f func()) {
+	if n.cpu == 0 {
+		l.do(f)
+		return
+	}
+	cost := n.work.Between(n.cpu/2, n.cpu*3/2)
+	if n.stall > 0 && n.work.Chance(stalls) {
+		cost += n.work.Between(0, 2*n.stall)
+	}
+	l.cpuFree = max(l.cpuFree, n.kernel.Now()) + cost
+	n.kernel.After(l.cpuFree-n.kernel.Now(), "cpu", func() {
+		if l.alive() {
+			l.do(f)
+		}
+	})
+}
+
+func (n *Network) note(verb messaging.Verb, payload []byte) {
+	if n.sent != nil {
+		n.sent(verb, payload)
+	}
+}
+
+func (n *Network) replied(payload []byte) []byte {
+	if n.reply != nil {
+		return n.reply(payload)
+	}
+	return payload
+}

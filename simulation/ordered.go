@@ -1,0 +1,277 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/types"
+)
+
+// ordereds is the workload: clients write and delete many small partitions, each its own ones, and list
+// partition keys in their own order at QUORUM, any part of them, from either end. A partition whose newest
+// change that may be visible is an acknowledged write must be in what a listing covers. One that was
+// deleted may still be there: some replica has not heard. In the end no node's partition index may lack
+// what the node has rows of.
+type ordereds struct {
+	clients
+	table      *schema.Table
+	partitions []*orderedPartition // by key
+	writes     int
+	acked      int
+	lists      int
+}
+
+// orderedPartition is one partition's changes, in the order of their timestamps.
+type orderedPartition struct {
+	key     string
+	changes []*orderedChange
+}
+
+type orderedChange struct {
+	live    bool // it leaves a live row; else it deletes the partition, or writes its static row
+	deletes bool
+	call    int64
+	acked   int64 // 0 until acknowledged
+	skipped bool  // certainly not done
+}
+
+const (
+	orderedPartitions = 90
+	orderedClients    = 3
+)
+
+// orderedTable has the shape of tables whose partitions are kept in order.
+func orderedTable() *schema.CreateTable {
+	text := types.Native(types.Text)
+	return simTable("ordered",
+		schema.ColumnSpec{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+		schema.ColumnSpec{Name: "RowKey", Kind: schema.Clustering, Type: text},
+		schema.ColumnSpec{Name: "s", Kind: schema.Static, Type: text})
+}
+
+// walkedTable is the same without that shape.
+func walkedTable() *schema.CreateTable {
+	t := orderedTable()
+	t.Table = "walked"
+	copy(t.ID[:], t.Table)
+	t.Columns[0].Name = "k"
+	return t
+}
+
+func newOrdereds(c *Cluster) *ordereds {
+	w := &ordereds{clients: newClients(c, "ordered"), table: c.table("ordered")}
+	if w.rand.Chance(150) {
+		w.table = c.table("walked")
+	}
+	for i := range orderedPartitions {
+		w.partitions = append(w.partitions, &orderedPartition{key: fmt.Sprintf("p%02d", i)})
+	}
+	return w
+}
+
+func (w *ordereds) start() { w.launch(orderedClients, 40*time.Millisecond, w.step) }
+
+func (w *ordereds) counts() (tried, acked int) { return w.writes + w.lists, w.acked }
+
+func (w *ordereds) step(l *life, client int, end func() bool) {
+	if w.rand.Chance(300) {
+		w.list(l, w.randomRequest(l), func(error) { end() })
+		return
+	}
+	own := w.rand.Intn(orderedPartitions/orderedClients)*orderedClients + client
+	w.change(l, w.partitions[own], func() { end() })
+}
+
+// change writes a row, or the static row, or deletes the partition.
+func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
+	ts := w.c.stamp()
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(p.key)))
+	r := row.NewRow()
+	x := &orderedChange{call: w.c.tick()}
+	switch n := w.rand.Intn(10); {
+	case n < 5:
+		x.live = true
+		r.Clustering, r.Liveness.Timestamp = []byte{'a' + byte(w.rand.Intn(3))}, ts
+		m.AddRow(r)
+	case n < 6:
+		r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("s").ID, Timestamp: ts, Value: []byte("s")})
+		m.AddHeader(r)
+	default:
+		x.deletes = true
+		r.Deletion = row.Deletion{Timestamp: ts, LocalTime: clock{l}.Now().Unix()}
+		m.AddHeader(r)
+	}
+	p.changes = append(p.changes, x)
+	w.writes++
+	l.write(m, ring.Quorum, func(err error) {
+		switch {
+		case err == nil:
+			x.acked = w.c.tick()
+			w.acked++
+		case errors.Is(err, coordinator.ErrNotSent):
+			x.skipped = true
+		}
+		w.c.kernel.Trace(fmt.Sprint("ordered ", p.key, x.live, err))
+		next()
+	})
+}
+
+func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
+	req := w.request(l, ring.Quorum)
+	req.Reversed = w.rand.Chance(400)
+	if w.rand.Chance(700) {
+		req.Limit = 1 + w.rand.Intn(30)
+	}
+	bound := func() []byte { return []byte(w.partitions[w.rand.Intn(orderedPartitions)].key) }
+	if w.rand.Chance(500) {
+		req.Span.From = bound()
+	}
+	if w.rand.Chance(500) {
+		req.Span.To = bound()
+	}
+	return req
+}
+
+func (w *ordereds) request(l *life, level ring.Consistency) *coordinator.PartitionsRequest {
+	return &coordinator.PartitionsRequest{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
+}
+
+// list lists and compares with what must be there.
+func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(error)) {
+	call := w.c.tick()
+	l.coord.Partitions(req, func(p *coordinator.Partitions, err error) {
+		listed := 0
+		if err == nil {
+			w.lists++
+			listed = len(p.Keys)
+			w.compare(req, p, call, w.c.tick())
+		}
+		w.c.kernel.Trace(fmt.Sprint("ordered list ", listed, err))
+		done(err)
+	})
+}
+
+// compare checks a listing that took from call to returned.
+func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Partitions, call, returned int64) {
+	before := func(a, b []byte) bool {
+		if req.Reversed {
+			a, b = b, a
+		}
+		return bytes.Compare(a, b) < 0
+	}
+	if p.More && len(p.Keys) == 0 || req.Limit > 0 && len(p.Keys) > req.Limit {
+		w.c.fail("%d partitions listed, more %v, of %+v", len(p.Keys), p.More, *req)
+		return
+	}
+	for i, key := range p.Keys {
+		if i > 0 && !before(p.Keys[i-1], key) {
+			w.c.fail("partition %s is listed before %s", p.Keys[i-1], key)
+		}
+		at := slices.IndexFunc(w.partitions, func(x *orderedPartition) bool { return x.key == string(key) })
+		// A walk does not know whether more follows of a partition within which a page ended.
+		if at < 0 || !w.partitions[at].mayLive(returned, !w.table.OrderedPartitions()) {
+			w.c.fail("partition %s is listed, and nobody wrote it", key)
+		}
+	}
+	for _, x := range w.partitions {
+		key := []byte(x.key)
+		switch {
+		case bytes.Compare(key, req.Span.From) < 0, req.Span.To != nil && bytes.Compare(key, req.Span.To) >= 0:
+		case p.More && before(p.Reached, key):
+		case !x.mustLive(call, returned):
+		case !slices.ContainsFunc(p.Keys, func(k []byte) bool { return bytes.Equal(k, key) }):
+			w.c.fail("partition %s is not listed: read from %d to %d, %+v", x.key, call, returned, *req)
+		}
+	}
+}
+
+// mayLive says whether a row of p, or anything of it, can have been there until then.
+func (p *orderedPartition) mayLive(returned int64, anything bool) bool {
+	return slices.ContainsFunc(p.changes, func(x *orderedChange) bool {
+		return (x.live || anything) && !x.skipped && x.call < returned
+	})
+}
+
+// mustLive says whether p has a live row, whichever of the changes under way are visible.
+func (p *orderedPartition) mustLive(call, returned int64) bool {
+	for _, x := range slices.Backward(p.changes) {
+		switch {
+		case x.skipped || x.call > returned:
+		case x.deletes:
+			return false
+		case x.live && x.acked != 0 && x.acked < call:
+			return true
+		}
+	}
+	return false
+}
+
+// readBack lists everything from every node in a healed cluster.
+func (w *ordereds) readBack() {
+	for _, n := range w.c.present() {
+		for _, level := range []ring.Consistency{ring.Quorum, w.c.all()} {
+			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *life, done func(error)) {
+				w.list(l, w.request(l, level), done)
+			})
+		}
+	}
+}
+
+// check looks at what each node has: of a partition with a live row, its index must tell.
+func (w *ordereds) check() {
+	if !w.table.OrderedPartitions() {
+		return
+	}
+	for _, n := range w.c.present() {
+		if n.life == nil {
+			continue // it did not start, which was noted
+		}
+		now := clock{n.life}.Now().Unix()
+		listed := map[string]bool{}
+		for q := (&storage.PartitionsRead{Table: w.table.StorageID, Limit: 7, Now: now}); ; {
+			page, err := n.life.engine.Partitions(q)
+			if err != nil {
+				w.c.fail("the partition index of node %d: %v", n.id, err)
+				return
+			}
+			for _, key := range page.Keys {
+				listed[string(key)] = true
+			}
+			if !page.More {
+				break
+			}
+			q.From = append(page.Last, 0)
+		}
+		for _, p := range w.partitions {
+			page, err := n.life.engine.Read(nil, &row.ReadCommand{
+				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()}, Now: now,
+			})
+			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {
+				w.c.fail("node %d has a live row in %s: %v, its index tells of one: %v, %v", n.id, p.key, live, listed[p.key], err)
+			}
+		}
+	}
+}
+
+func liveRow(page []byte, now int64) bool {
+	var p row.PageReader
+	p.Reset(page)
+	var r row.Row
+	for p.NextPartition() {
+		for p.NextRow(&r) {
+			if r.Live(now) {
+				return true
+			}
+		}
+	}
+	return false
+}

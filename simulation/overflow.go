@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// overflows is a workload of rows that are written once, at QUORUM, while nodes cannot be reached and hardly any hint is
+// kept. Nothing is read. When the cluster is healed, every replica must have every acknowledged row by itself within
+// overflowBound: hints and automatic repair see to that.
+type overflows struct {
+	clients
+	table *schema.Table
+	made  int
+	acked map[string]ring.Token // keys
+}
+
+// overflowBound is how long after all nodes are back a replica may lack a row.
+const overflowBound = 15 * time.Second
+
+func newOverflows(c *Cluster) *overflows {
+	return &overflows{clients: newClients(c, "overflows"), table: c.table("overflows"), acked: map[string]ring.Token{}}
+}
+
+func (w *overflows) start() { w.launch(4, 40*time.Millisecond, w.step) }
+
+func (w *overflows) counts() (tried, acked int) { return w.made, len(w.acked) }
+
+func (w *overflows) step(l *life, _ int, end func() bool) {
+	w.made++
+	key := row.NewPartitionKey([]byte("overflow" + strconv.Itoa(w.made)))
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, key)
+	r := row.NewRow()
+	r.Clustering = []byte("c")
+	r.Liveness.Timestamp = w.c.stamp()
+	m.AddRow(r)
+	l.write(m, ring.Quorum, func(err error) {
+		if err == nil {
+			w.acked[string(key.Bytes)] = key.Token
+		}
+		w.c.kernel.Trace(fmt.Sprint("overflow ", string(key.Bytes), err))
+		end()
+	})
+}
+
+// readBack looks at each replica by itself: a read through a coordinator would repair what it finds.
+func (w *overflows) readBack() {
+	lacking := func() (key string, node int) {
+		partitions := map[string]map[ring.NodeID][]byte{}
+		for _, n := range w.c.present() {
+			if n.life == nil {
+				return "", 0 // it did not start, which was noted
+			}
+			if err := dump(n.life.engine, n.id, w.table, 0, partitions); err != nil {
+				w.c.fail("node %d cannot read table overflows: %v", n.id, err)
+				return "", 0
+			}
+		}
+		for k, token := range w.acked {
+			for _, n := range w.c.holders(token) {
+				if partitions[k][n.id] == nil {
+					return k, int(n.id)
+				}
+			}
+		}
+		return "", 0
+	}
+	until := w.c.kernel.Now() + w.c.paced(overflowBound)
+	for w.c.kernel.Now() < until {
+		if key, _ := lacking(); key == "" {
+			return
+		}
+		w.c.kernel.RunUntil(w.c.kernel.Now()+time.Second, func() bool { return false })
+	}
+	if key, _ := lacking(); key != "" {
+		w.c.fail("%v after all nodes are back, a replica lacks a row for which a hint was lost", overflowBound)
+	}
+}
+
+func (w *overflows) check() {}

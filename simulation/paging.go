@@ -1,0 +1,186 @@
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/model"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole
+// of it, with old and new timestamps, and tries each change until it is acknowledged; between two changes
+// it reads at QUORUM, by slices, limits, backwards, page after page. Every row must be that of a table in
+// a map (as Harry does).
+type pagings struct {
+	clients
+	table *schema.Table
+	parts []*pagedPartition
+	tried int
+	acked int
+}
+
+// pagedPartition is what a client knows of its partition.
+type pagedPartition struct {
+	key     row.PartitionKey
+	model   model.Table
+	pending *row.Mutation // until acknowledged
+	changes int
+}
+
+const (
+	pagingClients = 3
+	pagingRows    = 30
+)
+
+func newPagings(c *Cluster) *pagings {
+	w := &pagings{clients: newClients(c, "paging"), table: c.table("pagings")}
+	for i := range pagingClients {
+		w.parts = append(w.parts, &pagedPartition{key: row.NewPartitionKey([]byte("paging" + strconv.Itoa(i)))})
+	}
+	return w
+}
+
+func (w *pagings) start() {
+	w.launch(pagingClients, 30*time.Millisecond, func(l *life, client int, end func() bool) {
+		p := w.parts[client]
+		if p.pending == nil && w.rand.Chance(400) {
+			w.read(l, p, w.randomPager(p), ring.Quorum, func(error) { end() })
+			return
+		}
+		if p.pending == nil {
+			p.pending = w.randomChange(p)
+		}
+		w.write(l, p, ring.Quorum, func(error) { end() })
+	})
+}
+
+func (w *pagings) counts() (tried, acked int) { return w.tried, w.acked }
+
+// randomChange draws what is to be done to a partition.
+func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
+	p.changes++
+	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000 // up to a fifth of a second old
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, p.key)
+	deletion := row.Deletion{Timestamp: stamp, LocalTime: stamp / 1_000_000}
+	a, b := w.rowName(w.rand.Intn(pagingRows)), w.rowName(w.rand.Intn(pagingRows))
+	switch w.rand.Intn(12) {
+	case 0:
+		header := row.NewRow()
+		header.Deletion = deletion
+		m.AddHeader(header)
+	case 1, 2:
+		if a > b {
+			a, b = b, a
+		}
+		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(a), End: []byte(b + "\xff"), Deletion: deletion})
+	case 3, 4:
+		r := row.NewRow()
+		// A whole row's name: of real clusterings none is the beginning of another (types.Type.AppendOrdered).
+		r.Clustering, r.Deletion = []byte(fmt.Sprint(a, w.rand.Intn(4))), deletion
+		m.AddRow(r)
+	default:
+		for i := range 1 + w.rand.Intn(4) {
+			m.AddRow(textRow(w.table, fmt.Sprint(a, i), strconv.Itoa(p.changes), stamp))
+		}
+	}
+	return m
+}
+
+func (w *pagings) rowName(i int) string { return fmt.Sprintf("%02d", i) }
+
+// randomPager draws how a partition is read.
+func (w *pagings) randomPager(p *pagedPartition) *pager {
+	g := &pager{table: w.table.StorageID, only: &p.key, reversed: w.rand.Chance(400), limit: uint32(1 + w.rand.Intn(12))}
+	if w.rand.Chance(500) {
+		g.slice.Start = []byte(w.rowName(w.rand.Intn(pagingRows)))
+	}
+	if w.rand.Chance(500) {
+		g.slice.End = []byte(w.rowName(w.rand.Intn(pagingRows)) + "\xff")
+		if bytes.Compare(g.slice.Start, g.slice.End) > 0 {
+			g.slice.Start = nil
+		}
+	}
+	return g
+}
+
+// write tries the pending change; once it is acknowledged, the model has it, too.
+func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done func(error)) {
+	w.tried++
+	m := p.pending
+	l.write(m, level, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("paging write ", err))
+		if err == nil && p.pending == m {
+			w.acked++
+			p.model.Apply(m)
+			p.pending = nil
+		}
+		done(err)
+	})
+}
+
+// read reads page after page, and compares all of it with the model.
+func (w *pagings) read(l *life, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
+	w.tried++
+	began := p.changes
+	whole := &row.ReadCommand{
+		Table: g.table, Key: p.key, Slices: []row.Slice{g.slice}, Reversed: g.reversed, Now: clock{l}.Now().Unix(),
+	}
+	var rows [][2]string
+	var next func()
+	next = func() {
+		l.coord.Read(&coordinator.ReadRequest{
+			Command: g.command(whole.Now), Consistency: level, Timeout: operationTimeout,
+		}, func(page []byte, err error) {
+			var more [][2]string
+			if err == nil {
+				more, err = textRows(page, whole.Now)
+			}
+			if err == nil {
+				err = g.took(page, func(*row.PageReader, *row.Row, bool) {})
+			}
+			rows = append(rows, more...)
+			w.c.kernel.Trace(fmt.Sprint("paging read ", len(rows), err))
+			if err == nil && !g.done {
+				next()
+				return
+			}
+			if err == nil && p.changes == began && p.pending == nil { // the client has not gone on meanwhile
+				w.acked++
+				err = w.compare(p, whole, rows)
+			}
+			done(err)
+		})
+	}
+	next()
+}
+
+func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]string) error {
+	want, err := textRows(p.model.Read(cmd), cmd.Now)
+	if err == nil && !slices.Equal(rows, want) {
+		w.c.fail("paging: %s %+v reads %v, not %v", p.key.Bytes, *cmd, rows, want)
+	}
+	return err
+}
+
+// readBack sees to it that the last changes are made, and reads all partitions from every node.
+func (w *pagings) readBack() {
+	for _, p := range w.parts {
+		if p.pending != nil {
+			w.c.must(w.c.present()[0], "the last change of a partition", func(l *life, done func(error)) { w.write(l, p, ring.Quorum, done) })
+		}
+		for _, n := range w.c.present() {
+			w.c.must(n, "pages", func(l *life, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
+		}
+	}
+}
+
+// check has nothing left to do: every read was compared when it ended.
+func (w *pagings) check() {}

@@ -1,0 +1,36 @@
+package simulation
+
+import (
+	"time"
+
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// purges repairs the ranges of a workload's partitions while clients change them with conditions, now the whole table,
+// now one partition, at any node: what Paxos knows of them is forgotten, as far as it is older than PaxosMargin.
+func (w *clients) purges(table *schema.Table, partition func(*Stream) row.PartitionKey) {
+	if w.c.options.PaxosMargin != 0 {
+		w.purge(NewStream(w.c.options.Seed, "purges "+w.name), table, partition)
+	}
+}
+
+func (w *clients) purge(r *Stream, table *schema.Table, partition func(*Stream) row.PartitionKey) {
+	w.c.later(r.Between(50*time.Millisecond, 800*time.Millisecond), "purge", func() {
+		job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: true}
+		if r.Chance(800) {
+			token := partition(r).Token
+			job.Range = ring.Range{Start: token - 1, End: token}
+		}
+		if l := w.c.any(r).life; l.serves() {
+			l.do(func() {
+				l.repairer.Start(job, nil, func(report repair.Report, _ error) {
+					w.c.counted["states forgotten"] += report.Forgotten
+				})
+			})
+		}
+		w.purge(r, table, partition)
+	})
+}

@@ -1,0 +1,304 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
+// table, drops it and creates it again under its name, and adds and drops a column. What was acknowledged well before a
+// completed TRUNCATE, or any time before a DROP, must not be read after it, and what was acknowledged after it must be.
+type reborn struct {
+	clients
+	rows      []*rebornRow
+	truncates []*rebornTruncate
+	made      int   // tables
+	altered   int64 // the stamp up to which cells of the column that is added and dropped are gone; see dropColumn
+	tried     int
+	acked     int
+}
+
+// rebornRow is one row, which is written once.
+type rebornRow struct {
+	table    schema.StorageID
+	stamp    int64
+	call     int64
+	began    time.Duration
+	returned int64 // 0 until acknowledged
+	ended    time.Duration
+	extra    bool // it has a value in the column that is added and dropped
+}
+
+// rebornTruncate is one TRUNCATE.
+type rebornTruncate struct {
+	table    schema.StorageID
+	call     int64
+	returned int64 // 0 until it has succeeded
+	failed   bool
+	began    time.Duration
+	ended    time.Duration
+}
+
+const (
+	rebornTable      = "reborn"
+	rebornColumn     = "extra"
+	rebornPartitions = 3
+	rebornClients    = 4 // the first is the operator
+	// truncatedLate is how long after a failed TRUNCATE replicas may still empty the table: requests to them may be on
+	// their way.
+	truncatedLate = 5 * time.Second
+	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged that may not come back, where faults
+	// deliver messages which nobody waits for any more: those of processes that have ended or were paused, and those that
+	// the network delays or duplicates (docs/limits.md).
+	rebornWindow = 2500 * time.Millisecond
+)
+
+func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebornTable)} }
+
+func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *reborn) start() {
+	w.launch(rebornClients, 120*time.Millisecond, func(l *life, client int, end func() bool) {
+		table, next := l.Schema().Table(keyspace, rebornTable), func(error) { end() }
+		switch what := w.rand.Intn(100); {
+		case client == 0:
+			w.operate(l, table, what, next)
+		case table == nil:
+			end()
+		case what < 60:
+			w.write(l, table, next)
+		default:
+			w.read(l, table, w.rand.Intn(rebornPartitions), ring.Quorum, next)
+		}
+	})
+}
+
+// operate changes the table.
+func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error)) {
+	switch {
+	case table == nil:
+		w.create(l, done)
+	case what < 20:
+		w.truncate(l, table, done)
+	case what < 28:
+		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true}, done)
+	case what < 34 && table.Column(rebornColumn) == nil:
+		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true, Add: []schema.ColumnSpec{
+			{Name: rebornColumn, Kind: schema.Regular, Type: types.Native(types.Text)}}}, done)
+	case what < 34:
+		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true, Drop: []string{rebornColumn}, DropMicros: w.c.stamp()}, done)
+	default:
+		done(nil)
+	}
+}
+
+func (w *reborn) change(l *life, change schema.Change, done func(error)) {
+	w.tried++
+	l.soon(func() {
+		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+		l.cluster.StartSchema(change, func(err error) {
+			met()
+			w.c.kernel.Trace(fmt.Sprintf("reborn %T %v", change, err))
+			if err == nil {
+				w.acked++
+				w.c.count(fmt.Sprintf("%T", change))
+			}
+			done(err)
+		})
+	})
+}
+
+func (w *reborn) create(l *life, done func(error)) {
+	w.made++
+	t := textTable(rebornTable)
+	copy(t.ID[:], fmt.Sprintf("reborn%010d", w.made))
+	t.IfNotExists = true
+	w.change(l, t, done)
+}
+
+func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
+	w.tried++
+	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
+	w.truncates = append(w.truncates, t)
+	w.c.truncating++
+	w.c.excused.truncated(table.StorageID)
+	w.c.meetings.begin(opTruncate, lingers)
+	l.coord.Truncate(table, operationTimeout, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("truncate ", err))
+		t.ended = w.c.kernel.Now()
+		if err == nil {
+			w.acked++
+			t.returned = w.c.tick()
+			w.c.truncating--
+			w.c.count("tables truncated")
+		} else {
+			t.failed = true
+		}
+		done(err)
+	})
+}
+
+func (w *reborn) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("reborn" + strconv.Itoa(partition)))
+}
+
+// write writes a row of its own; its clustering is its place in rows.
+func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
+	w.tried++
+	e := &rebornRow{table: table.StorageID, stamp: w.c.stamp(), call: w.c.tick(), began: w.c.kernel.Now()}
+	id := len(w.rows)
+	w.rows = append(w.rows, e)
+	r := textRow(table, fmt.Sprintf("%06d", id), "x", e.stamp)
+	if c := table.Column(rebornColumn); c != nil {
+		e.extra = true
+		r.Cells = append(r.Cells, row.Cell{Column: c.ID, Timestamp: e.stamp, Value: []byte("y")})
+		r.Sort()
+	}
+	m := new(row.Mutation)
+	m.Reset(table.StorageID, w.key(id%rebornPartitions))
+	m.AddRow(r)
+	l.write(m, ring.Quorum, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("reborn write ", id, err))
+		if err == nil {
+			w.acked++
+			e.returned, e.ended = w.c.tick(), w.c.kernel.Now()
+		}
+		done(err)
+	})
+}
+
+// read reads a partition, page after page, and judges what is there.
+func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
+	w.tried++
+	call, found := w.c.tick(), map[int]bool{}
+	key := w.key(partition)
+	p := &pager{table: table.StorageID, only: &key}
+	now := clock{l}.Now().Unix()
+	var next func()
+	next = func() {
+		l.coord.Read(&coordinator.ReadRequest{Command: p.command(now), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+			if err == nil {
+				err = w.collect(table, page, now, found)
+			}
+			if err == nil {
+				err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
+			}
+			w.c.kernel.Trace(fmt.Sprint("reborn read ", len(found), err))
+			switch {
+			case err != nil:
+				done(err)
+			case !p.done:
+				next()
+			default:
+				w.acked++
+				w.judge(table.StorageID, partition, found, call)
+				done(nil)
+			}
+		})
+	}
+	next()
+}
+
+// collect takes the rows of a page, and judges the column that is added and dropped: what query hides is not there.
+func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[int]bool) error {
+	rows, err := textRows(page, now)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		id, err := strconv.Atoi(r[0])
+		if err != nil {
+			return err
+		}
+		found[id] = true
+	}
+	column := table.Column(rebornColumn)
+	var p row.PageReader
+	var r row.Row
+	for p.Reset(page); p.NextPartition(); {
+		for p.NextRow(&r) {
+			id, err := strconv.Atoi(string(r.Clustering))
+			if err != nil {
+				return err
+			}
+			shown := slices.ContainsFunc(r.Cells, func(c row.Cell) bool {
+				return column != nil && c.Column == column.ID && c.Timestamp > column.DroppedMicros
+			})
+			if shown && !w.rows[id].extra {
+				w.c.fail("reborn: row %d shows a value in a column that it was never given: %+v", id, *w.rows[id])
+			}
+		}
+	}
+	return p.Err()
+}
+
+// judge compares the rows that a read of a partition found with what was written.
+func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
+	returned := w.c.tick()
+	for id := partition; id < len(w.rows); id += rebornPartitions {
+		e := w.rows[id]
+		switch {
+		case found[id] && e.table != table:
+			w.c.fail("reborn: row %d was written to table %d, and is in table %d, which has its name now", id, e.table, table)
+		case found[id] && w.gone(e, call):
+			w.c.fail("reborn: row %d came back: it was acknowledged before a TRUNCATE that ended before %d: %+v", id, call, *e)
+		case !found[id] && e.table == table && e.returned != 0 && e.returned < call && !w.mayBeGone(e, returned):
+			w.c.fail("reborn: row %d is missing, and nothing was truncated since: %+v, read from %d to %d", id, *e, call, returned)
+		}
+	}
+}
+
+// window is how long before a TRUNCATE a write must have been acknowledged that may not come back: zero when the coordinators
+// know of all that is on its way.
+func (w *reborn) window() time.Duration {
+	late := func(kind string) bool {
+		return slices.Contains([]string{"pause", "bad-links", "slow-links", "reorder", "dc-slow"}, kind)
+	}
+	if w.c.crashed == 0 && !slices.ContainsFunc(w.c.options.FaultKinds, late) && !w.c.options.at("early-timeout") {
+		return 0
+	}
+	return rebornWindow
+}
+
+// gone says whether a row was acknowledged, window before a TRUNCATE began that ended before a read.
+func (w *reborn) gone(e *rebornRow, call int64) bool {
+	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
+		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended >= w.window()
+	})
+}
+
+// mayBeGone says whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
+// go on.
+func (w *reborn) mayBeGone(e *rebornRow, returned int64) bool {
+	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
+		switch {
+		case t.table != e.table || t.call > returned:
+			return false
+		case t.returned != 0:
+			return t.returned > e.call
+		}
+		return !t.failed || e.began < t.ended+truncatedLate
+	})
+}
+
+func (w *reborn) readBack() {
+	table := w.c.table(rebornTable)
+	if table == nil {
+		return
+	}
+	for partition := range rebornPartitions {
+		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.All, done) })
+	}
+}
+
+// check has nothing left to do: every read was judged when it ended.
+func (w *reborn) check() {}

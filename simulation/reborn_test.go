@@ -1,0 +1,21 @@
+package simulation
+
+import "testing"
+
+// TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that it finds rows that a read repair brings back: the read began
+// when some replicas had dropped their rows and others had not.
+func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
+	mustFail(t, 0, 200, func(o *Options) {
+		rebornOptions(o)
+		o.Unsafe.RepairTruncated = true
+	}, "came back")
+}
+
+// TestSimReborn truncates, drops and alters a table that reads repair, where coordinators know of all that is on its way: not even
+// what was acknowledged just before a TRUNCATE comes back.
+func TestSimReborn(t *testing.T) { runAlone(t, alone(), 100, rebornOptions) }
+
+func rebornOptions(o *Options) {
+	o.Workloads, o.Points = []string{"reborn"}, nil
+	o.FaultKinds = [][]string{{"isolate", "one-way"}, {"join", "leave", "move"}, {"halves", "slow-disk", "flush"}}[o.Seed%3]
+}

@@ -1,0 +1,232 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
+const repairMargin = 2 * time.Second
+
+// repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
+func (c *Cluster) repair(table *schema.Table) {
+	for range 2 { // the first brings replicas together, the second finds nothing
+		c.must(c.present()[0], "repairing table "+table.Name, func(l *life, done func(error)) {
+			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
+			l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
+		})
+	}
+	now := int64(epoch) + int64(c.kernel.Now()/time.Second)
+	for _, piece := range c.metadata().Topology.Placement(table.Replication).Ranges(ring.FullRange()) {
+		var roots []storage.LeafHash
+		for _, n := range c.holders(piece.Range.Start + 1) {
+			var root storage.LeafHash
+			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now, BytesMax: 1 << 40}
+			if _, _, err := n.life.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+				c.fail("node %d cannot hash %v of table %s: %v", n.id, piece.Range, table.Name, err)
+			}
+			roots = append(roots, root)
+		}
+		if roots = slices.Compact(roots); len(roots) > 1 {
+			c.fail("after a repair of table %s, the replicas of %v have the roots %x", table.Name, piece.Range, roots)
+		}
+	}
+}
+
+// graves is a workload of rows that live once: clients insert rows on all replicas, delete some, and
+// read. Nodes are away for longer than gc_grace, in turn, and hints do not last so long. What was deleted
+// must not come back: only repair sees to that.
+type graves struct {
+	clients
+	table *schema.Table
+	rows  []*grave
+	reads int
+	made  int // rows
+	// forgotten is how many of them are not watched any more.
+	forgotten int
+}
+
+// grave is one row's life, in the order of Cluster.tick.
+type grave struct {
+	partition  int
+	clustering string
+	added      int64 // 0 until all replicas have it
+	deleteCall int64
+	deleted    int64
+}
+
+const (
+	gravePartitions = 4
+	graveGrace      = 5 // seconds
+)
+
+// graveTable has tombstones that may go soon, once they are repaired.
+func graveTable() *schema.CreateTable {
+	t := textTable("graves")
+	t.Options.GCGraceSeconds = graveGrace
+	t.Options.TombstoneGC = "repair"
+	return t
+}
+
+func newGraves(c *Cluster) *graves {
+	return &graves{clients: newClients(c, "graves"), table: c.table("graves")}
+}
+
+func (w *graves) start() {
+	w.launch(4, 150*time.Millisecond, w.step)
+	w.absence()
+}
+
+// absence takes a node away for longer than tombstones must be kept, again and again.
+func (w *graves) absence() {
+	n := w.c.any(w.rand)
+	w.c.later(w.rand.Between(2*time.Second, 8*time.Second), "absence", func() {
+		n.crash(w.rand.Chance(500))
+		w.c.count("absence")
+		w.c.later(w.rand.Between((graveGrace+1)*time.Second, 2*graveGrace*time.Second), "return", func() {
+			n.start()
+			w.absence()
+		})
+	})
+}
+
+func (w *graves) counts() (tried, acked int) {
+	for _, g := range w.rows {
+		if g.deleted != 0 {
+			acked++
+		}
+	}
+	return w.made + w.reads, acked + w.forgotten
+}
+
+func (w *graves) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey(fmt.Append(nil, "grave", partition))
+}
+
+func (w *graves) step(l *life, _ int, end func() bool) {
+	what, victim := w.rand.Intn(10), w.rand.Uint64()
+	next := func(error) { end() }
+	switch {
+	case what < 4:
+		w.add(l, next)
+	case what < 7 && len(w.rows) > gravesKept:
+		w.bury(l, w.rows[victim%16], next) // so that there are no more
+	case what < 7 && len(w.rows) > 0:
+		w.bury(l, w.rows[victim%uint64(len(w.rows))], next)
+	default:
+		w.look(l, w.rand.Intn(gravePartitions), ring.Quorum, next)
+	}
+}
+
+// add inserts a row on all replicas. One that some may not have is not looked at any more.
+func (w *graves) add(l *life, done func(error)) {
+	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", w.made)}
+	w.made++
+	r := row.NewRow()
+	r.Clustering = []byte(g.clustering)
+	r.Liveness.Timestamp = w.c.stamp()
+	m := new(row.Mutation)
+	m.Reset(w.table.StorageID, w.key(g.partition))
+	m.AddRow(r)
+	l.write(m, ring.All, func(err error) {
+		if err == nil {
+			g.added = w.c.tick()
+			w.rows = append(w.rows, g)
+			w.forget()
+		}
+		done(err)
+	})
+}
+
+// gravesKept is how many rows are watched: a run of weeks has more.
+const gravesKept = 1500
+
+// forget takes the oldest row off the list, when that is too long and its client has tried to delete it.
+func (w *graves) forget() {
+	if len(w.rows) > gravesKept && w.rows[0].deleteCall != 0 {
+		w.rows = w.rows[1:]
+		w.forgotten++
+	}
+}
+
+// bury deletes a row, alone or as a range, at QUORUM, once.
+func (w *graves) bury(l *life, g *grave, done func(error)) {
+	if g.deleteCall != 0 {
+		done(nil)
+		return
+	}
+	g.deleteCall = w.c.tick()
+	d := row.Deletion{Timestamp: w.c.stamp(), LocalTime: clock{l}.Now().Unix()}
+	m := new(row.Mutation)
+	m.Reset(w.table.StorageID, w.key(g.partition))
+	if w.rand.Chance(500) {
+		exact := row.ExactRow([]byte(g.clustering))
+		m.AddRangeTombstone(row.RangeTombstone{Start: exact.Start, End: exact.End, Deletion: d})
+	} else {
+		r := row.NewRow()
+		r.Clustering, r.Deletion = []byte(g.clustering), d
+		m.AddRow(r)
+	}
+	l.write(m, ring.Quorum, func(err error) {
+		if err == nil {
+			g.deleted = w.c.tick()
+		}
+		done(err)
+	})
+}
+
+// look reads a partition and judges what is there.
+func (w *graves) look(l *life, partition int, level ring.Consistency, done func(error)) {
+	w.reads++
+	began := w.c.tick()
+	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
+		if err == nil {
+			w.judge(partition, page, began)
+		}
+		done(err)
+	})
+}
+
+func (w *graves) judge(partition int, page []byte, began int64) {
+	seen := map[string]bool{}
+	var p row.PageReader
+	for p.Reset(page); p.NextPartition(); {
+		for r := row.NewRow(); p.NextRow(r); {
+			if r.Live(0) {
+				seen[string(r.Clustering)] = true
+			}
+		}
+	}
+	for _, g := range w.rows {
+		switch there := seen[g.clustering]; {
+		case g.partition != partition:
+		case there && g.deleted != 0 && g.deleted < began:
+			w.c.fail("row %s of graves came back: it was deleted at %d, and read at %d", g.clustering, g.deleted, began)
+		case !there && g.added < began && g.deleteCall == 0:
+			w.c.fail("row %s of graves is missing: it was added at %d, and read at %d", g.clustering, g.added, began)
+		}
+	}
+}
+
+func (w *graves) readBack() {
+	for _, n := range w.c.present() {
+		if n.life != nil {
+			w.c.counted["purged"] += int(n.life.engine.Metrics().Purged)
+		}
+	}
+	w.c.repair(w.table)
+	for partition := range gravePartitions {
+		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *life, done func(error)) {
+			w.look(l, partition, ring.All, done)
+		})
+	}
+}
+
+func (w *graves) check() {}

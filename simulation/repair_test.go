@@ -1,0 +1,48 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"cqld/storage"
+)
+
+// graveOptions are those of a run in which nodes are away for longer than gc_grace, and hints are lost.
+func graveOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
+	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links"}
+	o.PageBytes, o.Sync = 0, storage.SyncBatch
+	o.Unsafe.NoHints = true
+	return o
+}
+
+// TestSimDeletedRowsStayDeleted runs clusters in which tombstones go as soon as they are repaired.
+func TestSimDeletedRowsStayDeleted(t *testing.T) {
+	n := max(2, *seeds/30)
+	if testing.Short() {
+		n = 2
+	}
+	deleted, purged := 0, 0
+	for i := range n {
+		seed := *firstSeed + uint64(i)
+		r := run(t, graveOptions(seed))
+		for _, f := range r.Failures {
+			t.Errorf("seed %d: %s", seed, f)
+		}
+		deleted += r.Acked
+		purged += r.Counted["purged"]
+	}
+	t.Logf("%d seeds, %d rows deleted, %d entries purged", n, deleted, purged)
+	if deleted < 20*n || purged < 20*n {
+		t.Errorf("only %d rows were deleted, and %d entries purged, in %d seeds", deleted, purged, n)
+	}
+}
+
+// TestSimNeedsRepairBeforePurge shows that it finds tombstones that go before all replicas have them.
+func TestSimNeedsRepairBeforePurge(t *testing.T) {
+	mustFail(t, 0, 20, func(o *Options) {
+		*o = graveOptions(o.Seed)
+		o.PurgeUnrepaired = true
+	}, "came back")
+}

@@ -1,0 +1,216 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// ReplicationsOptions are those of a ring of fixed members that are killed, stopped and paused while the replication of a
+// keyspace changes and nodes clean up.
+func ReplicationsOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	r := NewStream(seed, "replications options")
+	o.Nodes, o.Factor, o.Faults = 3+r.Intn(3), 3, 40*time.Second
+	o.Workloads, o.FaultKinds, o.Points = []string{"replications"}, nil, nil
+	if r.Chance(400) {
+		o.Nodes, o.Datacenters, o.Factor = 4+r.Intn(3), []int{2, 2}, 4
+	}
+	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm pause isolate") {
+		if r.Chance(300) {
+			o.FaultKinds = append(o.FaultKinds, kind)
+		}
+	}
+	return o
+}
+
+// replications is a workload of rows that are inserted once, at QUORUM, into a keyspace whose replication an operator
+// changes again and again. The operator repairs the keyspace and has nodes clean up, in any order and with nodes down, as no
+// operator should. The judgement: the copies of a row that a majority acknowledged are never all removed, so the row is on
+// every node after the keyspace is replicated to all nodes and repaired.
+type replications struct {
+	clients
+	table    *schema.Table
+	rows     []insertedRow
+	tried    int
+	operator *Stream
+	factor   int // that was drawn last
+}
+
+// alteredKeyspace is the keyspace whose replication changes.
+const alteredKeyspace = "altered"
+
+func newReplications(c *Cluster) *replications {
+	w := &replications{clients: newClients(c, "replications"), operator: NewStream(c.options.Seed, "replications operator")}
+	c.change(&schema.CreateKeyspace{Keyspace: alteredKeyspace, Replication: w.drawn(), DurableWrites: true})
+	t := textTable("replications")
+	t.Keyspace = alteredKeyspace
+	c.change(t)
+	w.table = c.metadata().Schema.Table(alteredKeyspace, "replications")
+	return w
+}
+
+// drawn is a replication by the strategy of the run: of 1 to all nodes, in one or several data centers.
+func (w *replications) drawn() ring.Replication {
+	o := w.c.options
+	if len(o.Datacenters) == 0 {
+		if w.factor == 0 || w.operator.Chance(300) {
+			w.factor = 1 + w.operator.Intn(o.Nodes)
+		} else { // by one, so that the replicas before and after have what a majority acknowledged in common
+			w.factor = min(max(w.factor+1-2*w.operator.Intn(2), 1), o.Nodes)
+		}
+		return ring.Replication{Class: ring.Simple, Factor: w.factor}
+	}
+	var factors []ring.DatacenterFactor
+	for i := range o.Datacenters {
+		if f := w.operator.Intn(w.c.nodesIn(datacenterName(i+1)) + 1); f > 0 {
+			factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: f})
+		}
+	}
+	if len(factors) == 0 {
+		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(1), Factor: 1})
+	}
+	return ring.NewNetworkTopology(factors...)
+}
+
+// everywhere is a replication to all nodes.
+func (w *replications) everywhere() ring.Replication {
+	o := w.c.options
+	if len(o.Datacenters) == 0 {
+		return ring.Replication{Class: ring.Simple, Factor: o.Nodes}
+	}
+	var factors []ring.DatacenterFactor
+	for i := range o.Datacenters {
+		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: w.c.nodesIn(datacenterName(i + 1))})
+	}
+	return ring.NewNetworkTopology(factors...)
+}
+
+// nodesIn counts the machines of a data center.
+func (c *Cluster) nodesIn(dc string) (n int) {
+	for _, node := range c.present() {
+		if node.dc == dc {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *replications) counts() (tried, acked int) { return w.tried, len(w.rows) }
+
+func (w *replications) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey(fmt.Append(nil, "replications", partition))
+}
+
+func (w *replications) start() {
+	w.launch(w.c.options.Clients, 200*time.Millisecond, w.step)
+	w.operate()
+}
+
+// step inserts a row at QUORUM.
+func (w *replications) step(l *life, _ int, end func() bool) {
+	w.tried++
+	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
+	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum, func(err error) {
+		if err == nil {
+			w.rows = append(w.rows, r)
+		}
+		end()
+	})
+}
+
+// operate does the operator's next command on any node that serves.
+func (w *replications) operate() {
+	w.c.later(w.operator.Between(100*time.Millisecond, time.Second), "operator", func() {
+		defer w.operate()
+		l := w.c.any(w.operator).life
+		what := w.operator.Intn(100)
+		if !l.serves() {
+			return
+		}
+		switch {
+		case what < 20:
+			replication := w.drawn()
+			l.soon(func() {
+				met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+				l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &replication}, func(err error) {
+					met()
+					w.c.kernel.Trace(fmt.Sprint("replication of altered: ", replication, err))
+					if err == nil {
+						w.c.count("replications changed")
+					}
+				})
+			})
+		case what < 65:
+			l.do(func() { w.cleanup(l, func(error) {}) })
+		default:
+			l.do(func() { l.repairer.Start(w.job(), nil, func(repair.Report, error) {}) })
+		}
+	})
+}
+
+func (w *replications) job() repair.Job {
+	return repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}
+}
+
+// cleanup has a node remove what it does not hold any more.
+func (w *replications) cleanup(l *life, done func(error)) {
+	before, _ := l.parts.Drops.Dropped()
+	l.parts.Drops.Cleanup("", nil, func(err error) {
+		after, _ := l.parts.Drops.Dropped()
+		w.c.counted["ranges cleaned up"] += int(after - before)
+		w.c.kernel.Trace(fmt.Sprint("cleanup ", err))
+		done(err)
+	})
+}
+
+// readBack replicates the keyspace to all nodes, repairs it, and wants every row on every node.
+func (w *replications) readBack() {
+	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *life, done func(error)) {
+		all := w.everywhere()
+		l.soon(func() {
+			l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &all}, done)
+		})
+	})
+	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *life, done func(error)) {
+		l.repairer.Start(w.job(), nil, func(_ repair.Report, err error) { done(err) })
+	})
+	w.judge("after the replication to all nodes")
+	w.c.restartAll(w.operator)
+	for _, n := range w.c.present() {
+		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *life, done func(error)) { w.cleanup(l, done) })
+	}
+	w.judge("after restarts and a cleanup of all nodes")
+}
+
+// judge reads each node's storage by itself.
+func (w *replications) judge(when string) {
+	stored := map[*Node]map[string]bool{}
+	for _, n := range w.c.present() {
+		if n.life == nil {
+			return // it did not start, which was noted
+		}
+		rows, err := w.c.rowsOf(n, w.table)
+		if err != nil {
+			w.c.fail("node %d cannot read table replications: %v", n.id, err)
+			return
+		}
+		stored[n] = rows
+	}
+	for _, r := range w.rows {
+		name := string(w.key(r.partition).Bytes) + "/" + r.clustering
+		lacking := slices.DeleteFunc(w.c.present(), func(n *Node) bool { return stored[n][name] })
+		if len(lacking) > 0 {
+			w.c.fail("%s, acknowledged row %s is on %d of %d nodes", when, name, len(stored)-len(lacking), len(stored))
+		}
+	}
+}
+
+func (w *replications) check() {}

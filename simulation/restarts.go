@@ -1,0 +1,274 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// RestartsOptions are those of a ring that grows, shrinks and moves while its nodes are restarted: stopped, killed or cut
+// from power.
+func RestartsOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	r := NewStream(seed, "restarts options")
+	o.Nodes, o.NodesMost, o.Faults = 3+r.Intn(4), 10, 16*time.Second
+	o.Factor = 2 + r.Intn(min(4, o.Nodes-1))
+	o.Workloads, o.FaultKinds = []string{"restarts"}, nil
+	if r.Chance(500) {
+		o.Workloads = append(o.Workloads, "cas")
+	}
+	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm leave removenode wiped-disk abort isolate pause") {
+		if r.Chance(300) {
+			o.FaultKinds = append(o.FaultKinds, kind)
+		}
+	}
+	if len(o.FaultKinds) == 0 {
+		o.FaultKinds = []string{"kill"}
+	}
+	o.Points = nil
+	return o
+}
+
+// restarts is a workload of rows that are inserted once and never change, plainly or conditionally, at ALL or at QUORUM. It
+// is judged by what each replica has by itself: no read at a level, which would repair it, comes before.
+type restarts struct {
+	clients
+	table    *schema.Table
+	rows     []insertedRow
+	tried    int
+	shrinks  bool // the operator has nodes leave until the ring is as small as it began
+	operator *Stream
+}
+
+// insertedRow is an acknowledged insertion.
+type insertedRow struct {
+	partition   int
+	clustering  string
+	all         bool // at ALL, else at QUORUM
+	conditional bool
+}
+
+const restartPartitions = 24
+
+func newRestarts(c *Cluster) *restarts {
+	return &restarts{clients: newClients(c, "restarts"), table: c.table("restarts"), operator: NewStream(c.options.Seed, "restarts operator")}
+}
+
+func (w *restarts) start() {
+	w.launch(w.c.options.Clients, 60*time.Millisecond, w.step)
+	w.operate()
+}
+
+// operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and
+// shrinks again, and its nodes move.
+func (w *restarts) operate() {
+	w.c.later(w.operator.Between(100*time.Millisecond, 300*time.Millisecond), "operator", func() {
+		defer w.operate()
+		m := w.c.metadata()
+		joining := slices.ContainsFunc(w.c.present(), func(n *Node) bool { return !n.member })
+		if m == nil || joining || len(m.Topology.Operations()) > 0 {
+			return
+		}
+		size := len(w.c.present())
+		switch {
+		case size <= w.c.options.Nodes:
+			w.shrinks = false
+		case size >= min(w.c.options.Nodes+4, w.c.options.NodesMost):
+			w.shrinks = true
+		}
+		switch {
+		case w.operator.Chance(250):
+			w.c.moveNode(w.operator)
+		case w.shrinks:
+			w.c.leaveNode(w.operator)
+		default:
+			w.c.joinNode(w.operator)
+		}
+	})
+}
+
+func (w *restarts) counts() (tried, acked int) { return w.tried, len(w.rows) }
+
+func (w *restarts) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey(fmt.Append(nil, "restarts", partition))
+}
+
+// step inserts a row.
+func (w *restarts) step(l *life, _ int, end func() bool) {
+	w.tried++
+	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried),
+		all: w.rand.Chance(700), conditional: w.rand.Chance(300)}
+	level := ring.Quorum
+	if r.all {
+		level = ring.All
+	}
+	done := func(err error) {
+		if err == nil {
+			w.rows = append(w.rows, r) // also when its client did not wait for it
+		}
+		end()
+	}
+	if !r.conditional {
+		l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), level, done)
+		return
+	}
+	cmd := l.partition(w.table, w.key(r.partition))
+	cmd.Slices[0] = row.ExactRow([]byte(r.clustering))
+	l.coord.CAS(&coordinator.CASRequest{
+		Command: cmd, Serial: ring.Serial, Consistency: level, Contention: operationTimeout, Timeout: operationTimeout,
+		Update: func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
+			return textChange(w.table, cmd.Key, r.clustering, "conditional", timestamp), true, nil
+		},
+	}, func(applied bool, _ []byte, err error) {
+		if err == nil && !applied {
+			err = errors.New("not applied")
+		}
+		done(err)
+	})
+}
+
+// readBack restarts all nodes and compares the replicas with what was acknowledged, then repairs, twice: the second repair
+// must find nothing.
+func (w *restarts) readBack() {
+	w.judge("before the last restarts")
+	for range 2 {
+		w.c.restartAll(w.operator)
+	}
+	w.judge("after the last restarts")
+	for i := range 2 {
+		var report repair.Report
+		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *life, done func(error)) {
+			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
+				report = r
+				done(err)
+			})
+		})
+		if ok && i == 1 && (report.Rows > 0 || report.Differing > 0) {
+			w.c.fail("the second repair of restarts sends %d rows, of %d ranges that differ", report.Rows, report.Differing)
+		}
+	}
+}
+
+// judge reads each replica by itself.
+func (w *restarts) judge(when string) {
+	stored := map[*Node]map[string]bool{}
+	for _, n := range w.c.present() {
+		if n.life == nil {
+			return // it did not start, which was noted
+		}
+		rows, err := w.c.rowsOf(n, w.table)
+		if err != nil {
+			w.c.fail("node %d cannot read table restarts: %v", n.id, err)
+			return
+		}
+		stored[n] = rows
+	}
+	for _, r := range w.rows {
+		key := w.key(r.partition)
+		nodes := w.c.holders(key.Token)
+		has := 0
+		for _, n := range nodes {
+			if stored[n][string(key.Bytes)+"/"+r.clustering] {
+				has++
+			}
+		}
+		need := ring.QuorumOf(len(nodes))
+		if r.all {
+			need = len(nodes)
+		}
+		if has < need {
+			w.c.fail("%s, row %s of partition %s, acknowledged by all: %v, conditional: %v, is on %d of its %d replicas", when, r.clustering,
+				key.Bytes, r.all, r.conditional, has, len(nodes))
+		}
+	}
+}
+
+// restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until they
+// serve again.
+func (c *Cluster) restartAll(r *Stream) {
+	end := map[*Node]func(){}
+	for _, n := range c.present() {
+		switch r.Intn(3) {
+		case 0:
+			end[n] = n.stop
+		case 1:
+			end[n] = func() { n.crash(false) }
+		default:
+			end[n] = func() { n.crash(true) }
+		}
+	}
+	serving := func() bool { return len(c.missing()) == 0 && c.allSeen() }
+	await := func() {
+		c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), serving)
+		for _, n := range c.missing() {
+			c.fail("node %d does not serve a minute after a restart", n.id)
+		}
+		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // what it does by itself
+	}
+	if r.Chance(500) {
+		for _, n := range c.present() {
+			end[n]()
+		}
+		for _, n := range c.present() {
+			n.start()
+		}
+		await()
+		return
+	}
+	for _, n := range c.present() {
+		end[n]()
+		n.start()
+		await()
+	}
+}
+
+// allSeen says whether all nodes that are present see each other alive.
+func (c *Cluster) allSeen() bool {
+	for _, a := range c.present() {
+		for _, b := range c.present() {
+			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rowsOf are the rows of a table in one node's storage.
+func (c *Cluster) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
+	rows := map[string]bool{}
+	now := clock{n.life}.Now().Unix()
+	for p := (&pager{table: table.StorageID}); !p.done; {
+		page, err := n.life.engine.Read(nil, p.command(now))
+		if err != nil {
+			return nil, err
+		}
+		err = p.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+			if x != nil && x.Live(now) {
+				rows[string(r.Key.Bytes)+"/"+string(x.Clustering)] = true
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (w *restarts) check() {}
+
+// stopNode stops a process as an operator does; it comes again.
+func (c *Cluster) stopNode(r *Stream) {
+	n := c.any(r)
+	n.stop()
+	c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}

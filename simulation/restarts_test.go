@@ -1,0 +1,17 @@
+package simulation
+
+import "testing"
+
+// TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps what was
+// acknowledged.
+func TestRestartsWhileTheRingChanges(t *testing.T) {
+	runAlone(t, alone(), 20, func(o *Options) { *o = RestartsOptions(o.Seed) })
+}
+
+// TestReactingToTheReplay shows that a node that acts on each topology of the log that it replays loses rows.
+func TestReactingToTheReplay(t *testing.T) {
+	mustFail(t, 1, 60, func(o *Options) {
+		*o = RestartsOptions(o.Seed)
+		o.ReactToReplay = true
+	}, "of its")
+}

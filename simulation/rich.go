@@ -1,0 +1,324 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/model"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// riches is the workload: one client for each partition changes rows with static columns, elements of maps, cells that
+// expire, and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are given up, and may
+// be there or not. A read at QUORUM must find what the model has after all acknowledged changes and some of those that
+// were given up; a change that one read has shown must stay.
+type riches struct {
+	clients
+	table *schema.Table
+	parts []*richPartition
+	tried int
+	acked int
+}
+
+// richPartition is what a client knows of its partition.
+type richPartition struct {
+	key     row.PartitionKey
+	done    []*row.Mutation // acknowledged, or seen
+	model   *model.Table    // of done
+	maybe   []*row.Mutation // given up
+	pending *row.Mutation
+	tries   int
+	changes int
+}
+
+const (
+	richClients  = 3
+	richRows     = 8
+	richElements = 4
+	richMaybe    = 3 // changes that are given up at a time
+)
+
+// richTable has a static column, a map of cells and a plain column.
+func richTable() *schema.CreateTable {
+	text := types.Native(types.Text)
+	return simTable("riches",
+		schema.ColumnSpec{Name: "k", Kind: schema.PartitionKey, Type: text},
+		schema.ColumnSpec{Name: "c", Kind: schema.Clustering, Type: text},
+		schema.ColumnSpec{Name: "s", Kind: schema.Static, Type: text},
+		schema.ColumnSpec{Name: "m", Kind: schema.Regular, Type: types.NewMap(text, text, false)},
+		schema.ColumnSpec{Name: "v", Kind: schema.Regular, Type: text})
+}
+
+func newRiches(c *Cluster) *riches {
+	w := &riches{clients: newClients(c, "rich"), table: c.table("riches")}
+	for i := range richClients {
+		w.parts = append(w.parts, &richPartition{key: row.NewPartitionKey([]byte("rich" + strconv.Itoa(i))), model: new(model.Table)})
+	}
+	return w
+}
+
+func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *riches) start() {
+	w.launch(richClients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+		p := w.parts[client]
+		if p.pending != nil && p.tries > 1 && len(p.maybe) < richMaybe && w.rand.Chance(500) {
+			p.maybe, p.pending = append(p.maybe, p.pending), nil
+		}
+		if p.pending == nil && w.rand.Chance(400) {
+			w.read(l, p, ring.Quorum, func(error) { end() })
+			return
+		}
+		if p.pending == nil {
+			p.pending, p.tries = w.randomChange(l, p), 0
+		}
+		w.write(l, p, func(error) { end() })
+	})
+}
+
+// randomChange draws what is to be done to a partition.
+func (w *riches) randomChange(l *life, p *richPartition) *row.Mutation {
+	p.changes++
+	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000
+	now := clock{l}.Now().Unix()
+	deletion := row.Deletion{Timestamp: stamp, LocalTime: now}
+	m := new(row.Mutation)
+	m.Reset(w.table.StorageID, p.key)
+	r := row.NewRow()
+	r.Clustering = []byte(w.rowName(w.rand.Intn(richRows)))
+	switch w.rand.Intn(16) {
+	case 0:
+		r.Deletion = deletion
+		r.Clustering = nil
+		m.AddHeader(r)
+		return m
+	case 1:
+		from := w.rand.Intn(richRows)
+		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(w.rowName(from)), End: []byte(w.rowName(from + 1 + w.rand.Intn(4))), Deletion: deletion})
+		return m
+	case 2:
+		r.Deletion = deletion
+	case 3, 4:
+		r.Clustering = nil
+		r.Cells = append(r.Cells, w.cell(p, "s", nil, stamp, now))
+		m.AddHeader(r)
+		return m
+	case 5, 6: // the whole map
+		r.Complex = append(r.Complex, row.ComplexDeletion{Column: w.table.Column("m").ID, Deletion: row.Deletion{Timestamp: stamp - 1, LocalTime: now}})
+		w.elements(r, p, stamp, now)
+	case 7, 8, 9:
+		w.elements(r, p, stamp, now)
+	default:
+		r.Cells = append(r.Cells, w.cell(p, "v", nil, stamp, now))
+		if w.rand.Chance(500) {
+			r.Liveness.Timestamp = stamp
+		}
+	}
+	r.Sort()
+	m.AddRow(r)
+	return m
+}
+
+// elements gives some elements of the map a value, or takes it.
+func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
+	for i := range richElements {
+		if w.rand.Chance(400) {
+			r.Cells = append(r.Cells, w.cell(p, "m", []byte{'a' + byte(i)}, stamp, now))
+		}
+	}
+	if len(r.Cells) == 0 {
+		r.Cells = append(r.Cells, w.cell(p, "m", []byte{'a'}, stamp, now))
+	}
+}
+
+// cell is a new value, one that expires, or a deletion.
+func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now int64) row.Cell {
+	c := row.Cell{Column: w.table.Column(column).ID, Path: path, Timestamp: stamp, Value: []byte(strconv.Itoa(p.changes))}
+	switch w.rand.Intn(8) {
+	case 0:
+		c.Tombstone, c.LocalTime, c.Value = true, now, nil
+	case 1:
+		c.TTL = int32(1 + w.rand.Intn(5))
+		c.LocalTime = now + int64(c.TTL)
+	}
+	return c
+}
+
+func (w *riches) rowName(i int) string { return fmt.Sprintf("%02d", i) }
+
+// write tries the pending change; once it is acknowledged, the model has it, too.
+func (w *riches) write(l *life, p *richPartition, done func(error)) {
+	w.tried++
+	p.tries++
+	m := p.pending
+	l.write(m, ring.Quorum, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("rich write ", p.changes, err))
+		if err == nil {
+			w.acked++
+			p.confirm(m)
+		}
+		done(err)
+	})
+}
+
+// confirm notes that a change is there for good.
+func (p *richPartition) confirm(m *row.Mutation) {
+	if p.pending == m {
+		p.pending = nil
+	} else if i := slices.Index(p.maybe, m); i >= 0 { // it was given up before its answer came
+		p.maybe = slices.Delete(p.maybe, i, i+1)
+	} else {
+		return
+	}
+	p.done = append(p.done, m)
+	p.model.Apply(m)
+}
+
+// read reads a partition page after page and compares it with the model.
+func (w *riches) read(l *life, p *richPartition, level ring.Consistency, done func(error)) {
+	w.tried++
+	began, confirmed := p.changes, len(p.done)
+	now := clock{l}.Now().Unix()
+	g := &pager{table: w.table.StorageID, only: &p.key}
+	var found []string
+	var next func()
+	next = func() {
+		l.coord.Read(&coordinator.ReadRequest{Command: g.command(now), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+			first := len(found) == 0
+			if err == nil {
+				err = g.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+					switch {
+					case x != nil:
+						found = appendLive(found, x, now)
+					case first:
+						found = appendLive(found, &r.Header, now)
+						first = false
+					}
+				})
+			}
+			w.c.kernel.Trace(fmt.Sprint("rich read ", len(found), err))
+			switch {
+			case err != nil:
+				done(err)
+			case !g.done:
+				next()
+			default:
+				if p.changes == began && len(p.done) == confirmed && p.pending == nil {
+					w.acked++
+					err = w.compare(p, found, now)
+				}
+				done(err)
+			}
+		})
+	}
+	next()
+}
+
+// appendLive appends what a client sees of a row.
+func appendLive(to []string, r *row.Row, now int64) []string {
+	if !r.Live(now) {
+		return to
+	}
+	to = append(to, fmt.Sprintf("row %s", r.Clustering))
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Live(now) {
+			to = append(to, fmt.Sprintf("%d %s=%s", c.Column, c.Path, c.Value))
+		}
+	}
+	return to
+}
+
+// compare looks for the changes that were given up which, with those that were acknowledged, give what was read.
+func (w *riches) compare(p *richPartition, found []string, now int64) error {
+	var fits []int
+	sets := make([]int, 1<<len(p.maybe))
+	for i := range sets {
+		sets[i] = i
+	}
+	slices.SortStableFunc(sets, func(a, b int) int { return bits.OnesCount(uint(a)) - bits.OnesCount(uint(b)) })
+	var want []string
+	for _, set := range sets {
+		t := p.model
+		if set != 0 {
+			t = p.with(set)
+		}
+		expected, err := w.expected(t, p, now)
+		if err != nil {
+			return err
+		}
+		if set == 0 {
+			want = expected
+		}
+		if slices.Equal(expected, found) {
+			fits = append(fits, set)
+		}
+	}
+	switch {
+	case len(fits) == 0:
+		w.c.fail("rich: %s reads %q, not %q, nor that with any of %d changes that were given up", p.key.Bytes, found, want, len(p.maybe))
+	case len(fits) == 1 && fits[0] != 0:
+		for i, m := range slices.Clone(p.maybe) {
+			if fits[0]>>i&1 == 1 {
+				p.confirm(m)
+			}
+		}
+	}
+	return nil
+}
+
+// with is the model with some of the changes that were given up.
+func (p *richPartition) with(set int) *model.Table {
+	t := new(model.Table)
+	for _, m := range p.done {
+		t.Apply(m)
+	}
+	for i, m := range p.maybe {
+		if set>>i&1 == 1 {
+			t.Apply(m)
+		}
+	}
+	return t
+}
+
+// expected is what a client should see of a partition.
+func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []string, err error) {
+	var r row.PageReader
+	var x row.Row
+	for r.Reset(t.Read(&row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now})); r.NextPartition(); {
+		seen = appendLive(seen, &r.Header, now)
+		for r.NextRow(&x) {
+			seen = appendLive(seen, &x, now)
+		}
+	}
+	return seen, r.Err()
+}
+
+// readBack sees to it that the last changes are made, and reads all partitions from every node.
+func (w *riches) readBack() {
+	for _, p := range w.parts {
+		if p.pending != nil {
+			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *life, done func(error)) { w.write(l, p, done) })
+		}
+		w.c.everywhere("a rich partition", func(l *life, done func(error)) { w.read(l, p, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], "a rich partition", func(l *life, done func(error)) {
+			judged := w.acked
+			w.read(l, p, ring.All, func(err error) {
+				if err == nil && w.acked == judged {
+					err = errors.New("the read was not compared")
+				}
+				done(err)
+			})
+		})
+	}
+}
+
+// check has nothing left to do: every read was compared when it ended.
+func (w *riches) check() {}

@@ -1,0 +1,128 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/storage"
+)
+
+// TestSafeguards takes away one safeguard after the other: each time some seed of the first thousand must
+// find that a promise is broken. Others have tests of their own, beside their workloads: Paxos
+// (cas_test.go), counters and the batchlog (counter_test.go, batch_test.go), tombstones that wait for repair
+// (repair_test.go).
+func TestSafeguards(t *testing.T) {
+	for _, s := range []struct {
+		name      string
+		workloads string
+		kinds     string
+		without   func(*Options)
+		found     string // in the failure, one of these
+		first     uint64 // of the seeds
+	}{
+		{
+			"an acknowledged write is on disk", "register", "power-all power-one",
+			func(o *Options) { o.Sync = storage.SyncNone }, "linearizable|acknowledged", 0,
+		},
+		{
+			"reads repair before they answer", "register", "isolate halves one-way bad-links",
+			func(o *Options) { o.Unsafe.NoReadRepair = true }, "linearizable", 0,
+		},
+		{
+			"short reads go on", "set", "kill isolate bad-links",
+			func(o *Options) { o.Unsafe.NoShortRead = true }, "should not be there|is missing", 0,
+		},
+		{
+			"a blank disk is replaced, and does not vote", "register isolation", "wiped-disk isolate one-way power-one",
+			func(o *Options) { o.BlankDisksServe, o.Nodes, o.Factor = true, 3, 3 }, "linearizable|acknowledged|rows of|before", 0,
+		},
+		{
+			"replicas refuse what was planned for an earlier ring", "set", "join leave isolate one-way bad-links pause slow-links",
+			func(o *Options) { o.Unsafe.StaleEpochs, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
+		},
+		{
+			"a write meets its level among the replicas before and after", "set", "join leave isolate one-way bad-links",
+			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
+		},
+		{
+			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads of that time miss
+			// what is on the other side alone: the comparison brings it.
+			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
+			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable", 0,
+		},
+		{
+			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",
+			func(o *Options) { o.NoCompare, o.Nodes, o.Factor, o.Keys = true, 4, 1, 200 }, "linearizable", 0,
+		},
+		{
+			"ties of equal stamps are broken alike everywhere", "ties", "isolate one-way bad-links",
+			func(o *Options) { o.TiesByArrival = true }, "is read, but|converged", 0,
+		},
+		{
+			"ordered writes ask for the newest timestamp first", "skewed", "isolate one-way bad-links",
+			func(o *Options) { o.Unsafe.NoWriteOrder = true }, "linearizable", 0,
+		},
+		{
+			"a disk does what it says", "register", "power-all power-one",
+			func(o *Options) { o.LyingDisks = true }, "linearizable|acknowledged", 0,
+		},
+		{
+			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
+			func(o *Options) {
+				o.Unsafe.NoPaxosPersist, o.Unsafe.NoTurns, o.Nodes, o.Factor, o.Keys = true, true, 3, 3, 1
+			}, "linearizable", 200,
+		},
+		{
+			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
+			func(o *Options) { o.Unsafe.NoPaxosPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 0,
+		},
+		{
+			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
+			func(o *Options) {
+				o.Unsafe.NoPaxosFloor, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
+			}, "linearizable", 0,
+		},
+		{
+			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
+			func(o *Options) {
+				o.Unsafe.PaxosUnsynced, o.Nodes, o.Factor = true, 3, 3
+				o.loseCommits()
+			}, "linearizable", 0,
+		},
+		{
+			"every hint is kept, or its loss is reported", "register set", "isolate one-way halves bad-links",
+			func(o *Options) {
+				o.Unsafe.ForgetHints, o.ConvergeBy = true, ByHints
+				o.spareHints()
+			}, "after all hints were delivered", 0,
+		},
+		{
+			// Clients end soon: later changes of a partition would take its state to the nodes that gain it.
+			"the state of Paxos moves with its range", "cas", "join leave move",
+			func(o *Options) {
+				o.NoPaxosStreams, o.PaxosMargin = true, 0
+				o.Nodes, o.Factor, o.Clients, o.Turns, o.Faults = 6, 3, 2, 8, 10*time.Second
+				o.loseCommits()
+			}, "linearizable", 0,
+		},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("many seeds")
+			}
+			mustFail(t, s.first, 1000, func(o *Options) {
+				o.Workloads, o.FaultKinds = strings.Fields(s.workloads), strings.Fields(s.kinds)
+				s.without(o)
+			}, strings.Split(s.found, "|")...)
+		})
+	}
+}
+
+// loseCommits leaves what was decided in the state of acceptors for long: commits are lost on their way, no hint brings
+// them, and clients do not wait for them.
+func (o *Options) loseCommits() { o.Points, o.Levels = []string{"drop-hint", "lose-commits"}, true }
+
+// lastMoment takes away what finds, at the end of an operation, what was missed before: reads of both sides and
+// the comparison would hide for hundreds of seeds that a write went one way only.
+func (o *Options) lastMoment() { o.Unsafe.ReadOneSide, o.NoCompare = true, true }

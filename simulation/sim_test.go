@@ -1,0 +1,251 @@
+package simulation
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/cryptotest"
+	"time"
+)
+
+var (
+	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
+	seeds     = flag.Int("seeds", 300, "how many seeds TestSim runs")
+	every     = flag.Uint64("every", 1, "the distance of one seed to the next, for several processes")
+	story     = flag.String("story", "", "the file to which TestSimStory writes")
+	shrink    = flag.Bool("shrink", false, "look for a smaller run that fails, too")
+
+	workloadNames = flag.String("workloads", "", "instead of those that the seed draws")
+	kindNames     = flag.String("kinds", "", "of faults, instead of those that the seed draws")
+	pointNames    = flag.String("points", "drawn", "where rare ways are taken, instead of what the seed draws")
+	faultNumbers  = flag.String("faults", "all", "the faults of the plan that happen")
+	clientCount   = flag.Int("clients", 0, "instead of what the seed draws")
+	turnCount     = flag.Int("turns", 0, "of each client, at most")
+	nodeCount     = flag.Int("nodes", 0, "instead of what the seed draws")
+	mostNodes     = flag.Int("most", 0, "members that a ring has at most, instead of what the seed draws")
+	farAway       = flag.Duration("far", -1, "delay between data centers, instead of what the seed draws")
+	factorList    = flag.String("factors", "", "of the data centers, instead of what the seed draws; -3 is SimpleStrategy with 3")
+	levelsDrawn   = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the seed draws")
+	tornWrites    = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
+	convergeBy    = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
+	faultTime     = flag.Duration("for", 0, "how long there are faults")
+)
+
+// optionsOf are those of a seed, with what the flags say instead.
+func optionsOf(t *testing.T, seed uint64) Options {
+	o := DrawnOptions(seed)
+	if *workloadNames != "" {
+		o.Workloads = strings.Split(*workloadNames, ",")
+		if o.has("calm") {
+			o.Nodes, o.Factor = calmRing(seed)
+			o.Datacenters, o.ConvergeBy = nil, ByReads
+		}
+		if o.has("contended") {
+			o.Nodes, o.Factor = contendedRing(seed)
+		}
+	}
+	o.Nodes, o.NodesMost = cmp.Or(*nodeCount, o.Nodes), cmp.Or(*mostNodes, o.NodesMost)
+	if *farAway >= 0 {
+		o.Far = *farAway
+	}
+	if *factorList != "" {
+		o.setFactors(numbers(t, *factorList))
+	}
+	if *levelsDrawn != "" {
+		o.Levels = *levelsDrawn == "true"
+	}
+	if *tornWrites != "" {
+		o.TornWrites = *tornWrites == "true"
+	}
+	o.ConvergeBy = cmp.Or(*convergeBy, o.ConvergeBy)
+	if *kindNames != "" {
+		o.FaultKinds = strings.Split(*kindNames, ",")
+	}
+	if *pointNames != "drawn" {
+		o.Points = strings.FieldsFunc(*pointNames, func(r rune) bool { return r == ',' })
+	}
+	if *faultNumbers != "all" {
+		o.OnlyFaults = numbers(t, *faultNumbers)
+	}
+	o.Clients = cmp.Or(*clientCount, o.Clients)
+	o.Turns = cmp.Or(*turnCount, o.Turns)
+	o.Faults = cmp.Or(*faultTime, o.Faults)
+	return o
+}
+
+// numbers are those between the commas of a flag.
+func numbers(t *testing.T, list string) []int {
+	all := []int{}
+	for _, n := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		number, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, number)
+	}
+	return all
+}
+
+// TestSimStory tells what happens in a seed: -seed=7 -story=file.
+func TestSimStory(t *testing.T) {
+	if *story == "" {
+		t.Skip("no -story")
+	}
+	f, err := os.Create(*story)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	o := optionsOf(t, *firstSeed)
+	o.Story = f
+	report(t, o, run(t, o))
+}
+
+// run is Run with the randomness that Raft takes from the system, which is the seed's, too.
+func run(t *testing.T, o Options) Result {
+	cryptotest.SetGlobalRandom(t, o.Seed)
+	return Run(o)
+}
+
+// failuresShown is how many broken promises of a run are told: the first has most to say.
+const failuresShown = 8
+
+func report(t *testing.T, o Options, r Result) {
+	if len(r.Failures) == 0 {
+		return
+	}
+	for i, f := range r.Failures {
+		if i == failuresShown {
+			t.Errorf("seed %d: and %d more", o.Seed, len(r.Failures)-i)
+			break
+		}
+		t.Errorf("seed %d: %s", o.Seed, f)
+	}
+	t.Logf("%v\n%s", o, strings.Join(r.Plan, "\n"))
+	t.Logf("run it again with: %s", o.Command())
+	if *shrink {
+		smaller := Shrink(o, 200, func(o Options) bool { return len(run(t, o).Failures) > 0 })
+		r := run(t, smaller)
+		t.Logf("smaller: %s\n%s\n%s", smaller.Command(), strings.Join(r.Plan, "\n"), strings.Join(r.Failures[:min(len(r.Failures), failuresShown)], "\n"))
+	}
+}
+
+// TestSim runs workloads on clusters in which everything goes wrong: no promise may be broken.
+func TestSim(t *testing.T) {
+	if testing.Short() {
+		*seeds = min(*seeds, 10)
+	}
+	var total Result
+	counted := map[string]int{}
+	failed, drawn, happened := 0, 0, 0
+	for i := range *seeds {
+		o := optionsOf(t, *firstSeed+uint64(i)**every)
+		if o.changesRing() && o.restarts() {
+			drawn++
+		}
+		r := run(t, o)
+		report(t, o, r)
+		total.add(r)
+		for kind, n := range r.Counted {
+			counted[kind] += n
+		}
+		if len(r.Failures) > 0 {
+			failed++
+		}
+		if struck(r, changesMembers) && struck(r, endsProcesses) {
+			happened++
+		}
+	}
+	t.Logf("%d seeds, %d failed: %v of simulated time, %d events, %d operations, %d acknowledged, %+v\nfaults: %v",
+		*seeds, failed, total.Time.Round(time.Second), total.Events, total.Operations, total.Acked, total.Stats, counted)
+	t.Logf("of %d seeds, %d draw changes of the ring and restarts; in %d both happened", *seeds, drawn, happened)
+	if *seeds >= 100 && *kindNames == "" && drawn < *seeds/3 {
+		t.Errorf("%d of %d seeds draw changes of the ring and restarts: at least a third must", drawn, *seeds)
+	}
+	if *seeds >= 20 && total.Acked < 10**seeds { // a few may be unlucky
+		t.Errorf("%d operations were acknowledged: the workloads test nothing", total.Acked)
+	}
+}
+
+// struck reports whether a fault of a kind happened.
+func struck(r Result, of func(kind string) bool) bool {
+	for kind, n := range r.Counted {
+		if n > 0 && of(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestShrink shows that what is left of a failing run still fails, and is less.
+func TestShrink(t *testing.T) {
+	o := DefaultOptions(7)
+	o.FaultKinds = []string{"kill", "pause", "isolate"}
+	all := len(plan(o))
+	smaller := Shrink(o, 100, func(o Options) bool { return slices.Contains(o.OnlyFaults, 3) && slices.Contains(o.OnlyFaults, all) })
+	if !slices.Equal(smaller.OnlyFaults, []int{3, all}) || smaller.Clients != 1 {
+		t.Errorf("faults 3 and %d of %d are needed, left are %v and %d clients", all, all, smaller.OnlyFaults, smaller.Clients)
+	}
+	if c := smaller.Command(); !strings.Contains(c, fmt.Sprintf("-faults=3,%d", all)) {
+		t.Errorf("the command %q does not name the faults", c)
+	}
+}
+
+// TestSimRepeats shows that a seed is a history: run again, everything happens again.
+func TestSimRepeats(t *testing.T) {
+	for i := range uint64(max(5, *seeds/100)) {
+		runTwice(t, DrawnOptions(*firstSeed+97*i))
+	}
+}
+
+func runTwice(t *testing.T, o Options) {
+	t.Helper()
+	a, b := run(t, o), run(t, o)
+	if a.Trace != b.Trace || a.Events != b.Events {
+		t.Errorf("seed %d: %d events with trace %x, then %d with %x", o.Seed, a.Events, a.Trace, b.Events, b.Trace)
+	}
+}
+
+// mustFail runs n seeds without a safeguard until one fails in one of the ways.
+func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
+	for seed := first; seed < first+n; seed++ {
+		o := DefaultOptions(seed)
+		without(&o)
+		for _, f := range run(t, o).Failures {
+			if slices.ContainsFunc(ways, func(way string) bool { return strings.Contains(f, way) }) {
+				t.Logf("seed %d: %s", seed, f)
+				return
+			}
+		}
+	}
+	t.Errorf("%d seeds did not find that a safeguard is missing", n)
+}
+
+// runAlone runs n seeds with the options that change makes, and says what happened in all. Each of them does
+// enough to test something.
+func runAlone(t *testing.T, n, ackedLeast int, change func(*Options)) (total Result) {
+	t.Helper()
+	for i := range n {
+		o := DefaultOptions(*firstSeed + uint64(i))
+		change(&o)
+		r := run(t, o)
+		report(t, o, r)
+		if i < 2 && run(t, o).Trace != r.Trace {
+			t.Errorf("seed %d: two runs of it differ", o.Seed)
+		}
+		total.add(r)
+	}
+	t.Logf("%d seeds: %d operations, %d acknowledged", n, total.Operations, total.Acked)
+	if n >= 10 && total.Acked < ackedLeast*n {
+		t.Errorf("%d operations were acknowledged: the workload tests nothing", total.Acked)
+	}
+	return total
+}
+
+// alone is how many seeds of a workload run without the others: TestSim has it, too.
+func alone() int { return max(*seeds/15, min(*seeds, 10)) }

@@ -1,0 +1,113 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/node/assembly"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// snapshot is a copy of a node's storage, and what was in it when it was made.
+type snapshot struct {
+	node *Node
+	addr netip.AddrPort // of the node then: another one has another disk
+	dir  string
+	now  int64
+	rows map[schema.StorageID]map[string]string // by table and partition
+}
+
+// snapshotsMost is how many snapshots a run makes at most: each is read in the end.
+const snapshotsMost = 6
+
+// snapshotNode makes a snapshot of a node's storage. When the run ends, the snapshot must have what the node had.
+func (c *Cluster) snapshotNode(r *Stream) {
+	n := c.any(r)
+	if !n.life.serves() || n.life.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
+		return
+	}
+	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.life}.Now().Unix()}
+	var err error
+	if s.rows, err = c.contents(n.life.engine, s.now); err != nil {
+		c.fail("node %d cannot read its tables: %v", n.id, err)
+		return
+	}
+	if err := n.life.engine.Checkpoint(s.dir); err != nil {
+		c.fail("node %d cannot make a snapshot: %v", n.id, err)
+		return
+	}
+	c.count("snapshots made")
+	c.meetings.begin(opSnapshot, lingers)
+	c.snapshots = append(c.snapshots, s)
+}
+
+// contents is what storage has of the workloads' tables.
+func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
+	all := map[schema.StorageID]map[string]string{}
+	k := c.metadata().Schema.Keyspace(keyspace)
+	for _, name := range k.TableNames() {
+		table := k.Table(name)
+		into := map[string]map[ring.NodeID][]byte{}
+		if err := dump(e, 0, table, now, into); err != nil {
+			return nil, err
+		}
+		rows := map[string]string{}
+		for key, page := range into {
+			rows[key] = string(page[0])
+		}
+		all[table.StorageID] = rows
+	}
+	return all, nil
+}
+
+// checkSnapshots reads the snapshots of the machines whose disks have lasted.
+func (c *Cluster) checkSnapshots() {
+	for _, s := range c.snapshots {
+		if s.node.life == nil || s.node.damaged || s.node.addr != s.addr {
+			continue
+		}
+		if err := c.checkSnapshot(s); err != nil {
+			c.fail("the snapshot %s of node %d cannot be read: %v", s.dir, s.node.id, err)
+		}
+	}
+}
+
+func (c *Cluster) checkSnapshot(s *snapshot) error {
+	l := s.node.life
+	disk := s.node.disk.CrashClone(vfs.CrashCloneCfg{})
+	if _, err := disk.Stat(s.dir); err != nil {
+		return err
+	}
+	metadata := l.cluster.Metadata()
+	e, err := storage.Open(storage.Options{
+		Table: func(id schema.StorageID) storage.TableInfo {
+			return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
+		},
+		Ordered: func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) },
+		Dir:     s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+	})
+	if err != nil {
+		return err
+	}
+	found, err := c.contents(e, s.now)
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+		if c.metadata().Schema.TableByStorage(id) == nil {
+			continue // it was dropped since
+		}
+		if !maps.Equal(s.rows[id], found[id]) {
+			c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",
+				s.dir, s.node.id, id, len(found[id]), len(s.rows[id]))
+		}
+	}
+	return e.Close()
+}

@@ -1,0 +1,54 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a pause,
+// as one event; when it runs is drawn: within the event that started it, between two entries of the metadata log; at
+// once; or later.
+type spawned struct {
+	f     func()
+	event *event
+}
+
+// spawn starts a goroutine of the process.
+func (l *life) spawn(f func()) {
+	if l.schedule == nil {
+		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.lives))
+	}
+	delay := time.Duration(0)
+	switch {
+	case l.schedule.Chance(20):
+		delay = l.schedule.Between(0, 500*time.Millisecond)
+	case l.schedule.Chance(200):
+		delay = l.schedule.Between(0, 5*time.Millisecond)
+	}
+	s := &spawned{f: f}
+	l.goroutines = append(l.goroutines, s)
+	s.event = l.node.cluster.kernel.After(delay, "goroutine", func() {
+		l.goroutines = slices.DeleteFunc(l.goroutines, func(o *spawned) bool { return o == s })
+		if l.alive() {
+			l.do(f)
+		}
+	})
+}
+
+// interleave lets some of the goroutines that wait run now, in an order that is drawn. It is called by the loop of the
+// cluster after each entry of the metadata log, also while the log is replayed.
+func (l *life) interleave() {
+	for range len(l.goroutines) {
+		if l.paused || len(l.goroutines) == 0 || !l.schedule.Chance(400) {
+			continue
+		}
+		i := l.schedule.Intn(len(l.goroutines))
+		s := l.goroutines[i]
+		l.goroutines = slices.Delete(l.goroutines, i, i+1)
+		if s.event.Stop() {
+			l.node.cluster.kernel.Trace("goroutine between entries")
+			s.f()
+		}
+	}
+}

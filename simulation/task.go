@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"errors"
+	"iter"
+	"slices"
+
+	"cqld/internal/env"
+)
+
+// task is sequential code of a process: what in production is a goroutine of the rooms above the coordinator, which
+// wait for its answers. It runs within an event until it waits, and goes on in the event of the answer; so it is
+// one queue's, too. It ends with its process.
+type task struct {
+	life    *life
+	next    func() (struct{}, bool)
+	stop    func()
+	yield   func(struct{}) bool
+	stopped bool
+}
+
+// errStopped takes the code of a stopped task from its stack.
+var errStopped = errors.New("the process has ended")
+
+// run runs f as a task, until it waits for the first time.
+func (l *life) run(f func()) {
+	t := &task{life: l}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer func() {
+			if t.stopped {
+				_ = recover() // errStopped
+			}
+		}()
+		t.yield = yield
+		f()
+	})
+	l.tasks = append(l.tasks, t)
+	t.goOn()
+}
+
+func (t *task) goOn() {
+	l := t.life
+	l.running = t
+	before := l.place
+	l.place = mayBlock
+	defer func() { l.place = before }()
+	if _, waits := t.next(); !waits {
+		l.tasks = slices.DeleteFunc(l.tasks, func(other *task) bool { return other == t })
+	}
+	l.running = nil
+}
+
+// endTasks ends those that wait.
+func (l *life) endTasks() {
+	for _, t := range l.tasks {
+		t.stopped = true
+		t.stop()
+	}
+	l.tasks = nil
+}
+
+// taskWaiter is how a task waits.
+type taskWaiter struct {
+	life     *life
+	signaled bool
+	waiting  *task
+}
+
+func (l *life) newWaiter() env.Waiter { return &taskWaiter{life: l} }
+
+// Wait implements env.Waiter.
+func (w *taskWaiter) Wait() {
+	if !w.signaled {
+		w.waiting = w.life.running
+		if !w.waiting.yield(struct{}{}) {
+			panic(errStopped)
+		}
+	}
+	w.signaled = false
+}
+
+// Signal implements env.Waiter.
+func (w *taskWaiter) Signal() {
+	w.signaled = true
+	if t := w.waiting; t != nil {
+		w.waiting = nil
+		w.life.soon(t.goOn)
+	}
+}

@@ -1,0 +1,116 @@
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// ties is the workload: clients write values with stamps of which many are equal, and read at QUORUM. Of equal
+// stamps the greater value wins, on all replicas: what is read never goes back in the order of stamp and value.
+type ties struct {
+	clients
+	table *schema.Table
+	least [tiesKeys]string // that reads may find from now on
+	tried int
+	acked int
+}
+
+const (
+	tiesKeys    = 3
+	tiesClients = 4
+	// tiesGrain is how coarse stamps are (µs).
+	tiesGrain = 500_000
+)
+
+func newTies(c *Cluster) *ties { return &ties{clients: newClients(c, "ties"), table: c.table("ties")} }
+
+func (w *ties) start() {
+	w.launch(tiesClients, 40*time.Millisecond, func(l *life, _ int, end func() bool) {
+		key, next := w.rand.Intn(tiesKeys), func(error) { end() }
+		if w.rand.Chance(500) {
+			w.write(l, key, next)
+			return
+		}
+		w.read(l, key, ring.Quorum, next)
+	})
+}
+
+func (w *ties) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *ties) key(key int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("tie" + strconv.Itoa(key)))
+}
+
+func (w *ties) write(l *life, key int, done func(error)) {
+	w.tried++
+	stamp := w.c.stamp() / tiesGrain * tiesGrain
+	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
+	l.write(textChange(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("tie ", key, value, err))
+		if err == nil {
+			w.acked++
+			w.least[key] = max(w.least[key], value)
+		}
+		done(err)
+	})
+}
+
+func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) {
+	w.tried++
+	least := w.least[key] // as of the call
+	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
+		w.c.kernel.Trace(fmt.Sprint("tie read ", key, err))
+		var rows [][2]string
+		if err == nil {
+			rows, err = textRows(page, 0)
+		}
+		if err == nil {
+			found := ""
+			for _, r := range rows {
+				found = r[1]
+			}
+			if found < least {
+				w.c.fail("tie %d: %q is read, but %q was read or acknowledged before", key, found, least)
+			}
+			w.acked++
+			w.least[key] = max(w.least[key], found)
+		}
+		done(err)
+	})
+}
+
+func (w *ties) readBack() {
+	for key := range tiesKeys {
+		w.c.everywhere(fmt.Sprint("tie ", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+	}
+}
+
+// check has nothing left to do: every read was judged when it ended.
+func (w *ties) check() {}
+
+// firstCame says whether a replica that breaks ties by arrival has what came before m, with its stamp.
+func (e slowEngine) firstCame(m *row.Mutation) bool {
+	t := e.life.Schema().TableByStorage(m.Table)
+	if t == nil || t.Name != "ties" {
+		return false
+	}
+	page, err := e.Read(nil, &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}})
+	rows, rowsErr := textRows(page, 0)
+	if err != nil || rowsErr != nil || len(rows) == 0 {
+		return false
+	}
+	var entry row.Entry
+	stamp, _, _ := bytes.Cut([]byte(rows[0][1]), []byte(" "))
+	for es := m.Entries(); es.Next(&entry); {
+		if bytes.Contains(entry.Value, append(stamp, ' ')) {
+			return true
+		}
+	}
+	return false
+}

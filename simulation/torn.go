@@ -1,0 +1,90 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// sectorBytes is what a disk writes whole or not at all.
+const sectorBytes = 512
+
+// tear is the disk after a power cut that keeps some of what was written and not synced: of every log, each sector has its
+// old or its new content; torn is how many logs have some of the new. Only logs are torn: what else Pebble writes in the background does not depend on the seed alone.
+func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
+	synced := disk.CrashClone(vfs.CrashCloneCfg{})
+	written := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
+	for _, dir := range []string{dataDir, raftDir} {
+		names, err := synced.List(dir)
+		if err != nil {
+			continue // it was not made yet
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !strings.HasSuffix(name, ".log") {
+				continue
+			}
+			path := disk.PathJoin(dir, name)
+			changed, err := tearFile(synced, written, path, r)
+			if err != nil {
+				return nil, torn, err
+			}
+			if changed {
+				torn++
+			}
+		}
+	}
+	return synced, torn, nil
+}
+
+// tearFile writes what is left of one file to synced, and says whether that is more than what was synced.
+func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool, err error) {
+	before, err := content(synced, path)
+	if err != nil {
+		return false, err
+	}
+	after, err := content(written, path)
+	if err != nil || bytes.Equal(before, after) {
+		return false, nil // it was removed, and that is not synced; or nothing is to be torn
+	}
+	torn := tornSectors(before, after, r)
+	f, err := synced.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return false, err
+	}
+	_, err = f.WriteAt(torn, 0)
+	return !bytes.Equal(torn, before), errors.Join(err, f.Sync(), f.Close())
+}
+
+// tornSectors is a file of which each sector is that of before or after: a prefix of the new ones, or any of them.
+func tornSectors(before, after []byte, r *Stream) []byte {
+	torn := bytes.Clone(before)
+	sectors := (len(after) + sectorBytes - 1) / sectorBytes
+	keep, prefix := r.Intn(1001), r.Chance(500)
+	first := len(before) / sectorBytes // of those that may be new
+	cut := first + r.Intn(sectors-min(first, sectors)+1)
+	for i := range sectors {
+		from, to := i*sectorBytes, min((i+1)*sectorBytes, len(after))
+		if prefix && i >= cut || !prefix && !r.Chance(keep) {
+			continue
+		}
+		if grow := to - len(torn); grow > 0 {
+			torn = append(torn, make([]byte, grow)...)
+		}
+		copy(torn[from:to], after[from:to])
+	}
+	return torn
+}
+
+func content(fs *vfs.MemFS, path string) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	return b, errors.Join(err, f.Close())
+}

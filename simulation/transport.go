@@ -1,0 +1,175 @@
+package simulation
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// Transport is one process's messaging.Transport, and what its cluster needs besides.
+type Transport struct {
+	net      *Network
+	life     *life
+	open     bool // it listens
+	self     ring.NodeID
+	peers    map[ring.NodeID]netip.AddrPort
+	bindings messaging.Bindings    // which machines may act as which nodes
+	streams  map[ring.NodeID]*life // the process at the other end
+	services map[messaging.Verb]messaging.Service
+}
+
+func newTransport(net *Network, l *life) *Transport {
+	return &Transport{
+		net: net, life: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*life{},
+		services: map[messaging.Verb]messaging.Service{},
+	}
+}
+
+// connectEvery is how often streams are looked after: that a process died is noticed then, unless its
+// network is cut; so is that it is there again.
+const connectEvery = 100 * time.Millisecond
+
+// SetSelf implements cluster.Network.
+func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
+
+// SetPeers implements cluster.Network.
+func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
+	t.peers = maps.Clone(peers)
+	t.bindings.Set(peers, clock{t.life}.Monotonic())
+}
+
+// sender is a process as the receiver of its message sees it: by the address of its machine.
+func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
+	addr := machine.addr.Addr()
+	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.life}.Monotonic())}
+}
+
+// Handle implements messaging.Transport.
+func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
+
+func (t *Transport) close() { t.open = false }
+
+// connect keeps streams to all peers.
+func (t *Transport) connect() {
+	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
+		to := t.net.byAddr[t.peers[id]]
+		if id == t.self || to == nil {
+			continue
+		}
+		out, back := link{t.life.node.id, to.id}, link{to.id, t.life.node.id}
+		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
+			continue // silence says nothing
+		}
+		was, is := t.streams[id], to.life
+		if is != nil && !is.transport.open {
+			is = nil
+		}
+		if was != nil && was != is {
+			t.streams[id] = nil
+			t.life.cluster.StreamChanged(id, false)
+		}
+		if is != nil && was != is {
+			t.streams[id] = is
+			t.life.cluster.StreamChanged(id, true)
+		}
+	}
+	clock{t.life}.After(connectEvery*time.Duration(t.life.pace()), t.connect)
+}
+
+// link is the way to a member; false when nobody knows where it is.
+func (t *Transport) link(to ring.NodeID) (link, bool) {
+	n := t.net.byAddr[t.peers[to]]
+	if n == nil {
+		return link{}, false
+	}
+	return link{t.life.node.id, n.id}, true
+}
+
+// Send implements messaging.Transport.
+func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
+	l, ok := t.link(to)
+	if !ok {
+		return
+	}
+	from := t.self
+	t.net.note(verb, payload)
+	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
+		to := t.net.nodes[l.to].life.transport
+		to.serve(verb, to.sender(from, t.life.node), payload, func([]byte, error) {})
+	})
+}
+
+// Request implements messaging.Transport.
+func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	l, ok := t.link(to)
+	t.request(l, ok, verb, payload, timeout, reply)
+}
+
+// AskAddr implements cluster.Network.
+func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	n := t.net.byAddr[addr]
+	if n == nil {
+		t.request(link{}, false, verb, payload, timeout, reply)
+		return
+	}
+	t.request(link{t.life.node.id, n.id}, true, verb, payload, timeout, reply)
+}
+
+func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	answered := false
+	answer := func(payload []byte, err error) {
+		if !t.life.alive() {
+			return
+		}
+		t.life.do(func() {
+			if !answered {
+				answered = true
+				t.life.at(onStream, func() { reply(payload, err) })
+			}
+		})
+	}
+	if !known || t.net.refused(l) {
+		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
+		return
+	}
+	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	if t.net.losesCommits(verb) {
+		return
+	}
+	from := t.self
+	t.net.note(verb, payload)
+	deliver := func() {
+		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
+			to := t.net.nodes[l.to].life.transport
+			to.serve(verb, to.sender(from, t.life.node), payload, func(payload []byte, err error) {
+				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
+					answer(t.net.replied(payload), err)
+				})
+			})
+		})
+	}
+	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
+		payload = slices.Clone(payload) // the caller may use its memory again
+		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
+		return
+	}
+	deliver()
+}
+
+// dropsRows reports whether a request to truncate drops rows: epoch, table, id (8), phase.
+func dropsRows(payload []byte) bool {
+	_, n := binary.Uvarint(payload)
+	_, m := binary.Uvarint(payload[n:])
+	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
+}
+
+// lateMax is how late a request to truncate arrives at most: its coordinator may have been killed, and the table truncated
+// again and filled.
+const lateMax = 10 * time.Second

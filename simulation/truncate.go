@@ -1,0 +1,240 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated now and then, whatever
+// else goes on. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE succeeded; one that
+// was written after the last TRUNCATE ended is there. Reads repair nothing, so that what a replica must not have is seen.
+type truncates struct {
+	clients
+	table *schema.Table
+	rows  []*truncatedRow
+	byKey map[string]*truncatedRow
+	done  []*truncate
+	reads int
+}
+
+// truncatedRow is one row's life; times are of the kernel.
+type truncatedRow struct {
+	partition  int
+	clustering string
+	call, end  time.Duration // end: 0 while it is unknown
+	acked      bool
+	all        bool // at ALL, else at QUORUM
+}
+
+// truncate is one TRUNCATE.
+type truncate struct {
+	call, end time.Duration // end: 0 while under way
+	ok        bool
+	by        *life // the coordinator's process
+}
+
+const (
+	truncatePartitions = 6
+	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its
+	// messages may still arrive.
+	truncateSettled = 5 * time.Second
+	truncateTimeout = 3 * time.Second
+)
+
+// truncateTable is one that reads do not repair.
+func truncateTable() *schema.CreateTable {
+	t := textTable("truncates")
+	t.Options.ReadRepair = "NONE"
+	return t
+}
+
+func newTruncates(c *Cluster) *truncates {
+	return &truncates{clients: newClients(c, "truncates"), table: c.table("truncates"), byKey: map[string]*truncatedRow{}}
+}
+
+func (w *truncates) start() {
+	// Some messages take long, but less than a coordinator waits: it knows of all that are on their way.
+	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
+	if w.c.options.LateTruncates {
+		w.c.net.late = NewStream(w.c.options.Seed, "late truncates")
+	}
+	w.launch(4, 40*time.Millisecond, w.step)
+	w.again()
+}
+
+func (w *truncates) counts() (tried, acked int) {
+	for _, t := range w.done {
+		if t.ok {
+			acked++
+		}
+	}
+	return len(w.rows) + w.reads, acked
+}
+
+// again truncates after a while, and so on.
+func (w *truncates) again() {
+	pause := w.rand.Between(20*time.Millisecond, 500*time.Millisecond)
+	if w.c.options.LateTruncates { // so that rows are written between two of them
+		pause *= 4
+	}
+	w.c.later(pause, "truncate", func() {
+		defer w.again()
+		w.noteDead()
+		n := w.c.any(w.rand)
+		if n.life == nil || !n.life.serves() {
+			return
+		}
+		t := &truncate{call: w.c.kernel.Now(), by: n.life}
+		w.done = append(w.done, t)
+		w.c.truncating++
+		w.c.kernel.Trace("truncate")
+		l := n.life
+		if w.c.options.LateTruncates && w.rand.Chance(400) {
+			n.life.dying = true
+			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
+				n.crash(false)
+				w.noteDead()
+				w.c.later(w.rand.Between(100*time.Millisecond, 600*time.Millisecond), "restart", n.start)
+			})
+		}
+		l.do(func() {
+			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
+				if t.end, t.ok = w.c.kernel.Now(), err == nil; t.ok {
+					w.c.truncating--
+				}
+				w.c.kernel.Trace(fmt.Sprint("truncated ", err))
+				if err == nil && len(l.Topology().Operations()) > 0 {
+					w.c.count("truncated while the ring changes")
+				}
+			})
+		})
+	})
+}
+
+// noteDead notes that TRUNCATEs have failed whose coordinators were killed.
+func (w *truncates) noteDead() {
+	for _, t := range w.done {
+		if t.end == 0 && !t.by.alive() {
+			t.end = w.c.kernel.Now()
+		}
+	}
+}
+
+func (w *truncates) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("truncate" + strconv.Itoa(partition)))
+}
+
+func (w *truncates) step(l *life, _ int, end func() bool) {
+	if w.rand.Intn(10) < 7 {
+		w.add(l, end)
+		return
+	}
+	level := ring.Quorum
+	if w.c.options.LateTruncates && w.rand.Chance(500) {
+		level = ring.One
+	}
+	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
+}
+
+func (w *truncates) add(l *life, end func() bool) {
+	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)), call: w.c.kernel.Now()}
+	w.rows = append(w.rows, x)
+	w.byKey[x.clustering] = x
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, w.key(x.partition))
+	r := row.NewRow()
+	r.Clustering = []byte(x.clustering)
+	r.Liveness.Timestamp = w.c.stamp()
+	m.AddRow(r)
+	level := ring.Quorum
+	if x.all = w.c.options.LateTruncates && w.rand.Chance(700); x.all {
+		level = ring.All
+	}
+	l.write(m, level, func(err error) {
+		x.end, x.acked = w.c.kernel.Now(), err == nil
+		w.c.kernel.Trace(fmt.Sprint("row ", x.clustering, err))
+		end()
+	})
+}
+
+func (w *truncates) read(l *life, partition int, level ring.Consistency, done func(error)) {
+	call := w.c.kernel.Now()
+	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
+		if err == nil {
+			w.reads++
+			w.judge(partition, page, call, w.c.kernel.Now(), level)
+		}
+		done(err)
+	})
+}
+
+// judge compares a page with what must and what must not be there.
+func (w *truncates) judge(partition int, page []byte, call, returned time.Duration, level ring.Consistency) {
+	seen, last := map[string]bool{}, ""
+	var p row.PageReader
+	for p.Reset(page); p.NextPartition(); {
+		for r := row.NewRow(); p.NextRow(r); {
+			last = string(r.Clustering)
+			seen[last] = true
+		}
+	}
+	for _, x := range w.rows {
+		if x.partition != partition || x.end == 0 || p.More() && x.clustering > last { // it may be on the next page
+			continue
+		}
+		switch there := seen[x.clustering]; {
+		case there && w.gone(x, call):
+			w.c.fail("row %s of truncates came back: %+v, read from %v to %v", x.clustering, *x, call, returned)
+		case !there && x.acked && x.end < call && (x.all || level != ring.One) && !w.mayBeGone(x, returned):
+			w.c.fail("row %s of truncates is missing: %+v, read from %v to %v", x.clustering, *x, call, returned)
+		}
+	}
+}
+
+// gone says whether a TRUNCATE removed the row for certain, before a time.
+func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
+	ended := x.end
+	if !x.acked {
+		ended += truncateSettled
+	}
+	for _, t := range w.done {
+		if t.ok && t.end < before && ended < t.call {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeGone says whether a TRUNCATE may have removed the row, until a time.
+func (w *truncates) mayBeGone(x *truncatedRow, until time.Duration) bool {
+	for _, t := range w.done {
+		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled && !w.overtaken(t, x)) {
+			return true
+		}
+	}
+	return false
+}
+
+// overtaken says whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its messages
+// remove nothing any more.
+func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
+	return slices.ContainsFunc(w.done, func(t *truncate) bool { return t.ok && t.call > failed.end && t.end < x.call })
+}
+
+func (w *truncates) readBack() {
+	w.c.repair(w.table)
+	for partition := range truncatePartitions {
+		for _, n := range w.c.present() {
+			w.c.must(n, "reading truncates", func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		}
+		w.c.must(w.c.present()[0], "reading truncates", func(l *life, done func(error)) { w.read(l, partition, w.c.all(), done) })
+	}
+}
+
+func (w *truncates) check() {}

@@ -1,0 +1,71 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"cqld/storage"
+)
+
+// truncateOptions are those of a run in which tables are truncated while the ring changes.
+func truncateOptions(o *Options) {
+	o.Workloads, o.Points, o.PaxosMargin = []string{"truncate"}, nil, 0
+	o.FaultKinds = [][]string{
+		{"join", "leave"}, {"join", "leave", "move"}, {"join", "leave", "move", "halves", "abort"}, {"isolate", "join", "move"},
+		{"join", "leave", "removenode"},
+	}[o.Seed%5]
+	o.Factor, o.Faults, o.Sync = 2+int(o.Seed%3), 15*time.Second, storage.SyncBatch
+	o.SlowStreams = o.Seed%2 == 1
+}
+
+// TestSimTruncate truncates while nodes join, leave and move, and while hints are handed over.
+func TestSimTruncate(t *testing.T) {
+	n := max(5, *seeds/10)
+	if testing.Short() {
+		n = 5
+	}
+	total := runAlone(t, n, 1, truncateOptions)
+	t.Logf("%d seeds: %d truncations, %d while the ring changed", n, total.Acked, total.Counted["truncated while the ring changes"])
+	if n >= 10 && total.Counted["truncated while the ring changes"] < n/2 {
+		t.Errorf("the runs test nothing: %d truncations while the ring changed", total.Counted["truncated while the ring changes"])
+	}
+}
+
+// TestSimNeedsTruncationsInStreams shows that it finds rows that a stream brings back after a truncation.
+func TestSimNeedsTruncationsInStreams(t *testing.T) {
+	mustFail(t, 50, 100, func(o *Options) {
+		truncateOptions(o)
+		o.SlowStreams = true
+		o.Unsafe.NoTruncationStreams = true
+	}, "came back")
+}
+
+// TestSimNeedsTruncationFence shows that it finds writes that come to a replica after it has truncated.
+func TestSimNeedsTruncationFence(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) {
+		truncateOptions(o)
+		o.Unsafe.NoTruncationFence = true
+	}, "came back")
+}
+
+// lateTruncates are the options of a run in which coordinators are killed while they truncate, and what they sent arrives
+// late.
+func lateTruncates(o *Options) {
+	truncateOptions(o)
+	o.LateTruncates, o.Factor = true, min(o.Factor, o.Nodes)
+	o.FaultKinds = [][]string{nil, {"pause"}, {"isolate"}, nil, {"join", "leave"}}[o.Seed%5]
+}
+
+// TestSimLateTruncates kills coordinators while they truncate: what they have sent does not remove what is written after the
+// next TRUNCATE, and not after their time is over.
+func TestSimLateTruncates(t *testing.T) {
+	runAlone(t, min(20, max(5, *seeds/10)), 1, lateTruncates)
+}
+
+// TestSimNeedsPreparedTruncations shows that it finds rows that a late request to truncate removes.
+func TestSimNeedsPreparedTruncations(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) {
+		lateTruncates(o)
+		o.Unsafe.NoTruncationPrepared = true
+	}, "is missing")
+}

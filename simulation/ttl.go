@@ -1,0 +1,131 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// ttls is the workload: clients write rows that expire, each once, by the clock of the node they talk
+// to, and read them by that of another. A read says what it takes for the present, so all replicas must
+// agree on which rows it sees, whatever their own clocks say.
+type ttls struct {
+	clients
+	table *schema.Table
+	rows  []*expiring
+	tried int
+	acked int
+}
+
+// expiring is a row's life in the order of Cluster.tick, and when it expires, in the writer's seconds.
+type expiring struct {
+	partition int
+	expiry    int64
+	call      int64
+	written   int64 // 0 until acknowledged
+	skipped   bool  // certainly not written
+}
+
+const (
+	ttlPartitions = 3
+	ttlClients    = 3
+)
+
+func newTTLs(c *Cluster) *ttls { return &ttls{clients: newClients(c, "ttl"), table: c.table("ttls")} }
+
+func (w *ttls) start() {
+	w.launch(ttlClients, 80*time.Millisecond, func(l *life, _ int, end func() bool) {
+		if w.rand.Chance(600) {
+			w.write(l, w.rand.Intn(ttlPartitions), int32(1+w.rand.Intn(6)), func() { end() })
+			return
+		}
+		w.read(l, w.rand.Intn(ttlPartitions), ring.Quorum, func(error) { end() })
+	})
+}
+
+func (w *ttls) counts() (tried, acked int) { return w.tried, w.acked }
+
+func (w *ttls) key(partition int) row.PartitionKey {
+	return row.NewPartitionKey([]byte("ttl" + strconv.Itoa(partition)))
+}
+
+func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
+	w.tried++
+	stamp := w.c.stamp()
+	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.tick()}
+	r := textRow(w.table, fmt.Sprintf("%06d", len(w.rows)), "x", stamp)
+	w.rows = append(w.rows, e)
+	r.Liveness.TTL, r.Liveness.LocalTime = ttl, e.expiry
+	r.Cells[0].TTL, r.Cells[0].LocalTime = ttl, e.expiry
+	m := &row.Mutation{}
+	m.Reset(w.table.StorageID, w.key(partition))
+	m.AddRow(r)
+	l.write(m, ring.Quorum, func(err error) {
+		w.c.kernel.Trace(fmt.Sprint("ttl ", partition, err))
+		switch {
+		case err == nil:
+			w.acked++
+			e.written = w.c.tick()
+		case errors.Is(err, coordinator.ErrNotSent):
+			e.skipped = true
+		}
+		end()
+	})
+}
+
+func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(error)) {
+	w.tried++
+	call := w.c.tick()
+	cmd := l.partition(w.table, w.key(partition))
+	l.read(cmd, level, func(page []byte, err error) {
+		w.c.kernel.Trace(fmt.Sprint("ttl read ", partition, len(page), err))
+		if err == nil {
+			w.acked++
+			err = w.judge(partition, cmd.Now, call, page)
+		}
+		done(err)
+	})
+}
+
+// judge looks at what a read that took now for the present has found.
+func (w *ttls) judge(partition int, now, call int64, page []byte) error {
+	rows, err := textRows(page, now)
+	if err != nil {
+		return err
+	}
+	seen := map[int]bool{}
+	for _, r := range rows {
+		id, err := strconv.Atoi(r[0])
+		if err != nil {
+			return err
+		}
+		seen[id] = true
+		if e := w.rows[id]; e.expiry <= now || e.skipped || e.partition != partition || r[1] != "x" {
+			w.c.fail("ttl: row %d of %d should not be there at %d: %+v", id, partition, now, *e)
+		}
+	}
+	var p row.PageReader
+	for p.Reset(page); p.NextPartition(); {
+	}
+	for id, e := range w.rows {
+		if e.partition == partition && !seen[id] && e.written != 0 && e.written < call && e.expiry > now && !p.More() {
+			w.c.fail("ttl: row %d of %d is missing at %d: %+v", id, partition, now, *e)
+		}
+	}
+	return p.Err()
+}
+
+func (w *ttls) readBack() {
+	for partition := range ttlPartitions {
+		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+	}
+}
+
+// check has nothing left to do: every read was judged when it ended.
+func (w *ttls) check() {}

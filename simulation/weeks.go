@@ -1,0 +1,145 @@
+package simulation
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// dayFaults is the length of a plan whose faults, stretched, fill a day.
+const (
+	weekStretch = 3000
+	dayFaults   = 24 * time.Hour / weekStretch
+)
+
+// WeeksOptions are those of a cluster that lives for long: few requests, faults of minutes and hours, tombstones
+// that go after as long, hints that do not last, repairs that bring back what was missed, and nodes that come,
+// go, move, die and are replaced.
+func WeeksOptions(seed uint64) Options {
+	return Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 4, Keys: 6, Turns: 1 << 40, Faults: dayFaults,
+		Stretch: weekStretch, Pace: 60, SpeculativeRetry: "99p",
+		Workloads:  []string{"isolation", "ties", "graves", "counter"},
+		FaultKinds: strings.Fields("kill power-one power-all restart-storm pause isolate one-way halves clock-jump slow-disk fsync-error disk-full flush wiped-disk join leave move removenode abort"),
+	}
+}
+
+// Day is what a day left behind, when all was healed and quiet.
+type Day struct {
+	Failures                      []string
+	Nodes, Machines               int
+	Acked                         int // in all
+	Events                        int // in all
+	Goroutines                    int
+	HeapBytes, DiskBytes          uint64
+	Hints, Queued, Reading, Files int
+	Stats                         stats
+	Counted                       map[string]int
+}
+
+// String is one line.
+func (w Day) String() string {
+	return fmt.Sprintf("%d of %d machines, %d acknowledged, %d events; left over: %d goroutines, heap %d KiB, disks %d KiB in %d files, "+
+		"%d hints, %d queued events, %d requests", w.Nodes, w.Machines, w.Acked, w.Events, w.Goroutines, w.HeapBytes>>10, w.DiskBytes>>10,
+		w.Files, w.Hints, w.Queued, w.Reading)
+}
+
+// RunWeeks lets one cluster live, day after day, for as long as more says so. At the end of each all is healed,
+// and judged as Run does; then the next one begins.
+func RunWeeks(o Options, more func(day int, w Day) bool) {
+	c := NewCluster(o)
+	for _, w := range c.workloads {
+		w.start()
+	}
+	for day := 1; ; day++ {
+		c.day(day)
+		report := c.remains()
+		if len(c.failures) > 0 || !more(day, report) {
+			break
+		}
+		for _, w := range c.workloads {
+			w.start()
+		}
+	}
+	c.result()
+}
+
+// day is one of them.
+func (c *Cluster) day(number int) {
+	c.healed, c.losing = false, false
+	c.began = c.kernel.Now()
+	o := c.options
+	o.Seed += uint64(number) << 32
+	c.plan = plan(o)
+	for i := range c.plan {
+		c.plan[i].number += number * 1_000_000 // each draws anew
+	}
+	c.torment()
+	c.kernel.RunUntil(c.began+c.stretched(c.options.Faults), func() bool { return false })
+	c.heal()
+	c.kernel.RunUntil(c.kernel.Now()+time.Hour, func() bool {
+		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
+	})
+	c.settle()
+	for _, w := range c.workloads {
+		w.readBack()
+	}
+	c.converge()
+	c.bury()
+}
+
+// bury takes machines away that are off for good, with their disks.
+func (c *Cluster) bury() {
+	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
+		over := n.life == nil && (n.gone || n.dead)
+		if over {
+			n.disk = nil
+		}
+		return over
+	})
+}
+
+// remains is what there is when all is quiet.
+func (c *Cluster) remains() Day {
+	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.count, Counted: c.counted}
+	for _, x := range c.workloads {
+		_, acked := x.counts()
+		w.Acked += acked
+	}
+	for _, n := range c.present() {
+		if n.life == nil {
+			continue
+		}
+		w.Stats.add(statsOf(n.life.coord.Stats()))
+		inFlight := n.life.coord.Load()
+		w.Reading += int(inFlight.Reads + inFlight.Writes)
+		for _, other := range c.present() {
+			if other.life != nil {
+				w.Hints += n.life.coord.PendingHints(other.life.Self())
+			}
+		}
+		for _, dir := range []string{dataDir, raftDir} {
+			names, err := n.disk.List(dir)
+			if err != nil {
+				c.fail("node %d cannot list its files: %v", n.id, err)
+			}
+			for _, name := range names {
+				if info, err := n.disk.Stat(n.disk.PathJoin(dir, name)); err == nil {
+					w.DiskBytes += uint64(info.Size())
+					w.Files++
+				}
+			}
+		}
+	}
+	for _, e := range c.kernel.queue {
+		if !e.stopped {
+			w.Queued++
+		}
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.HeapBytes, w.Goroutines = m.HeapAlloc, runtime.NumGoroutine()
+	return w
+}
