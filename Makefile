@@ -71,8 +71,8 @@ sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workl
 sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, SEED=first seed
 	@mkdir -p .tools/sim && $(GO) test -c -o .tools/sim/sim.test ./simulation
 	@cores=$$(nproc); failed=0; for i in $$(seq 0 $$((cores-1))); do \
-		( cd simulation && nice ../../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
-			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
+		( cd simulation && nice ../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
+			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
 	done; for p in $$pids; do wait $$p || failed=1; done; \
 	grep -hE 'seed [0-9]+:|run it again|smaller:|seeds, |faults: ' .tools/sim/worker*.log; exit $$failed
 

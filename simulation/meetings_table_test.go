@@ -14,7 +14,7 @@ import (
 
 var rewriteMeetings = flag.Bool("rewrite-meetings", false, "write docs/MEETINGS.md")
 
-const meetingsFile = "../../docs/MEETINGS.md"
+const meetingsFile = "../docs/MEETINGS.md"
 
 // meetingRow is one operation of the table.
 type meetingRow struct {
@@ -123,9 +123,9 @@ func classified() map[string]map[string]string {
 // inCode are the names of the operations that the code has.
 func inCode(t *testing.T) map[string][]string {
 	all := map[string][]string{
-		"cluster command":   matches(t, "../../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
-		"control operation": matches(t, "../../node/control/operations*.go", `= Operation\[[^\]]*\]\{"(\w+)"\}`),
-		"verb":              matches(t, "../../messaging/transport.go", `(?m)^\tVerb(\w+) `),
+		"cluster command":   matches(t, "../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
+		"control operation": matches(t, "../node/control/operations*.go", `= Operation\[[^\]]*\]\{"(\w+)"\}`),
+		"verb":              matches(t, "../messaging/transport.go", `(?m)^\tVerb(\w+) `),
 	}
 	for _, k := range faultKinds() {
 		all["fault"] = append(all["fault"], k.name)
@@ -188,7 +188,7 @@ func TestEveryOperationIsClassified(t *testing.T) {
 // TestTestsOfMeetingsExist looks for the tests that the table names.
 func TestTestsOfMeetingsExist(t *testing.T) {
 	for _, m := range meetingTests() {
-		if !slices.Contains(matches(t, "../../"+m[0]+"/*_test.go", `(?m)^func (Test\w+)\(`), m[1]) {
+		if !slices.Contains(matches(t, "../"+m[0]+"/*_test.go", `(?m)^func (Test\w+)\(`), m[1]) {
 			t.Errorf("package %s has no test %s", m[0], m[1])
 		}
 	}
