@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -110,7 +111,7 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 		e.counters.refused.Add(1)
 		return ErrOverloaded
 	}
-	if err := e.dropped(ms); err != nil {
+	if err := e.checkDropped(ms); err != nil {
 		return err
 	}
 	g := e.filling(size)
@@ -131,17 +132,23 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	return nil
 }
 
-// dropped is the error of mutations of a dropped table. The queue is locked.
-func (e *Engine) dropped(ms []*row.Mutation) error {
-	if len(e.queue.dropped) == 0 {
+// checkDropped returns *UnknownTable if a mutation is of a dropped table. The queue is locked.
+func (e *Engine) checkDropped(ms []*row.Mutation) error {
+	if e.dropped.Load() == nil {
 		return nil
 	}
 	for _, m := range ms {
-		if e.queue.dropped[m.Table] {
+		if e.isDropped(m.Table) {
 			return &UnknownTable{m.Table}
 		}
 	}
 	return nil
+}
+
+// isDropped reports whether DropTable has begun to remove the table.
+func (e *Engine) isDropped(id schema.StorageID) bool {
+	dropped := e.dropped.Load()
+	return dropped != nil && (*dropped)[id]
 }
 
 // filling is the group to which size bytes can be added. The queue is locked.
@@ -222,7 +229,7 @@ func (e *Engine) commitFirst() {
 // applyInline commits in the caller's goroutine and calls done there.
 func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error)) error {
 	e.queue.Lock()
-	err := e.dropped(ms)
+	err := e.checkDropped(ms)
 	var g *group
 	if err == nil {
 		g = e.newGroup()
@@ -375,13 +382,15 @@ func (e *Engine) truncate(id schema.StorageID) error {
 	})
 }
 
-// DropTable removes a table for ever: later writes to it get *UnknownTable.
+// DropTable removes a table for ever. Later writes get *UnknownTable, and so do reads that end later: they may have read
+// a part of the table.
 func (e *Engine) DropTable(id schema.StorageID) error {
 	e.queue.Lock()
-	if e.queue.dropped == nil {
-		e.queue.dropped = map[schema.StorageID]bool{}
+	dropped := map[schema.StorageID]bool{id: true}
+	if before := e.dropped.Load(); before != nil {
+		maps.Copy(dropped, *before)
 	}
-	e.queue.dropped[id] = true
+	e.dropped.Store(&dropped)
 	e.queue.Unlock()
 	// What was queued before is committed before the truncation.
 	if err := e.drain(); err != nil {

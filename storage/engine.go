@@ -40,9 +40,10 @@ type Engine struct {
 		committing bool
 		syncDue    bool
 		closing    bool
-		dropped    map[schema.StorageID]bool
 		periodic   env.Timer
 	}
+	// dropped holds the dropped tables of this process. DropTable replaces the map with queue locked; nil means none.
+	dropped atomic.Pointer[map[schema.StorageID]bool]
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
 	// flushFailures counts failures of Pebble's background work since the engine was opened.

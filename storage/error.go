@@ -54,7 +54,7 @@ func (e *TooManyTombstones) Error() string {
 		e.Table, e.Live, e.Tombstones, tombstonesFail)
 }
 
-// UnknownTable is the error of a write to a table that was dropped.
+// UnknownTable is the error of a write or a read of a table that was dropped.
 type UnknownTable struct{ Table schema.StorageID }
 
 func (e *UnknownTable) Error() string { return "storage: the table was dropped" }

@@ -168,10 +168,7 @@ func (g *Ingestion) Commit() error {
 // he read before.
 func (e *Engine) ingest(g *Ingestion) (err error) {
 	id := g.table
-	e.queue.Lock()
-	dropped := e.queue.dropped[id]
-	e.queue.Unlock()
-	if dropped {
+	if e.isDropped(id) {
 		return &UnknownTable{id}
 	}
 	defer e.commitPanic(&err)

@@ -30,7 +30,8 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	if err == nil {
 		err = e.failedErr()
 	}
-	if err == nil {
+	dropped := cmd.Repair == nil && e.isDropped(cmd.Table)
+	if err == nil && !dropped {
 		page = r.w.Finish(r.full)
 	}
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
@@ -45,6 +46,9 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		e.foldHot()
 	}
 	e.counters.looked.Add(looked)
+	if dropped {
+		return dst, &UnknownTable{cmd.Table}
+	}
 	if err != nil {
 		var tooMany *TooManyTombstones
 		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
