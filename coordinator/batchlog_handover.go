@@ -19,14 +19,20 @@ func (c *Coordinator) stays() bool {
 }
 
 // HandOver gives the batches that this node keeps to two others each, for as long as it leaves the ring: when it
-// has left, nobody would apply them. New ones it refuses already. done is told once: when it keeps none any more, or
-// that it stays.
+// has left, nobody would apply them. New ones it refuses already. Then it writes the hints that it stores. done is called
+// once: with nil when it keeps none of these any more, or with an error when it stays.
 func (c *Coordinator) HandOver(done func(error)) {
 	if c.unsafe.NoHandOver {
 		done(nil)
 		return
 	}
-	h := &handOver{l: c.batchlog, done: done}
+	h := &handOver{l: c.batchlog, done: func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		c.handOverHints(done)
+	}}
 	h.proceed()
 }
 

@@ -66,6 +66,7 @@ type Unsafe struct {
 	CounterNotIdempotent bool
 	NoBatchlog           bool // write logged batches as others
 	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
+	NoHintHandOver       bool // a node that leaves takes its hints with it
 	NoTruncationFence    bool // drop rows while writes from before are on their way
 	RepairTruncated      bool // let reads repair while a table is truncated
 	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago

@@ -66,6 +66,7 @@ type hintQueue struct {
 	buffer     []byte
 	stored     []func(error) // who waits for the buffer
 	flushing   bool          // a flush is scheduled
+	removed    uint64        // records removed in this process
 	sending    bool
 	generation uint64        // of Coordinator.sent, while sending
 	told       bool          // the operator, of a failure
@@ -194,7 +195,8 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 	}
 	q.bytes += size
 	h.mu.bytes += size
-	if stored != nil {
+	leaves := stored != nil && h.c.leaves()
+	if stored != nil && !leaves {
 		q.stored = append(q.stored, stored)
 	}
 	h.c.counts.hintsStored.Add(1)
@@ -204,6 +206,9 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 	}
 	full := len(q.buffer) >= h.c.limits.HintBufferBytes
 	h.mu.Unlock()
+	if leaves {
+		stored(errHintLost) // it is kept all the same, for as long as this node is a member
+	}
 	if full {
 		h.c.run(func() { h.flush(q) })
 	}
@@ -353,7 +358,7 @@ func (h *hints) look(q *hintQueue) {
 	batch, err := h.read(q.node)
 	alive := h.c.view.Alive(q.node)
 	switch {
-	case err == nil && len(batch.mutations) > 0 && (h.former(q.node) || alive && h.moving()):
+	case err == nil && len(batch.mutations) > 0 && (h.former(q.node) || alive && h.moving() || h.c.leaves()):
 		h.reroute(q, batch)
 	case err != nil:
 		h.report("not read, replay is tried again", q, err)
@@ -417,7 +422,7 @@ func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 		h.c.run(func() { h.delivered(q, batch) })
 		return
 	}
-	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}
+	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout, noHints: h.c.leaves()}
 	h.c.Write(req, func(err error) {
 		if err != nil {
 			h.pause(q, h.c.limits.HintRetry)
@@ -491,6 +496,7 @@ func (h *hints) delivered(q *hintQueue, batch hintBatch) {
 		}
 		h.mu.Lock()
 		q.records--
+		q.removed++
 		h.forgetLocked(q, batch.sizes[i])
 		h.mu.Unlock()
 	}

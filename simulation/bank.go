@@ -24,10 +24,22 @@ const (
 	bankAccounts = 4
 	bankEach     = 100
 	bankClients  = 3
+	bankOpenings = 10 // attempts
 )
 
 func newBank(c *Cluster) *bank {
 	return &bank{clients: newClients(c, "bank"), table: c.table("bank")}
+}
+
+// open writes the accounts. Where requests time out early it may need several attempts.
+func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
+	l.write(m, ring.All, func(err error) {
+		if err != nil && attempts > 1 && w.c.options.at("early-timeout") {
+			w.open(l, m, attempts-1, done)
+			return
+		}
+		done(err)
+	})
 }
 
 // start opens the accounts, all at once, and sends the clients out.
@@ -40,7 +52,7 @@ func (w *bank) start() {
 		for i := range bankAccounts {
 			m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
 		}
-		l.write(m, ring.All, done)
+		w.open(l, m, bankOpenings, done)
 	})
 	w.launch(bankClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
 		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)

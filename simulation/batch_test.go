@@ -53,9 +53,23 @@ func TestAFormerVoterIsNotNeeded(t *testing.T) {
 // else.
 func TestSimNeedsMoreThanHints(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
-		o.Unsafe.HintsSecure = true
+		o.Unsafe.HintsSecure, o.Unsafe.NoHintHandOver = true, true
 		leaving(o, 1)
 	}, "of its")
+}
+
+// TestHintsOfLeaversAreWritten runs seed 701700 as it was drawn: a node that left the ring had the only copy of a write at
+// ANY, as a hint. Without the safeguard the simulation finds it.
+func TestHintsOfLeaversAreWritten(t *testing.T) {
+	o := DrawnOptions(701700)
+	report(t, o, run(t, o))
+	o.Unsafe.NoHintHandOver = true
+	for _, f := range run(t, o).Failures {
+		if strings.Contains(f, "level") {
+			return
+		}
+	}
+	t.Error("the seed does not find that a safeguard is missing")
 }
 
 func leaving(o *Options, factor int) {

@@ -220,7 +220,11 @@ func (w *ordereds) readBack() {
 	for _, n := range w.c.present() {
 		for _, level := range []ring.Consistency{ring.Quorum, w.c.all()} {
 			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *life, done func(error)) {
-				w.list(l, w.request(l, level), done)
+				r := w.request(l, level)
+				if w.c.options.at("one-row-pages") {
+					r.Timeout = time.Minute // for as many pages as there are rows, one after the other
+				}
+				w.list(l, r, done)
 			})
 		}
 	}

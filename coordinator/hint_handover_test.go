@@ -1,0 +1,87 @@
+package coordinator_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/storage"
+)
+
+// TestHintsAreWrittenBeforeANodeLeaves has a node leave that has the only copy of a write at ANY: a hint for each replica. The
+// live replicas get the write before the hand-over ends, also the hint for a replica that is still down; and ANY is not
+// satisfied by a hint of a node that leaves.
+func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
+	c := hintedCluster(t, func(e *storage.Engine) coordinator.HintStore { return e })
+	n := c.node(4)
+	for id := ring.NodeID(1); id <= 3; id++ {
+		n.down[id] = true
+	}
+	write := func(name string, stamp int64) (err error) {
+		m := &row.Mutation{}
+		m.Reset(c.table.StorageID, row.NewPartitionKey([]byte("k")))
+		addRow(m, c.table, name, "value", stamp)
+		err = errors.New("no answer")
+		n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Any, Type: coordinator.WriteSimple,
+			Timeout: time.Second}, func(answer error) { err = answer })
+		c.deliver(math.MaxInt, nil)
+		c.clock.tick(2 * time.Second)
+		c.deliver(math.MaxInt, nil)
+		return err
+	}
+	if err := write("before", 1); err != nil {
+		t.Fatal(err)
+	}
+	c.leave(4)
+	var unavailable *coordinator.Unavailable
+	if err := write("after", 2); !errors.As(err, &unavailable) {
+		t.Errorf("a write at ANY by a node that leaves, with all replicas down: %v", err)
+	}
+	ended := 0
+	n.coord.HandOver(func(err error) {
+		if ended++; err != nil {
+			t.Error(err)
+		}
+	})
+	if c.replay(); ended != 0 {
+		t.Fatal("the hand-over ended while no replica was alive")
+	}
+	delete(n.down, 1)
+	delete(n.down, 2)
+	if c.replay(); ended != 1 {
+		t.Fatalf("the hand-over ended %d times", ended)
+	}
+	for id := ring.NodeID(1); id <= 2; id++ {
+		if got := c.has(id); got == "nothing" {
+			t.Errorf("node %d does not have the write", id)
+		}
+	}
+	if got := c.has(3); got != "nothing" {
+		t.Errorf("node 3 is down and has %q", got)
+	}
+	for id := ring.NodeID(1); id <= 3; id++ {
+		if k := n.coord.PendingHints(id); k != 0 {
+			t.Errorf("%d hints for node %d are left", k, id)
+		}
+	}
+}
+
+// leave makes node id Leaving in every node's topology.
+func (c *cluster) leave(id ring.NodeID) {
+	var members []*ring.Node
+	for _, m := range c.node(id).topology.Nodes() {
+		member := *m
+		if member.ID == id {
+			member.State = ring.Leaving
+		}
+		members = append(members, &member)
+	}
+	top := ring.NewTopology(c.node(id).topology.Epoch()+1, members)
+	for _, n := range c.nodes {
+		n.topology = top
+	}
+}
