@@ -4,13 +4,16 @@
 //	testdata/cql   statements with the answers recorded from Cassandra, played by TestTranscripts
 //	transcript     plays and renders them, over
 //	cqlclient      a raw client of the native protocol that hides nothing
-//	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs
+//	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs,
+//	               of Apache Spark by TestSpark
 //	process        starts, kills, pauses and stops the servers
 //	netns          cuts them off from each other, in a network namespace
 //	bench          the load program behind "make bench"
 //
 // CQLD_ADDRESS=host:port plays the transcripts against a node that runs already; CQLD_ORACLE=host:port plays them and
 // the drivers' suites against a Cassandra node, and with -rewrite records them from it (tools/oracle/record).
+//
+// TestSpark reads 200,000 rows; CQLD_SPARK_ROWS=1000000 makes them a million.
 //
 // The tests of faults (faults_*_test.go) are short; CQLD_FAULTS=25 makes them 25 times as long. A full disk needs the
 // right to mount one, a partition that to make a namespace.

@@ -40,3 +40,21 @@ npm_tool() {
   npm ci --prefix "$tools/$1" --no-audit --no-fund --loglevel=error
   installed "$1" "$2/package.json" "$2/package-lock.json"
 }
+
+# maven_tool NAME DIR: .tools/NAME/lib with the dependencies of DIR/pom.xml, .tools/NAME/classes with DIR/*.java compiled against them.
+maven_tool() {
+  local name=$1 src=$2
+  if ! fresh "$name" "$src/pom.xml" "$root/tools/lib.sh"; then
+    need mvn "Maven 3"
+    rm -rf "${tools:?}/$name" && mkdir -p "$tools/$name"
+    mvn -q -B -f "$src/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+      -DincludeScope=runtime -DoutputDirectory="$tools/$name/lib"
+    installed "$name" "$src/pom.xml" "$root/tools/lib.sh"
+  fi
+  if ! fresh "$name-classes" "$src"/*.java "$src/pom.xml"; then
+    need javac "a JDK, 17 or later"
+    rm -rf "$tools/$name/classes" && mkdir -p "$tools/$name/classes"
+    javac -nowarn -proc:none -cp "$tools/$name/lib/*" -d "$tools/$name/classes" "$src"/*.java
+    installed "$name-classes" "$src"/*.java "$src/pom.xml"
+  fi
+}
