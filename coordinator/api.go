@@ -103,8 +103,6 @@ type WriteRequest struct {
 	// settled, when not nil, is told once nothing of the request is under way any more: whether it will be
 	// everywhere without anybody who repeats it (writeOp.secured).
 	settled func(secured bool)
-	// noHints writes no hints: the request is the writing of a hint by a node that leaves.
-	noHints bool
 	decided *decision // of which the only mutation is the update
 }
 

@@ -19,7 +19,7 @@ func (c *Coordinator) stays() bool {
 }
 
 // HandOver gives the batches that this node keeps to two others each, for as long as it leaves the ring: when it
-// has left, nobody would apply them. New ones it refuses already. Then it writes the hints that it stores. done is called
+// has left, nobody would apply them. New ones it refuses already. Then it hands over the hints that it stores. done is called
 // once: with nil when it keeps none of these any more, or with an error when it stays.
 func (c *Coordinator) HandOver(done func(error)) {
 	if c.unsafe.NoHandOver {

@@ -422,7 +422,11 @@ func (h *hints) reroute(q *hintQueue, batch hintBatch) {
 		h.c.run(func() { h.delivered(q, batch) })
 		return
 	}
-	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout, noHints: h.c.leaves()}
+	if h.c.leaves() {
+		h.giveAway(q, batch)
+		return
+	}
+	req := &WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: WriteSimple, Timeout: hintTimeout}
 	h.c.Write(req, func(err error) {
 		if err != nil {
 			h.pause(q, h.c.limits.HintRetry)

@@ -11,21 +11,49 @@ import (
 // moment at which it learns that it leaves,
 //
 //  1. a hint that it stores does not satisfy ANY any more (hints.add), and
-//  2. it writes the hints that it stores to the live replicas, at ONE, whether or not the node that they are for is alive.
+//  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and store hints
+//     of their own for replicas that are down (hints.giveAway).
 //
 // The operation that removes the node ends after that (replica.Moves.handOver).
 
 // leaves reports whether this node is about to leave the ring, and must not keep anything for others.
 func (c *Coordinator) leaves() bool { return !c.stays() && !c.unsafe.NoHintHandOver }
 
-// hintHandOver waits until the hints are written that the node stored when it began.
+// giveAway makes a logged batch of hints, and asks two other nodes to store it.
+func (h *hints) giveAway(q *hintQueue, batch hintBatch) {
+	c := h.c
+	made := batch.made[0] // a truncation since the newest of them makes all of them void
+	for _, at := range batch.made {
+		made = max(made, at)
+	}
+	op := &batchOp{c: c, handed: true, encoded: appendBatch(nil, made, 0, batch.mutations),
+		id: RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}}
+	op.done = func(err error) {
+		c.run(func() {
+			if err != nil {
+				h.pause(q, c.limits.HintRetry)
+				return
+			}
+			h.delivered(q, batch)
+		})
+	}
+	op.req.Timeout = batchHandOverTimeout
+	op.deadline = c.clock.Monotonic() + op.req.Timeout
+	if err := op.choose(); err != nil {
+		h.pause(q, c.limits.HintRetry)
+		return
+	}
+	op.begin()
+}
+
+// hintHandOver waits until others have the hints that the node stored when it began.
 type hintHandOver struct {
 	h    *hints
 	left map[ring.NodeID]uint64 // hintQueue.removed that the queue must reach
 	done func(error)
 }
 
-// handOverHints writes all stored hints to replicas. It calls done once, with nil after the last one, or with errStays.
+// handOverHints gives all stored hints to other nodes. It calls done once, with nil after the last one, or with errStays.
 func (c *Coordinator) handOverHints(done func(error)) {
 	if c.hints == nil || c.unsafe.NoHintHandOver {
 		done(nil)

@@ -103,7 +103,6 @@ type writeOp struct {
 	ended      bool // the deadline has passed
 	direct     bool
 	applied    bool // on this node, before
-	noHints    bool // WriteRequest.noHints
 	settled    func(bool)
 	timer      env.Timer
 	onTimeout  func()
@@ -138,7 +137,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.refs, op.generation = 1, c.sent.Enter()
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
-	op.decided, op.noHints, op.parts = req.decided, req.noHints, op.parts[:0]
+	op.decided, op.parts = req.decided, op.parts[:0]
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
 	op.applied, op.settled = req.Applied, req.settled

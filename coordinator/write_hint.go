@@ -39,7 +39,7 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	skip := t.hinted
 	t.hinted = true
 	op.mu.Unlock()
-	if op.c.hints == nil || skip || op.noHints {
+	if op.c.hints == nil || skip {
 		return
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
