@@ -3,8 +3,8 @@ package repair
 import (
 	"time"
 
+	"cqld/replica"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 )
 
@@ -55,38 +55,18 @@ type Notice struct {
 	Until   int64
 }
 
-// PaxosRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
-type PaxosRequest struct {
-	// Epoch and Moved are those of the topology that the repair goes by. A replica that knows of another ring refuses
-	// with NotReplica, and fails as long as the ring is about to change.
-	Epoch, Moved uint64
-	Table        schema.StorageID
-	Tokens       ring.Range
-	// Floor is the table's (µs). A replica that has not heard of it refuses; before the first step it waits until all
-	// that it admitted before is in its state.
-	Floor int64
-	// Forget removes the state up to the floor, on disk; else what was accepted up to there, or resting on a ballot before
-	// there, is listed when it is not known to be decided.
-	Forget bool
-	After  *row.PartitionKey // PaxosStep.Next of the step before; nil at first
-}
-
-// PaxosStep is what one step found.
-type PaxosStep struct {
-	Unsettled []row.PartitionKey
-	Forgotten int               // states
-	Next      *row.PartitionKey // nil when the range is done
-	Scanned   int64             // bytes
-}
-
 // Peers is how a repair talks to replicas, this node's own included. done is called once,
 // possibly at once; what the step points to is the callee's.
 type Peers interface {
-	// Conditional says whether this node has Paxos state of the table, as far as it knows: it looks now and then.
-	Conditional(table schema.StorageID, done func(bool, error))
-	Paxos(node ring.NodeID, req *PaxosRequest, timeout time.Duration, done func(PaxosStep, error))
 	Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error))
 	Repaired(node ring.NodeID, notice *Notice, timeout time.Duration, done func(error))
+}
+
+// PaxosStates lists and removes the Paxos state of replicas, this node's own included. done is called once, possibly at once.
+type PaxosStates interface {
+	// Conditional reports whether this node has Paxos state of the table, as of its last look.
+	Conditional(table schema.StorageID, done func(bool, error))
+	Paxos(node ring.NodeID, req *replica.PaxosRequest, timeout time.Duration, done func(replica.PaxosStep, error))
 }
 
 // LocalStore is a node's own keys.

@@ -55,3 +55,11 @@ func (l Limits) withDefaults() Limits {
 	l.PaxosEvery = cmp.Or(l.PaxosEvery, 6*time.Hour)
 	return l
 }
+
+const (
+	// stepBytesDefault bounds the bytes hashed in one step: 2 ms of one core, less than a large read takes.
+	stepBytesDefault = 1 << 20
+	// sessionsMax bounds the sessions whose first step a Service remembers. The notice of a forgotten session lifts no
+	// quarantine.
+	sessionsMax = 256
+)

@@ -22,6 +22,7 @@ type Options struct {
 	View        coordinator.View
 	Clock       env.Clock
 	Peers       Peers
+	Paxos       PaxosStates
 	Store       LocalStore // keeps how far jobs are; nil: nothing does
 	// Run does work that takes the time of a disk, in a goroutine of its own: one for each job and for Auto. Nil: the
 	// caller does it.
@@ -39,6 +40,7 @@ type Repairer struct {
 	view    coordinator.View
 	clock   env.Clock
 	peers   Peers
+	paxos   PaxosStates
 	store   LocalStore
 	run     func(func())
 	limits  Limits
@@ -53,7 +55,7 @@ type Repairer struct {
 
 // NewRepairer makes a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, run: o.Run,
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r

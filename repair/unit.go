@@ -2,7 +2,6 @@ package repair
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"cqld/coordinator"
@@ -270,7 +269,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 		var next *row.ReadCommand
 		size := int64(len(page))
 		if err == nil {
-			next, err = PageBehind(cmd, page, u.differing[0])
+			next, err = row.NextPage(cmd, page, u.differing[0])
 		}
 		u.j.events.do(func() {
 			switch {
@@ -286,42 +285,6 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 			}
 		})
 	})
-}
-
-// PageBehind is the command that reads on behind a page of a leaf, a range; nil when that was the last.
-func PageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCommand, error) {
-	var r row.PageReader
-	var x row.Row
-	var last *row.PartitionKey
-	var clustering []byte
-	for r.Reset(page); r.NextPartition(); {
-		last, clustering = &row.PartitionKey{Token: r.Key.Token, Bytes: r.Key.Bytes}, nil
-		for r.NextRow(&x) {
-			clustering = x.Clustering
-		}
-	}
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	next := *cmd
-	if !r.More() || last == nil {
-		if !cmd.SinglePartition() {
-			return nil, nil
-		}
-		// A detour into one partition has ended.
-		key := cmd.Key
-		next.Key, next.Slices = row.PartitionKey{}, []row.Slice{row.AllRows()}
-		next.Range = row.KeyRange{Tokens: leaf, After: &key}
-		return &next, nil
-	}
-	last.Bytes = slices.Clone(last.Bytes) // the page goes
-	if clustering != nil {
-		next.Key, next.Range = *last, row.KeyRange{}
-		next.Slices = []row.Slice{{Start: row.After(clustering)}}
-		return &next, nil
-	}
-	next.Range.After = last
-	return &next, nil
 }
 
 // verified is the event of a leaf's new hashes.

@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -7,18 +7,11 @@ import (
 	"sync"
 
 	"cqld/coordinator"
-	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 )
-
-// What a node holds, asked by one that is about to drop its own copy:
-//
-//	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8; since 8)
-//	    reply:  n bytes: 1 when the node holds the range, and it was repaired since (seconds; 0: whenever)
-//
-// Numbers without a size are uvarints.
 
 // holding is a range of a keyspace whose replicas are asked.
 type holding struct {
@@ -132,7 +125,7 @@ func (q *dropQuestion) over() {
 			continue
 		}
 		if left[h.item] = true; h.since == 0 {
-			q.x.d.end(fmt.Errorf("replica: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
+			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
 				h.yes, len(h.replicas)), true)
 			return
 		}
@@ -151,16 +144,16 @@ func (q *dropQuestion) over() {
 }
 
 // errMetadataBehind refuses a question about a later state of the metadata than this node has.
-var errMetadataBehind = errors.New("replica: this node has not heard of that metadata yet")
+var errMetadataBehind = errors.New("rebalance: this node has not heard of that metadata yet")
 
 func (d *Drops) serve() {
 	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		epoch, asked, err := decodeHolds(payload)
 		switch {
 		case err != nil:
-			respond(nil, toRemote(err))
+			respond(nil, replica.ToRemote(err))
 		case d.o.Epoch() < epoch:
-			respond(nil, toRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
+			respond(nil, replica.ToRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
 		default:
 			respond(d.holds(asked), nil)
 		}
@@ -195,27 +188,4 @@ func (d *Drops) holds(asked []*holding) []byte {
 		}
 	}
 	return out
-}
-
-func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
-	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(len(of)))
-	for _, h := range of {
-		dst = appendSized(dst, []byte(h.keyspace))
-		dst = wire.AppendInt64(wire.AppendInt64(dst, int64(h.tokens.Start)), int64(h.tokens.End))
-		dst = wire.AppendInt64(dst, h.since)
-	}
-	return dst
-}
-
-func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
-	c := wire.NewCursor(payload)
-	epoch = c.Uvarint()
-	const sizeMin = 1 + 24
-	for range c.Count(sizeMin) {
-		h := &holding{keyspace: string(consumeSized(&c))}
-		h.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
-		h.since = c.Int64()
-		of = append(of, h)
-	}
-	return epoch, of, c.Finish()
 }

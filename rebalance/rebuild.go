@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ var errNoSource = errors.New("no living replica to fetch it from")
 // Rebuild fetches all ranges of a keyspace (empty: of all) that this node holds from another replica of
 // each, of one data center (empty: of any): for a data center that is new, or a node that lost data. It
 // may be repeated: what is here already is merged with. progress hears of ranges done, and of all.
-func (m *Moves) Rebuild(keyspace, datacenter string, progress func(done, all int), done func(error)) {
+func (m *Movements) Rebuild(keyspace, datacenter string, progress func(done, all int), done func(error)) {
 	v := &rebuild{m: m, progress: progress, done: done}
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
 	for _, name := range catalog.KeyspaceNames() {
@@ -42,8 +42,8 @@ func (m *Moves) Rebuild(keyspace, datacenter string, progress func(done, all int
 			}
 			source := m.source(t, r.Replicas.Natural, datacenter)
 			for _, id := range append(tablesOf(k), paxosTables(catalog)...) {
-				v.pulls = append(v.pulls, Pull{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
-					Session: fmt.Sprintf("rebuild/%d/%d/%s/%d", t.Epoch(), id, r.Range, source)})
+				v.pulls = append(v.pulls, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
+					ID: fmt.Sprintf("rebuild/%d/%d/%s/%d", t.Epoch(), id, r.Range, source)})
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func (m *Moves) Rebuild(keyspace, datacenter string, progress func(done, all int
 }
 
 // source is a living replica other than this node, the first of the data center asked for; zero: none.
-func (m *Moves) source(t *ring.Topology, replicas []ring.NodeID, datacenter string) ring.NodeID {
+func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter string) ring.NodeID {
 	for _, id := range replicas {
 		if id != m.o.View.Self() && m.o.View.Alive(id) && (datacenter == "" || t.Node(id).Datacenter == datacenter) {
 			return id
@@ -63,12 +63,12 @@ func (m *Moves) source(t *ring.Topology, replicas []ring.NodeID, datacenter stri
 
 // rebuild is one under way.
 type rebuild struct {
-	m        *Moves
+	m        *Movements
 	progress func(done, all int)
 	done     func(error)
 
 	mu      sync.Mutex
-	pulls   []Pull
+	pulls   []Session
 	running int
 	ended   int
 	all     int
@@ -81,7 +81,7 @@ type rebuild struct {
 func (v *rebuild) proceed() {
 	for {
 		v.mu.Lock()
-		if v.running >= pullsAhead || len(v.pulls) == 0 {
+		if v.running >= sessionsAhead || len(v.pulls) == 0 {
 			finished := v.running == 0 && len(v.pulls) == 0 && !v.told
 			v.told = v.told || finished
 			var err error
@@ -113,9 +113,9 @@ func (v *rebuild) proceed() {
 }
 
 // pulled is the event of a pull's end. The session is forgotten: another rebuild fetches anew.
-func (v *rebuild) pulled(p Pull, err error) {
+func (v *rebuild) pulled(p Session, err error) {
 	if err == nil {
-		err = v.m.o.Streams.Forget(p.Session)
+		err = v.m.o.Streams.Forget(p.ID)
 	}
 	v.mu.Lock()
 	v.running--

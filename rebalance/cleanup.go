@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"slices"

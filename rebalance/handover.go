@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 )
 
 // handOver hands over what this node keeps for others, when it is about to leave, and has not yet begun to.
-func (m *Moves) handOver(t *ring.Topology, self ring.NodeID) {
+func (m *Movements) handOver(t *ring.Topology, self ring.NodeID) {
 	for _, o := range t.Operations() {
 		if !o.Hands || o.Handed || o.Node != self {
 			continue
@@ -25,7 +25,7 @@ func (m *Moves) handOver(t *ring.Topology, self ring.NodeID) {
 }
 
 // handedOver is the event of the end: the cluster hears of it, until it has heard.
-func (m *Moves) handedOver(operation uint64, err error) {
+func (m *Movements) handedOver(operation uint64, err error) {
 	if err != nil {
 		m.o.Note(fmt.Sprintf("operation %d: nothing is handed over: %v", operation, err))
 		return
@@ -36,9 +36,9 @@ func (m *Moves) handedOver(operation uint64, err error) {
 	if over {
 		return
 	}
-	m.o.Agreement.StartHanded(operation, func(err error) {
+	m.o.Log.StartHanded(operation, func(err error) {
 		if err != nil {
-			m.o.Clock.After(moveRetry, func() { m.handedOver(operation, nil) })
+			m.o.Clock.After(movementRetry, func() { m.handedOver(operation, nil) })
 		}
 	})
 }

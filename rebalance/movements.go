@@ -1,6 +1,7 @@
-package replica
+package rebalance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,25 +10,26 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// Agreement is the cluster as Moves tells it of progress. done is called once.
-type Agreement interface {
+// OperationLog is the cluster as Movements tells it of progress. done is called once.
+type OperationLog interface {
 	StartStreamed(operation uint64, done func(error))
 	StartCompared(operation uint64, done func(error))
 	StartHanded(operation uint64, done func(error))
 }
 
-// MovesOptions are what Moves are made of; all are required but Note.
-type MovesOptions struct {
-	View      coordinator.View
-	Agreement Agreement
-	Streams   *Streams
-	Local     *Local // of which it asks what is being dropped
-	Hashes    Hashes
-	Clock     env.Clock
+// MovementOptions are what Movements are made of; all are required but Note.
+type MovementOptions struct {
+	View    coordinator.View
+	Log     OperationLog // the cluster
+	Streams *Streams
+	Local   *replica.Local // of which it asks what is being dropped
+	Hashes  Hashes
+	Clock   env.Clock
 	// HandOver gives to others what this node keeps for them, when it leaves. done is told once: nil when it has,
 	// or why it has not: it stays.
 	HandOver func(done func(error))
@@ -43,16 +45,16 @@ type MovesOptions struct {
 	NoPaxosStreams bool
 }
 
-// Moves follows the ring's operations on this node: it fetches the ranges that this node gains and says
+// Movements follows the ring's operations on this node: it fetches the ranges that this node gains and says
 // so when it has them, and compares them before the operation ends. Drops remove those that it lost.
 //
 //	Streaming: for each range and table: pull from the one who loses it, or from a quorum's complement
-//	           of those who keep it ── all here ──▶ Agreement.StartStreamed
+//	           of those who keep it ── all here ──▶ OperationLog.StartStreamed
 //	known:     compare each range and table with the same ones, and pull the parts that differ
-//	           ── all compared ──▶ Agreement.StartCompared
-//	leaving:   hand over what this node keeps for others ──▶ Agreement.StartHanded
-type Moves struct {
-	o  MovesOptions
+//	           ── all compared ──▶ OperationLog.StartCompared
+//	leaving:   hand over what this node keeps for others ──▶ OperationLog.StartHanded
+type Movements struct {
+	o  MovementOptions
 	mu struct {
 		sync.Mutex
 		moves   map[uint64]*move
@@ -61,27 +63,27 @@ type Moves struct {
 	}
 }
 
-// NewMoves makes the moves of a node. Look is to be called when it has started.
-func NewMoves(o MovesOptions) *Moves {
-	m := &Moves{o: o}
+// NewMovements makes the moves of a node. Reconcile is to be called when it has started.
+func NewMovements(o MovementOptions) *Movements {
+	m := &Movements{o: o}
 	if m.o.Note == nil {
 		m.o.Note = func(string) {}
 	}
 	m.mu.moves = map[uint64]*move{}
-	setDefault(&m.o.LeafBytes, compareLeafBytes)
+	m.o.LeafBytes = cmp.Or(m.o.LeafBytes, compareLeafBytes)
 	return m
 }
 
-// pullsAhead is how many pulls of one operation are handed to Streams at a time.
-const pullsAhead = 16
+// sessionsAhead is how many pulls of one operation are handed to Streams at a time.
+const sessionsAhead = 16
 
-// moveRetry is how long an operation pauses when a range has too few living sources, or the cluster did
+// movementRetry is how long an operation pauses when a range has too few living sources, or the cluster did
 // not take the news.
-const moveRetry = time.Second
+const movementRetry = time.Second
 
-// stuckTold is after how many attempts the operator is told what is waited for: a node that has just come has not heard
+// stuckReported is after how many attempts the operator is told what is waited for: a node that has just come has not heard
 // the others yet.
-const stuckTold = 4
+const stuckReported = 4
 
 // fetch is one range of one replication's tables that this node gains.
 type fetch struct {
@@ -91,15 +93,15 @@ type fetch struct {
 	name string
 }
 
-// move is one operation as far as it concerns this node; guarded by Moves.mu.
+// move is one operation as far as it concerns this node; guarded by Movements.mu.
 type move struct {
-	m         *Moves
+	m         *Movements
 	operation *ring.Operation
 	compare   bool            // what was fetched before
 	todo      []*fetch        // not begun
 	again     []*fetch        // failed, for after a pause
 	begun     map[string]bool // sessions under way, or ended well
-	waiting   []Pull          // of the range begun last
+	waiting   []Session       // of the range begun last
 	running   int
 	total     int // ranges
 	bytes     map[string]int64
@@ -109,9 +111,9 @@ type move struct {
 	stuck     int // attempts that lacked living sources, since the last that did not
 }
 
-// Look compares what this node does with what a topology that was confirmed asks for. It is called after every change, by
+// Reconcile compares what this node does with what a topology that was confirmed asks for. It is called after every change, by
 // one caller at a time, and gets the topologies in their order.
-func (m *Moves) Look(t *ring.Topology) {
+func (m *Movements) Reconcile(t *ring.Topology) {
 	self := m.o.View.Self()
 	m.mu.Lock()
 	if m.mu.closed || self == 0 {
@@ -145,7 +147,7 @@ func (m *Moves) Look(t *ring.Topology) {
 }
 
 // concerns says whether this node has something to do for an operation at its present phase.
-func (m *Moves) concerns(o *ring.Operation, self ring.NodeID) bool {
+func (m *Movements) concerns(o *ring.Operation, self ring.NodeID) bool {
 	if !slices.Contains(o.Gaining, self) {
 		return false
 	}
@@ -153,7 +155,7 @@ func (m *Moves) concerns(o *ring.Operation, self ring.NodeID) bool {
 }
 
 // Close stops what is under way; the next start goes on with it.
-func (m *Moves) Close() {
+func (m *Movements) Close() {
 	m.mu.Lock()
 	m.mu.closed = true
 	m.mu.Unlock()
@@ -206,7 +208,7 @@ func (v *move) ahead() int {
 	if v.compare {
 		return comparesAhead
 	}
-	return pullsAhead
+	return sessionsAhead
 }
 
 func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
@@ -237,10 +239,10 @@ func (v *move) proceed() {
 			if !ok {
 				f := v.todo[0]
 				v.stuck++
-				tell := v.stuck == stuckTold
+				tell := v.stuck == stuckReported
 				v.m.mu.Unlock()
 				if tell {
-					v.m.o.Note(v.whyStuck(f))
+					v.m.o.Note(v.stuckReason(f))
 				}
 				v.later()
 				return
@@ -260,12 +262,12 @@ func (v *move) proceed() {
 		}
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
-		if v.begun[p.Session] {
+		if v.begun[p.ID] {
 			// Keyspaces may gain one range from one node, and then its Paxos state is fetched for both.
 			v.m.mu.Unlock()
 			continue
 		}
-		v.begun[p.Session] = true
+		v.begun[p.ID] = true
 		v.running++
 		v.m.mu.Unlock()
 		if v.compare {
@@ -277,21 +279,21 @@ func (v *move) proceed() {
 }
 
 // start hands a pull to the streams.
-func (v *move) start(p Pull, done func(error)) {
+func (v *move) start(p Session, done func(error)) {
 	v.m.mu.Lock()
-	v.sessions = append(v.sessions, p.Session)
+	v.sessions = append(v.sessions, p.ID)
 	v.m.mu.Unlock()
 	if v.m.o.Local.Fenced(p.Table, p.Range) {
-		done(v.m.o.Streams.failure(p, errDropped))
+		done(v.m.o.Streams.failure(p, replica.ErrFenced))
 		return
 	}
-	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.Session, bytes) }, done)
+	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.ID, bytes) }, done)
 }
 
 // plan says whom to fetch a range from: the one who loses it, when it lives, because what a quorum
 // acknowledged with its copy is met with this node's; else so many of the others that at least one of
 // them has each such write.
-func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
+func (v *move) plan(f *fetch) (pulls []Session, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
 		if from, ok = v.others(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
@@ -300,17 +302,17 @@ func (v *move) plan(f *fetch) (pulls []Pull, ok bool) {
 	}
 	for _, source := range from {
 		for _, table := range f.tables {
-			pulls = append(pulls, Pull{
-				Session: fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
-				Epoch:   v.epoch(), Table: table, Range: f.gain.Range, Source: source,
+			pulls = append(pulls, Session{
+				ID:    fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
+				Epoch: v.epoch(), Table: table, Range: f.gain.Range, Source: source,
 			})
 		}
 	}
 	return pulls, true
 }
 
-// whyStuck tells the operator which range waits for nodes that are dead.
-func (v *move) whyStuck(f *fetch) string {
+// stuckReason tells the operator which range waits for nodes that are dead.
+func (v *move) stuckReason(f *fetch) string {
 	view := v.m.o.View
 	var dead []string
 	for _, id := range f.gain.Sources {
@@ -327,7 +329,7 @@ func (v *move) whyStuck(f *fetch) string {
 }
 
 // others are living sources, those of this node's data center first; too few of them when not ok. A node that is no
-// member any more has none: its operation was taken back, and Look has not heard of it yet.
+// member any more has none: its operation was taken back, and Reconcile has not heard of it yet.
 func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 	view := v.m.o.View
 	t := view.Topology()
@@ -357,7 +359,7 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 
 // later tries again after a pause.
 func (v *move) later() {
-	v.m.o.Clock.After(moveRetry, func() {
+	v.m.o.Clock.After(movementRetry, func() {
 		v.m.mu.Lock()
 		v.todo, v.again = append(v.todo, v.again...), nil
 		v.m.mu.Unlock()
@@ -372,11 +374,11 @@ func (v *move) progress(session string, bytes int64) {
 }
 
 // pulled is the event of a pull's end. One that failed is planned again: its source may be dead.
-func (v *move) pulled(p Pull, err error) {
+func (v *move) pulled(p Session, err error) {
 	v.m.mu.Lock()
 	v.running--
 	if err != nil && !v.over {
-		delete(v.begun, p.Session)
+		delete(v.begun, p.ID)
 		f := &fetch{tables: []schema.StorageID{p.Table}}
 		if t := v.m.o.View.Schema().TableByStorage(p.Table); t != nil && !slices.Contains(paxosTables(v.m.o.View.Schema()), p.Table) {
 			f.name = t.Keyspace
@@ -423,9 +425,9 @@ func (v *move) replicationsOf(id schema.StorageID) (out []ring.Replication) {
 
 // tell says that all is here, until the cluster has heard it.
 func (v *move) tell() {
-	tell := v.m.o.Agreement.StartStreamed
+	tell := v.m.o.Log.StartStreamed
 	if v.compare {
-		tell = v.m.o.Agreement.StartCompared
+		tell = v.m.o.Log.StartCompared
 	} else {
 		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
 	}
@@ -485,24 +487,24 @@ func gaps(held []ring.Range) (out []ring.Range) {
 	return append(out, ring.Range{Start: at, End: ring.MinToken})
 }
 
-// MoveStatus is how far an operation is on this node.
-type MoveStatus struct {
+// MovementStatus is how far an operation is on this node.
+type MovementStatus struct {
 	Operation    *ring.Operation
 	Ranges, Left int
 	Bytes        int64
 }
 
 // Status is what this node fetches at the moment, by operation.
-func (m *Moves) Status() (out []MoveStatus) {
+func (m *Movements) Status() (out []MovementStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range m.mu.moves {
-		s := MoveStatus{Operation: v.operation, Ranges: v.total, Left: len(v.todo)}
+		s := MovementStatus{Operation: v.operation, Ranges: v.total, Left: len(v.todo)}
 		for _, n := range v.bytes {
 			s.Bytes += n
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b MoveStatus) int { return int(int64(a.Operation.ID) - int64(b.Operation.ID)) })
+	slices.SortFunc(out, func(a, b MovementStatus) int { return int(int64(a.Operation.ID) - int64(b.Operation.ID)) })
 	return out
 }

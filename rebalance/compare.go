@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -33,8 +33,8 @@ const (
 //
 // A range that takes more than one step as a single leaf begins anew with as many as its size is worth.
 type comparison struct {
-	m      *Moves
-	pull   Pull
+	m      *Movements
+	pull   Session
 	tokens ring.Range
 	now    int64
 	leaves int
@@ -45,7 +45,7 @@ type comparison struct {
 }
 
 // compareWith compares the range of a pull with its source, and pulls the parts that differ.
-func (v *move) compareWith(p Pull) {
+func (v *move) compareWith(p Session) {
 	var parts []ring.Range
 	pending := []ring.Range{p.Range}
 	if p.Range.Start == p.Range.End { // the whole ring has no parts
@@ -73,14 +73,14 @@ func (v *move) compareWith(p Pull) {
 }
 
 // fetchParts pulls what differs, one part after the other.
-func (v *move) fetchParts(p Pull, parts []ring.Range) {
+func (v *move) fetchParts(p Session, parts []ring.Range) {
 	if len(parts) == 0 {
 		v.pulled(p, nil)
 		return
 	}
 	part := p
 	part.Range = parts[0]
-	part.Session = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, p.Table, part.Range, p.Source)
+	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, p.Table, part.Range, p.Source)
 	v.start(part, func(err error) {
 		if err != nil {
 			v.pulled(p, err)
@@ -127,7 +127,7 @@ func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte
 	})
 }
 
-var errForeignLeaf = errors.New("replica: hashes of leaves that were not asked for")
+var errForeignLeaf = errors.New("rebalance: hashes of leaves that were not asked for")
 
 // compare gives the leaves that differ, neighbours as one.
 func (c *comparison) compare() {

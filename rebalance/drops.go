@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -13,13 +13,15 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/repair"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
 )
 
-// RangeDropper is storage as Drops uses it.
-type RangeDropper interface {
+// DropEngine is storage as Drops uses it.
+type DropEngine interface {
 	DropRange(table schema.StorageID, tokens ring.Range) error
 	EmptyRange(table schema.StorageID, tokens ring.Range) (bool, error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
@@ -27,9 +29,9 @@ type RangeDropper interface {
 	Lost() []storage.LostRange
 }
 
-// DropAgreement is the metadata log as Drops uses it. done is called once; that of StartConfirm only when a majority
+// MetadataLog is the metadata log as Drops uses it. done is called once; that of StartConfirm only when a majority
 // answers.
-type DropAgreement interface {
+type MetadataLog interface {
 	// StartConfirm calls done when View shows every change that was committed before the call.
 	StartConfirm(done func())
 	StartCleaned(epoch uint64, done func(error))
@@ -42,9 +44,9 @@ type DropAgreement interface {
 // DropsOptions are what Drops are made of. All are required but Gained, Log and Unconfirmed.
 type DropsOptions struct {
 	View      coordinator.View
-	Agreement DropAgreement
-	Local     *Local
-	Engine    RangeDropper
+	Metadata  MetadataLog
+	Local     *replica.Local
+	Engine    DropEngine
 	Transport messaging.Transport
 	Clock     env.Clock
 	// Epoch is that of the metadata that View shows.
@@ -57,10 +59,12 @@ type DropsOptions struct {
 	// repaired; nil: there are none.
 	Gained func() []GainedData
 	// Repaired knows until when this node's ranges were repaired.
-	Repaired *Repaired
+	Repaired *repair.History
 	// Run does work that takes the time of a disk, as StreamOptions.Run.
 	Run func(func())
-	Log *slog.Logger // nil: nothing is logged
+	// Changed is called after rows of a table were removed other than by mutations.
+	Changed func(table schema.StorageID)
+	Log     *slog.Logger // nil: nothing is logged
 	// Unconfirmed, of tests, drops by the topology that this node happens to know, and asks no other node.
 	Unconfirmed bool
 }
@@ -107,8 +111,8 @@ type Drops struct {
 const (
 	holdsTimeout = 2 * time.Second
 	dropRetry    = time.Second
-	// dropFailuresTold is how many failures there are for one that is logged.
-	dropFailuresTold = 60
+	// dropFailuresReported is how many failures there are for one that is logged.
+	dropFailuresReported = 60
 )
 
 // NewDrops makes the drops of a node, and answers other nodes' questions about what this one holds. It is called before
@@ -119,7 +123,7 @@ func NewDrops(o DropsOptions) *Drops {
 	}
 	d := &Drops{o: o}
 	if o.Repaired != nil {
-		o.Repaired.added = d.lookGained
+		o.Repaired.OnAdd(d.scheduleGainedCheck)
 	}
 	d.serve()
 	return d
@@ -128,9 +132,9 @@ func NewDrops(o DropsOptions) *Drops {
 // Dropped counts the ranges of tables that were dropped since the start, and their bytes on disk, by estimate.
 func (d *Drops) Dropped() (ranges, bytes int64) { return d.ranges.Load(), d.bytes.Load() }
 
-// Look begins a decision when this node has data of ranges that it lost, and looks at what it gained.
-func (d *Drops) Look() {
-	d.lookGained()
+// Reconcile begins a decision when this node has data of ranges that it lost, and looks at what it gained.
+func (d *Drops) Reconcile() {
+	d.scheduleGainedCheck()
 	if d.o.Unclean() != 0 {
 		d.begin(nil)
 	}
@@ -148,7 +152,7 @@ func (d *Drops) Close() {
 	}
 }
 
-var errDropsClosed = errors.New("replica: the node stops")
+var errDropsClosed = errors.New("rebalance: the node stops")
 
 // begin begins a decision; c is nil when no operator asked for it.
 func (d *Drops) begin(c *cleanup) {
@@ -188,7 +192,7 @@ func (d *Drops) confirm() {
 		})
 		return
 	}
-	d.o.Agreement.StartConfirm(d.confirmed)
+	d.o.Metadata.StartConfirm(d.confirmed)
 }
 
 // confirmed is the event of the confirmation; View is what was confirmed until it returns.
@@ -202,7 +206,7 @@ func (d *Drops) confirmed() {
 		d.end(nil, false)
 		return
 	case len(operations) > 1: // how one of them ends may change what the other one gives to this node
-		d.end(fmt.Errorf("replica: %d operations change the ring", len(operations)), true)
+		d.end(fmt.Errorf("rebalance: %d operations change the ring", len(operations)), true)
 		return
 	}
 	decision.items = d.list()
@@ -239,7 +243,7 @@ func (d *Drops) end(err error, again bool) {
 	if d.mu.failures++; err == nil {
 		d.mu.failures = 0
 	}
-	tell := again && d.mu.failures%dropFailuresTold == 1
+	tell := again && d.mu.failures%dropFailuresReported == 1
 	d.mu.Unlock()
 	if tell {
 		d.o.Log.Warn("data of ranges that this node does not hold any more stays for now", "err", err)
@@ -252,7 +256,7 @@ func (d *Drops) end(err error, again bool) {
 		return
 	}
 	if err == nil {
-		d.Look() // it may have become unclean again meanwhile
+		d.Reconcile() // it may have become unclean again meanwhile
 	}
 }
 
@@ -318,7 +322,7 @@ func (x *dropDecision) withData() error {
 		for _, id := range item.tables {
 			empty, err := x.d.o.Engine.EmptyRange(id, item.tokens)
 			if err != nil {
-				return fmt.Errorf("replica: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id), item.tokens, err)
+				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id), item.tokens, err)
 			}
 			if !empty {
 				tables = append(tables, id)
@@ -335,22 +339,24 @@ func (x *dropDecision) withData() error {
 // drop removes the data, and says so in the metadata log.
 func (x *dropDecision) drop() {
 	d := x.d
-	items := d.o.Local.fence(x.items, func() []dropItem { return still(x.items, d.list()) })
+	d.o.Local.Fence(fenced(x.items))
+	items := still(x.items, d.list())
+	d.o.Local.Fence(fenced(items))
 	whole := len(items) == len(x.items)
 	err := d.dropItems(items)
-	d.o.Local.unfence()
+	d.o.Local.Unfence()
 	switch {
 	case err != nil:
 		d.end(err, true)
 	case !whole: // this node has gained some of it meanwhile
-		d.end(errors.New("replica: the ring or a keyspace changed meanwhile"), true)
+		d.end(errors.New("rebalance: the ring or a keyspace changed meanwhile"), true)
 	default:
 		x.settle()
 		if x.unclean == 0 {
 			d.end(x.left, false)
 			return
 		}
-		d.o.Agreement.StartCleaned(x.unclean, func(err error) {
+		d.o.Metadata.StartCleaned(x.unclean, func(err error) {
 			if err != nil {
 				d.end(err, true)
 				return
@@ -365,7 +371,7 @@ func (x *dropDecision) drop() {
 func (x *dropDecision) settle() {
 	for _, name := range slices.Sorted(maps.Keys(x.former)) {
 		if !x.leftover[name] {
-			x.d.o.Agreement.StartSettled(name, x.former[name].Epoch, func(error) {})
+			x.d.o.Metadata.StartSettled(name, x.former[name].Epoch, func(error) {})
 		}
 	}
 }
@@ -373,7 +379,7 @@ func (x *dropDecision) settle() {
 // leave removes an item from the decision, because its replicas may lack data of a former replication.
 func (x *dropDecision) leave(item dropItem, reason string) {
 	x.leftover[item.keyspace] = true
-	x.left = fmt.Errorf("replica: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
+	x.left = fmt.Errorf("rebalance: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
 }
 
 // still are the items all of whose tokens lie in one of listed, of the same keyspace.
@@ -386,6 +392,14 @@ func still(items, listed []dropItem) (out []dropItem) {
 	return out
 }
 
+// fenced returns the ranges of items as replica.Local knows them.
+func fenced(items []dropItem) (out []replica.FencedRange) {
+	for _, item := range items {
+		out = append(out, replica.FencedRange{Tables: item.tables, Tokens: item.tokens})
+	}
+	return out
+}
+
 func (d *Drops) dropItems(items []dropItem) error {
 	for _, item := range items {
 		for _, id := range item.tables {
@@ -394,11 +408,9 @@ func (d *Drops) dropItems(items []dropItem) error {
 				err = d.o.Engine.DropRange(id, item.tokens)
 			}
 			if err != nil {
-				return fmt.Errorf("replica: drop %s of table %s: %w", item.tokens, d.o.View.Schema().NameOf(id), err)
+				return fmt.Errorf("rebalance: drop %s of table %s: %w", item.tokens, d.o.View.Schema().NameOf(id), err)
 			}
-			if item.keyspace == "" {
-				d.o.Local.changed(id)
-			}
+			d.o.Changed(id)
 			d.ranges.Add(1)
 			d.bytes.Add(size)
 			keyspace, table := "", "(dropped)"

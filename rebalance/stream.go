@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -8,18 +8,20 @@ import (
 	"sync"
 	"time"
 
+	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
 )
 
-// Pull is a part of a table to be brought here from another node.
-type Pull struct {
+// Session is a part of a table to be brought here from another node.
+type Session struct {
 	// Session names the pull: what was done under that name before a crash is not done again.
-	Session string
+	ID string
 	// Epoch is that of the topology which the source must know before it begins: from then on, this
 	// node gets all writes of the range itself.
 	Epoch  uint64
@@ -42,7 +44,8 @@ type StreamEngine interface {
 
 // StreamOptions are what Streams are made of; Limits are optional.
 type StreamOptions struct {
-	Local     *Local
+	View      coordinator.View
+	Local     *replica.Local
 	Engine    StreamEngine
 	Transport messaging.Transport
 	Clock     env.Clock
@@ -50,7 +53,9 @@ type StreamOptions struct {
 	// simulation. It may be called from any goroutine, and must not call back before it returns
 	// while a caller's lock is held; Streams hold none.
 	Run    func(func())
-	Limits StreamLimits
+	Limits Limits
+	// Changed is called after rows of a table were stored other than by mutations.
+	Changed func(table schema.StorageID)
 }
 
 // Streams brings ranges of tables from other nodes here, and answers those who pull from this one.
@@ -84,45 +89,45 @@ func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
 	s.mu.pulls, s.mu.out = map[string]*pull{}, map[Sending]*sending{}
-	o.Local.truncations.load(o.Engine, o.Clock, o.Limits.TruncationWait)
+	o.Local.Truncations().Load(o.Engine, o.Clock, o.Limits.TruncationWait)
 	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // it reads by o.Run
 	return s
 }
 
-// ErrStreamCancelled is the outcome of a pull that Cancel or Close ended.
-var ErrStreamCancelled = errors.New("replica: the stream was cancelled")
+// ErrCancelled is the outcome of a pull that Cancel or Close ended.
+var ErrCancelled = errors.New("rebalance: the stream was cancelled")
 
-// StreamError is why a pull ended before its time. Another Start of the same session goes on where it
+// SessionError is why a pull ended before its time. Another Start of the same session goes on where it
 // was.
-type StreamError struct {
-	Pull   Pull
-	Err    error
-	table  string
-	source string
+type SessionError struct {
+	Session Session
+	Err     error
+	table   string
+	source  string
 }
 
-// failure is a StreamError, with the names that the table and the source have now.
-func (s *Streams) failure(p Pull, err error) *StreamError {
-	v := s.o.Local.view
-	return &StreamError{Pull: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
+// failure is a SessionError, with the names that the table and the source have now.
+func (s *Streams) failure(p Session, err error) *SessionError {
+	v := s.o.View
+	return &SessionError{Session: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
 }
 
-func (e *StreamError) Error() string {
-	return fmt.Sprintf("replica: stream of table %s, range %v from %s: %v", e.table, e.Pull.Range, e.source, e.Err)
+func (e *SessionError) Error() string {
+	return fmt.Sprintf("rebalance: stream of table %s, range %v from %s: %v", e.table, e.Session.Range, e.source, e.Err)
 }
 
 // Unwrap is what failed.
-func (e *StreamError) Unwrap() error { return e.Err }
+func (e *SessionError) Unwrap() error { return e.Err }
 
-// pull is the state of a Pull; guarded by Streams.mu, but file and cursor, which belong to the one
+// pull is the state of a Session; guarded by Streams.mu, but file and cursor, which belong to the one
 // event that is under way.
 type pull struct {
-	Pull
+	Session
 	streams  *Streams
 	progress func(bytes int64)
 	done     func(error)
 
-	state  StreamState
+	state  SessionState
 	ended  bool
 	timer  env.Timer
 	bytes  int64 // of entries, durable or not
@@ -138,34 +143,34 @@ type pull struct {
 	count  uint64 // of the table's truncations, when the last block was asked for
 }
 
-// StreamState is what a pull does at the moment.
-type StreamState string
+// SessionState is what a pull does at the moment.
+type SessionState string
 
 // The states.
 const (
-	StreamWaiting  StreamState = "waiting"  // for its turn
-	StreamFetching StreamState = "fetching" // a block is on its way
-	StreamWriting  StreamState = "writing"
-	StreamRetrying StreamState = "retrying" // after a failure
-	StreamEnded    StreamState = "ended"
+	SessionWaiting  SessionState = "waiting"  // for its turn
+	SessionFetching SessionState = "fetching" // a block is on its way
+	SessionWriting  SessionState = "writing"
+	SessionRetrying SessionState = "retrying" // after a failure
+	SessionEnded    SessionState = "ended"
 )
 
 // Start begins a pull, or goes on with one that an earlier process began. progress, which may be nil,
 // is told the bytes that have come, in all; done is called once, with nil when all of it is here and
 // on disk, and also when the table was dropped. A session that ended before is done at once, until
 // Forget; one of that name that was something else (another epoch, another source) begins anew.
-func (s *Streams) Start(p Pull, progress func(bytes int64), done func(error)) {
+func (s *Streams) Start(p Session, progress func(bytes int64), done func(error)) {
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	q := &pull{Pull: p, streams: s, progress: progress, done: done, state: StreamWaiting}
+	q := &pull{Session: p, streams: s, progress: progress, done: done, state: SessionWaiting}
 	s.mu.Lock()
-	if s.mu.closed || s.mu.pulls[p.Session] != nil {
+	if s.mu.closed || s.mu.pulls[p.ID] != nil {
 		s.mu.Unlock()
 		done(s.failure(p, errors.New("such a session is under way, or the node stops")))
 		return
 	}
-	s.mu.pulls[p.Session] = q
+	s.mu.pulls[p.ID] = q
 	s.mu.waiting = append(s.mu.waiting, q)
 	s.mu.Unlock()
 	s.next()
@@ -175,7 +180,7 @@ func (s *Streams) Start(p Pull, progress func(bytes int64), done func(error)) {
 func (s *Streams) next() {
 	for {
 		s.mu.Lock()
-		if s.mu.active >= s.o.Limits.PullsMax || len(s.mu.waiting) == 0 {
+		if s.mu.active >= s.o.Limits.SessionsMax || len(s.mu.waiting) == 0 {
 			s.mu.Unlock()
 			return
 		}
@@ -194,7 +199,7 @@ func (s *Streams) Cancel(session string) {
 	q := s.mu.pulls[session]
 	s.mu.Unlock()
 	if q != nil {
-		q.end(ErrStreamCancelled)
+		q.end(ErrCancelled)
 	}
 }
 
@@ -213,14 +218,14 @@ func (s *Streams) Close() {
 		all = append(all, q)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b *pull) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortFunc(all, func(a, b *pull) int { return strings.Compare(a.ID, b.ID) })
 	for _, q := range all {
-		q.end(ErrStreamCancelled)
+		q.end(ErrCancelled)
 	}
 }
 
-// pulling says whether a pull of a table is under way.
-func (s *Streams) pulling(table schema.StorageID) bool {
+// Receiving reports whether rows of a table are being streamed to this node.
+func (s *Streams) Receiving(table schema.StorageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.mu.pulls {
@@ -231,23 +236,23 @@ func (s *Streams) pulling(table schema.StorageID) bool {
 	return false
 }
 
-// StreamStatus is how far a pull is.
-type StreamStatus struct {
-	Pull
-	State StreamState
+// SessionStatus is how far a pull is.
+type SessionStatus struct {
+	Session
+	State SessionState
 	// Bytes have come; the source estimated Total at the start, of what lies compressed on its disk.
 	Bytes, Total int64
 	Err          error // of the last attempt, when it failed
 }
 
 // Status is every pull that has not ended, by session, and how many bytes this node sent to others.
-func (s *Streams) Status() (pulls []StreamStatus, sent int64) {
+func (s *Streams) Status() (pulls []SessionStatus, sent int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.mu.pulls {
-		pulls = append(pulls, StreamStatus{q.Pull, q.state, q.bytes, q.total, q.err})
+		pulls = append(pulls, SessionStatus{q.Session, q.state, q.bytes, q.total, q.err})
 	}
-	slices.SortFunc(pulls, func(a, b StreamStatus) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortFunc(pulls, func(a, b SessionStatus) int { return strings.Compare(a.ID, b.ID) })
 	return pulls, s.mu.sent
 }
 
@@ -264,7 +269,7 @@ func (q *pull) appendIdentity(dst []byte) []byte {
 
 // load finds what an earlier process did.
 func (q *pull) load() {
-	record, err := q.streams.o.Engine.GetLocal(streamKey(q.Session))
+	record, err := q.streams.o.Engine.GetLocal(streamKey(q.ID))
 	if err != nil {
 		q.end(err)
 		return
@@ -296,11 +301,11 @@ func (q *pull) store(ended bool) error {
 	}
 	q.kept, q.stored = q.after, q.bytes // only events of q change bytes
 	record := wire.AppendUvarint(append(q.appendIdentity(nil), flag), uint64(q.bytes))
-	return q.streams.o.Engine.SetLocal(streamKey(q.Session), append(record, q.after...), false)
+	return q.streams.o.Engine.SetLocal(streamKey(q.ID), append(record, q.after...), false)
 }
 
 // enter goes to a state; false when the pull has ended.
-func (q *pull) enter(state StreamState) bool {
+func (q *pull) enter(state SessionState) bool {
 	q.streams.mu.Lock()
 	defer q.streams.mu.Unlock()
 	if !q.ended {
@@ -311,15 +316,15 @@ func (q *pull) enter(state StreamState) bool {
 
 // fetch asks for the next block.
 func (q *pull) fetch() {
-	if !q.enter(StreamFetching) {
+	if !q.enter(SessionFetching) {
 		q.abort()
 		return
 	}
 	o := &q.streams.o
-	if q.begun && o.Local.truncations.count(q.Table) != q.count {
+	if q.begun && o.Local.Truncations().Count(q.Table) != q.count {
 		q.restart()
 	}
-	named, count := o.Local.truncations.asks(q.Table)
+	named, count := o.Local.Truncations().Required(q.Table)
 	q.count = count
 	request := appendStreamRequest(nil, &streamRequest{
 		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, truncations: named, after: q.after,
@@ -336,7 +341,7 @@ func (q *pull) fetch() {
 
 // receive takes an answer of the source.
 func (q *pull) receive(payload []byte) {
-	if !q.enter(StreamWriting) {
+	if !q.enter(SessionWriting) {
 		q.abort()
 		return
 	}
@@ -345,7 +350,7 @@ func (q *pull) receive(payload []byte) {
 		q.failed(err)
 		return
 	}
-	if o := &q.streams.o; o.Local.truncations.count(q.Table) != q.count {
+	if o := &q.streams.o; o.Local.Truncations().Count(q.Table) != q.count {
 		q.restart()
 		q.fetch()
 		return
@@ -397,12 +402,12 @@ func (q *pull) write(reply *streamReply) error {
 	}
 	file := q.file
 	q.file = nil
-	valid, err := o.Local.truncations.commit(q.Table, q.count, file.Commit)
+	valid, err := o.Local.Truncations().Commit(q.Table, q.count, file.Commit)
 	if !valid {
 		file.Abort()
 		return errStreamTruncated
 	}
-	o.Local.changed(q.Table)
+	o.Changed(q.Table)
 	if err != nil {
 		return err
 	}
@@ -432,7 +437,7 @@ func (q *pull) abort() {
 // back: the pull ends at once, and its range is fetched from another node.
 func (q *pull) failed(err error) {
 	s := q.streams
-	left := s.o.Local.view.Topology().Node(q.Source) == nil
+	left := s.o.View.Topology().Node(q.Source) == nil
 	lost := errors.Is(err, messaging.ErrTimeout) || errors.Is(err, messaging.ErrUnreachable) ||
 		errors.Is(err, messaging.ErrOverloaded) || errors.Is(err, errStreamNotYet) || errors.Is(err, errStreamChecksum)
 	var remote *messaging.RemoteError
@@ -456,7 +461,7 @@ func (q *pull) failed(err error) {
 		q.abort()
 		return
 	}
-	q.state = StreamRetrying
+	q.state = SessionRetrying
 	pause := min(s.o.Limits.RetryMin<<min(q.fails, 16), s.o.Limits.RetryMax)
 	q.fails++
 	q.timer = s.o.Clock.After(pause, func() { s.o.Run(q.fetch) })
@@ -478,15 +483,15 @@ func (q *pull) end(err error) {
 	} else {
 		s.mu.active--
 	}
-	idle := q.state == StreamRetrying && q.timer.Stop()
-	q.ended, q.state = true, StreamEnded
-	delete(s.mu.pulls, q.Session)
+	idle := q.state == SessionRetrying && q.timer.Stop()
+	q.ended, q.state = true, SessionEnded
+	delete(s.mu.pulls, q.ID)
 	s.mu.Unlock()
 	if idle {
 		q.abort()
 	}
 	if err != nil {
-		err = s.failure(q.Pull, err)
+		err = s.failure(q.Session, err)
 	}
 	q.done(err)
 	s.next()

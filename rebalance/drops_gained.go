@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"slices"
@@ -14,12 +14,12 @@ type GainedData struct {
 	Since    int64  // seconds; a repair that began later has brought it, unless the present replicas could not get it from each other
 }
 
-// gainedPause is how long a look at what was gained waits for more ranges that are repaired.
-const gainedPause = time.Second
+// gainedDelay is how long a look at what was gained waits for more ranges that are repaired.
+const gainedDelay = time.Second
 
-// lookGained looks soon whether what this node gained by changes of replication was repaired, and says so in the metadata log.
+// scheduleGainedCheck looks soon whether what this node gained by changes of replication was repaired, and says so in the metadata log.
 // Until it has, other nodes keep what they have by former replications after later changes.
-func (d *Drops) lookGained() {
+func (d *Drops) scheduleGainedCheck() {
 	if d.o.Gained == nil || len(d.o.Gained()) == 0 {
 		return
 	}
@@ -28,11 +28,11 @@ func (d *Drops) lookGained() {
 	d.mu.looking = d.mu.looking || begin
 	d.mu.Unlock()
 	if begin {
-		d.o.Clock.After(gainedPause, func() { d.o.Run(d.sayGained) })
+		d.o.Clock.After(gainedDelay, func() { d.o.Run(d.reportGained) })
 	}
 }
 
-func (d *Drops) sayGained() {
+func (d *Drops) reportGained() {
 	var repaired []GainedData
 	for _, g := range d.o.Gained() {
 		if d.hasRepaired(g) {
@@ -47,7 +47,7 @@ func (d *Drops) sayGained() {
 		return
 	}
 	for _, g := range repaired {
-		d.o.Agreement.StartRegained(g.Keyspace, g.Changed, func(error) {}) // it is said again after the next repair
+		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {}) // it is said again after the next repair
 	}
 }
 
