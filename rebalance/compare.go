@@ -9,46 +9,35 @@ import (
 	"cqld/ring"
 )
 
-// Hashes is the way to the hashes of a range on a node, this one or another, as repairs take them.
+// Hashes requests the hashes of a range from a node, this one included. repair.Service implements it.
 type Hashes interface {
 	Hash(node ring.NodeID, req *repair.HashRequest, timeout time.Duration, done func(repair.HashStep, error))
 }
 
-// Bounds of comparisons.
-const (
-	// compareLeafBytes and compareLeavesMax are those of repairs: scanning is what costs, and 4096 leaves are
-	// 96 KiB of hashes.
-	compareLeafBytes = 256 << 10
-	compareLeavesMax = 4096
-	// comparesAhead is how many comparisons of an operation go on at once: each has a core of its source busy.
-	comparesAhead = 2
-	// compareTimeout is for one step, of a MiB.
-	compareTimeout = 10 * time.Second
-)
-
-// comparison finds the parts of a range in which a source may have something that this node lacks. One node
-// is asked after the other, step by step, so it needs no lock.
+// comparison finds the parts of a range in which a source may have data that this node lacks. It asks one node after the other,
+// step by step, so it needs no lock.
 //
-//	source: hashes of leaves ──▶ this node: the same ──▶ done(the leaves that differ)
+//	source: hashes of leaves ──▶ this node: hashes of leaves ──▶ done(leaves that differ)
 //
-// A range that takes more than one step as a single leaf begins anew with as many as its size is worth.
+// It starts with one leaf. When hashing that takes more than one step, it restarts with a number of leaves by the size of the
+// range.
 type comparison struct {
-	m      *Movements
-	pull   Session
-	tokens ring.Range
-	now    int64
-	leaves int
-	size   int64
-	theirs []repair.LeafHash
-	own    []repair.LeafHash
-	done   func(differing []ring.Range, err error)
+	m       *Movements
+	session Session
+	tokens  ring.Range
+	now     int64
+	leaves  int
+	size    int64
+	theirs  []repair.LeafHash
+	own     []repair.LeafHash
+	done    func(differing []ring.Range, err error)
 }
 
-// compareWith compares the range of a pull with its source, and pulls the parts that differ.
-func (v *move) compareWith(p Session) {
+// compareWith compares the range of a session with its source, and streams the parts that differ.
+func (v *movement) compareWith(p Session) {
 	var parts []ring.Range
 	pending := []ring.Range{p.Range}
-	if p.Range.Start == p.Range.End { // the whole ring has no parts
+	if p.Range.Start == p.Range.End { // ring.Range.Part cannot divide the whole ring
 		pending = []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}}
 	}
 	var next func()
@@ -57,11 +46,11 @@ func (v *move) compareWith(p Session) {
 			v.fetchParts(p, parts)
 			return
 		}
-		c := &comparison{m: v.m, pull: p, tokens: pending[0], now: v.m.o.Clock.Now().Unix()}
+		c := &comparison{m: v.m, session: p, tokens: pending[0], now: v.m.o.Clock.Now().Unix()}
 		pending = pending[1:]
 		c.done = func(differing []ring.Range, err error) {
 			if err != nil {
-				v.pulled(p, v.m.o.Streams.failure(p, fmt.Errorf("comparing: %w", err)))
+				v.sessionEnded(p, v.m.o.Streams.failure(p, fmt.Errorf("comparing: %w", err)))
 				return
 			}
 			parts = append(parts, differing...)
@@ -72,18 +61,18 @@ func (v *move) compareWith(p Session) {
 	next()
 }
 
-// fetchParts pulls what differs, one part after the other.
-func (v *move) fetchParts(p Session, parts []ring.Range) {
+// fetchParts streams the parts that differ, one after the other.
+func (v *movement) fetchParts(p Session, parts []ring.Range) {
 	if len(parts) == 0 {
-		v.pulled(p, nil)
+		v.sessionEnded(p, nil)
 		return
 	}
 	part := p
 	part.Range = parts[0]
 	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, p.Table, part.Range, p.Source)
-	v.start(part, func(err error) {
+	v.startSession(part, func(err error) {
 		if err != nil {
-			v.pulled(p, err)
+			v.sessionEnded(p, err)
 			return
 		}
 		v.fetchParts(p, parts[1:])
@@ -93,14 +82,14 @@ func (v *move) fetchParts(p Session, parts []ring.Range) {
 func (c *comparison) begin(leaves int) {
 	c.leaves = leaves
 	c.theirs, c.own = make([]repair.LeafHash, leaves), make([]repair.LeafHash, leaves)
-	c.step(c.pull.Source, c.theirs, nil, func() {
+	c.step(c.session.Source, c.theirs, nil, func() {
 		c.step(c.m.o.View.Self(), c.own, nil, c.compare)
 	})
 }
 
-// step hashes on one node, and goes on there until all is hashed.
+// step hashes on one node until the range is done, and then calls then.
 func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte, then func()) {
-	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.pull.Epoch, Table: c.pull.Table, Tokens: c.tokens,
+	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.session.Epoch, Table: c.session.Table, Tokens: c.tokens,
 		Leaves: c.leaves, Now: c.now, After: after}
 	c.m.o.Hashes.Hash(node, req, compareTimeout, func(s repair.HashStep, err error) {
 		if err != nil {
@@ -127,9 +116,9 @@ func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte
 	})
 }
 
-var errForeignLeaf = errors.New("rebalance: hashes of leaves that were not asked for")
+var errForeignLeaf = errors.New("rebalance: hashes of leaves that were not requested")
 
-// compare gives the leaves that differ, neighbours as one.
+// compare reports the leaves that differ; adjacent ones are joined.
 func (c *comparison) compare() {
 	var differing []ring.Range
 	for i := range c.leaves {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -20,7 +19,7 @@ import (
 	"cqld/storage"
 )
 
-// DropEngine is storage as Drops uses it.
+// DropEngine is the part of storage that Drops needs.
 type DropEngine interface {
 	DropRange(table schema.StorageID, tokens ring.Range) error
 	EmptyRange(table schema.StorageID, tokens ring.Range) (bool, error)
@@ -29,19 +28,20 @@ type DropEngine interface {
 	Lost() []storage.LostRange
 }
 
-// MetadataLog is the metadata log as Drops uses it. done is called once; that of StartConfirm only when a majority
+// MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a majority
 // answers.
 type MetadataLog interface {
-	// StartConfirm calls done when View shows every change that was committed before the call.
+	// StartConfirm calls done when View includes every change that was committed before the call.
 	StartConfirm(done func())
+	// StartCleaned reports that this node has dropped its data of ranges lost up to epoch.
 	StartCleaned(epoch uint64, done func(error))
-	// StartSettled says that this node has nothing left of a keyspace's replications up to epoch.
+	// StartSettled reports that this node has no data left of a keyspace's replications up to epoch.
 	StartSettled(keyspace string, epoch uint64, done func(error))
-	// StartRegained says that all that this node holds of a keyspace was repaired after the change at the epoch changed.
+	// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change at epoch changed.
 	StartRegained(keyspace string, changed uint64, done func(error))
 }
 
-// DropsOptions are what Drops are made of. All are required but Gained, Log and Unconfirmed.
+// DropsOptions are the dependencies of Drops. All are required except Gained, Log and Unconfirmed.
 type DropsOptions struct {
 	View      coordinator.View
 	Metadata  MetadataLog
@@ -49,90 +49,81 @@ type DropsOptions struct {
 	Engine    DropEngine
 	Transport messaging.Transport
 	Clock     env.Clock
-	// Epoch is that of the metadata that View shows.
+	// Epoch returns the epoch of the metadata in View.
 	Epoch func() uint64
-	// Unclean is the epoch since which this node has data of ranges that it lost; zero: it has none.
+	// Unclean returns the epoch since which this node has data of ranges that it lost; zero means that it has none.
 	Unclean func() uint64
-	// Former says whether this node may have the only copies of data of a keyspace whose replication was changed; nil: no.
+	// Former describes data of a keyspace that only this node may have, because the replication was changed. Nil means none.
 	Former func(keyspace string) *FormerData
-	// Gained are the keyspaces of which this node gained ranges by changes of replication, unless it has said that they were
-	// repaired; nil: there are none.
+	// Gained returns the keyspaces of which this node gained ranges by changes of replication that it has not reported as
+	// repaired. Nil means none.
 	Gained func() []GainedData
-	// Repaired knows until when this node's ranges were repaired.
-	Repaired *repair.History
-	// Run does work that takes the time of a disk, as StreamOptions.Run.
+	// History has the times up to which this node's ranges are repaired.
+	History *repair.History
+	// Run runs work that waits for the disk; see StreamOptions.Run.
 	Run func(func())
 	// Changed is called after rows of a table were removed other than by mutations.
 	Changed func(table schema.StorageID)
-	Log     *slog.Logger // nil: nothing is logged
-	// Unconfirmed, of tests, drops by the topology that this node happens to know, and asks no other node.
+	Log     *slog.Logger // nil discards
+	// Unconfirmed, set by tests only, drops by the topology that this node happens to know, without asking other nodes.
 	Unconfirmed bool
 }
 
-// FormerData is what a node may have of a keyspace by an earlier replication. A change of replication moves no data, so the
-// present replicas lack it until they are repaired.
+// FormerData describes data of a keyspace that a node may have by an earlier replication. A change of replication moves no data,
+// so the present replicas lack it until they are repaired.
 type FormerData struct {
 	Epoch uint64 // of the last change
-	// Since is when (seconds) that was; a repair of the present replicas that began later has it all, if Reachable.
+	// Since is the time of that change, in seconds. A repair of the present replicas that began later has copied all data, if
+	// Reachable.
 	Since int64
-	// Reachable says that the present replicas could get it all from each other.
+	// Reachable reports that the present replicas could get all data from each other.
 	Reachable bool
 }
 
-// Drops removes the data of ranges that this node does not hold any more. Each removal is a decision of its own:
+// Drops removes the data of ranges that this node no longer holds. It decides about each removal in these steps:
 //
-//	unclean ──▶ confirm: this node's metadata is what a majority has committed
-//	        ──▶ list the ranges that no operation, and no replication of a keyspace, present or kept, gives to this node,
-//	            and of which there is data
-//	        ──▶ ask their replicas: at that epoch or later, do you hold the range, and can you read it?
-//	            half of them, at least, must say so
-//	        ──▶ fence: no write, vote or pull is let in for the ranges from here on, if they are still not this node's
-//	        ──▶ storage.DropRange, logged and counted; then the fence goes
-//	        ──▶ StartCleaned: from then on this node may gain ranges again
+//	unclean ──▶ confirm that this node has applied all metadata that a majority has committed
+//	        ──▶ list the ranges with data that no operation, and no replication of a keyspace, present or kept, assigns to this
+//	            node
+//	        ──▶ ask their replicas whether, at that epoch or later, they hold the range and can read it;
+//	            at least half of them must confirm
+//	        ──▶ fence the ranges that still are not this node's: writes, votes and streams are refused
+//	        ──▶ storage.DropRange, logged and counted; then remove the fence
+//	        ──▶ StartCleaned: from now on this node may gain ranges again
 //
-// Whatever fails is tried again from the beginning; a crash at any point leaves data that the next decision finds.
+// A decision that fails is repeated from the beginning. A crash at any point leaves data that the next decision finds. Drops
+// is safe for concurrent use.
 type Drops struct {
 	o             DropsOptions
 	ranges, bytes atomic.Int64
 	mu            struct {
 		sync.Mutex
-		running bool // a decision is under way, or is to be tried again
+		running bool // a decision is under way, or will be retried
 		closed  bool
-		// asked are callers of Cleanup that wait for a decision that begins after their call; current wait for the
-		// present one.
+		// asked are calls of Cleanup that wait for a decision that starts after the call; current wait for the present one.
 		asked, current []*cleanup
-		failures       int // decisions that failed, one after the other
-		// looking is set while a look at what this node gained is to come.
-		looking bool
+		failures       int  // consecutive decisions that failed
+		checking       bool // a check of gained ranges is scheduled
 	}
 }
 
-// How long a replica may take to answer what it holds, and the pause before a decision is tried again.
-const (
-	holdsTimeout = 2 * time.Second
-	dropRetry    = time.Second
-	// dropFailuresReported is how many failures there are for one that is logged.
-	dropFailuresReported = 60
-)
-
-// NewDrops makes the drops of a node, and answers other nodes' questions about what this one holds. It is called before
-// the transport starts.
+// NewDrops registers the handler of VerbHolds. Call it before the transport starts.
 func NewDrops(o DropsOptions) *Drops {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Drops{o: o}
-	if o.Repaired != nil {
-		o.Repaired.OnAdd(d.scheduleGainedCheck)
+	if o.History != nil {
+		o.History.OnAdd(d.scheduleGainedCheck)
 	}
 	d.serve()
 	return d
 }
 
-// Dropped counts the ranges of tables that were dropped since the start, and their bytes on disk, by estimate.
+// Dropped returns the number of ranges of tables that were dropped since the start, and an estimate of their bytes on disk.
 func (d *Drops) Dropped() (ranges, bytes int64) { return d.ranges.Load(), d.bytes.Load() }
 
-// Reconcile begins a decision when this node has data of ranges that it lost, and looks at what it gained.
+// Reconcile starts a decision when this node has data of ranges that it lost, and schedules a check of the ranges that it gained.
 func (d *Drops) Reconcile() {
 	d.scheduleGainedCheck()
 	if d.o.Unclean() != 0 {
@@ -140,7 +131,7 @@ func (d *Drops) Reconcile() {
 	}
 }
 
-// Close ends the decision under way before its next step.
+// Close stops the decision under way before its next step.
 func (d *Drops) Close() {
 	d.mu.Lock()
 	d.mu.closed = true
@@ -152,9 +143,9 @@ func (d *Drops) Close() {
 	}
 }
 
-var errDropsClosed = errors.New("rebalance: the node stops")
+var errDropsClosed = errors.New("rebalance: the node is stopping")
 
-// begin begins a decision; c is nil when no operator asked for it.
+// begin starts a decision; c is nil when no operator requested it.
 func (d *Drops) begin(c *cleanup) {
 	d.mu.Lock()
 	if d.mu.closed {
@@ -176,7 +167,7 @@ func (d *Drops) begin(c *cleanup) {
 	d.confirm()
 }
 
-// confirm begins a decision.
+// confirm is the first step of a decision.
 func (d *Drops) confirm() {
 	d.mu.Lock()
 	d.mu.current, d.mu.asked = append(d.mu.current, d.mu.asked...), nil
@@ -195,17 +186,17 @@ func (d *Drops) confirm() {
 	d.o.Metadata.StartConfirm(d.confirmed)
 }
 
-// confirmed is the event of the confirmation; View is what was confirmed until it returns.
+// confirmed is the event of the confirmation. Until it returns, View is what was confirmed.
 func (d *Drops) confirmed() {
 	decision := &dropDecision{d: d, unclean: d.o.Unclean(), epoch: d.o.Epoch()}
 	switch operations := d.o.View.Topology().Operations(); {
 	case d.o.View.Topology().Node(d.o.View.Self()) == nil:
-		d.end(nil, false) // what a former member has is not touched any more
+		d.end(nil, false) // data of a former member are not touched
 		return
 	case decision.unclean == 0 && len(d.wanted()) == 0:
 		d.end(nil, false)
 		return
-	case len(operations) > 1: // how one of them ends may change what the other one gives to this node
+	case len(operations) > 1: // the outcome of one may change the ranges that the other assigns to this node
 		d.end(fmt.Errorf("rebalance: %d operations change the ring", len(operations)), true)
 		return
 	}
@@ -226,14 +217,14 @@ func (d *Drops) confirmed() {
 	})
 }
 
-// wanted are the requests of operators that wait for the present decision.
+// wanted returns the requests of operators that wait for the present decision.
 func (d *Drops) wanted() []*cleanup {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.mu.current)
 }
 
-// end ends a decision. One that failed is tried again while this node is unclean.
+// end ends a decision. After a failure it is retried while this node is unclean.
 func (d *Drops) end(err error, again bool) {
 	d.mu.Lock()
 	waiting := d.mu.current
@@ -243,9 +234,9 @@ func (d *Drops) end(err error, again bool) {
 	if d.mu.failures++; err == nil {
 		d.mu.failures = 0
 	}
-	tell := again && d.mu.failures%dropFailuresReported == 1
+	report := again && d.mu.failures%dropFailuresReported == 1
 	d.mu.Unlock()
-	if tell {
+	if report {
 		d.o.Log.Warn("data of ranges that this node does not hold any more stays for now", "err", err)
 	}
 	for _, c := range waiting {
@@ -256,27 +247,27 @@ func (d *Drops) end(err error, again bool) {
 		return
 	}
 	if err == nil {
-		d.Reconcile() // it may have become unclean again meanwhile
+		d.Reconcile() // the node may have become unclean again meanwhile
 	}
 }
 
-// dropItem is a range of tokens of one keyspace's tables that this node does not hold; or of the state of lightweight
-// transactions of all keyspaces, when keyspace is empty.
+// dropItem is a range of tokens of one keyspace's tables that this node does not hold. When keyspace is empty, it is a range of
+// Paxos state, which belongs to all keyspaces.
 type dropItem struct {
 	keyspace string
 	tables   []schema.StorageID
 	tokens   ring.Range  // does not wrap
-	former   *FormerData // not nil: the replicas must have been repaired since
+	former   *FormerData // unless nil, the replicas must have been repaired since
 }
 
-// list are the ranges that neither an operation nor a replication gives to this node in the topology of View.
+// list returns the ranges that neither an operation nor a replication assigns to this node in the topology of View.
 func (d *Drops) list() (items []dropItem) {
 	t, self, catalog := d.o.View.Topology(), d.o.View.Self(), d.o.View.Schema()
 	if t.Node(self) == nil || len(t.Tokens()) == 0 {
 		return nil
 	}
 	var all []ring.Range
-	changed := false // of some keyspace this node may have the only copies, and the only votes
+	changed := false // this node may have the only copies, and the only votes, of some keyspace
 	for _, name := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(name)
 		if k.Replication.Class == ring.Local {
@@ -301,18 +292,18 @@ func (d *Drops) list() (items []dropItem) {
 // dropDecision is one decision under way.
 type dropDecision struct {
 	d       *Drops
-	unclean uint64 // the epoch since when this node is unclean; zero: an operator asks
+	unclean uint64 // the epoch since which this node is unclean; zero means that an operator requested the decision
 	epoch   uint64 // of the confirmed metadata
 	items   []dropItem
 	former  map[string]*FormerData // by keyspace, as confirmed
-	// left is why data of former replications stay; nil: none do.
+	// left is the reason why data of former replications stay; nil means that none do.
 	left     error
 	leftover map[string]bool // the keyspaces of such data
 }
 
-// withData removes from the decision what has no data.
+// withData removes ranges without data from the decision.
 func (x *dropDecision) withData() error {
-	x.d.o.Local.Settle() // what was admitted when this node held the ranges is with the engine
+	x.d.o.Local.Settle() // mutations that were admitted while this node held the ranges are with the engine
 	if err := x.d.o.Engine.Drain(); err != nil {
 		return err
 	}
@@ -336,7 +327,7 @@ func (x *dropDecision) withData() error {
 	return nil
 }
 
-// drop removes the data, and says so in the metadata log.
+// drop removes the data and reports it to the metadata log.
 func (x *dropDecision) drop() {
 	d := x.d
 	d.o.Local.Fence(fenced(x.items))
@@ -348,7 +339,7 @@ func (x *dropDecision) drop() {
 	switch {
 	case err != nil:
 		d.end(err, true)
-	case !whole: // this node has gained some of it meanwhile
+	case !whole: // this node gained some of the ranges meanwhile
 		d.end(errors.New("rebalance: the ring or a keyspace changed meanwhile"), true)
 	default:
 		x.settle()
@@ -366,8 +357,7 @@ func (x *dropDecision) drop() {
 	}
 }
 
-// settle says of which keyspaces nothing is left that was placed by a former replication. What gets lost on the way is said
-// again after the next decision.
+// settle reports the keyspaces without data of former replications. Lost reports are repeated after the next decision.
 func (x *dropDecision) settle() {
 	for _, name := range slices.Sorted(maps.Keys(x.former)) {
 		if !x.leftover[name] {
@@ -376,13 +366,13 @@ func (x *dropDecision) settle() {
 	}
 }
 
-// leave removes an item from the decision, because its replicas may lack data of a former replication.
+// leave records that an item stays, because its replicas may lack data of a former replication.
 func (x *dropDecision) leave(item dropItem, reason string) {
 	x.leftover[item.keyspace] = true
 	x.left = fmt.Errorf("rebalance: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
 }
 
-// still are the items all of whose tokens lie in one of listed, of the same keyspace.
+// still returns the items that lie within one of listed, of the same keyspace.
 func still(items, listed []dropItem) (out []dropItem) {
 	for _, item := range items {
 		if slices.ContainsFunc(listed, func(l dropItem) bool { return l.keyspace == item.keyspace && l.tokens.Covers(item.tokens) }) {

@@ -2,30 +2,26 @@ package rebalance
 
 import (
 	"slices"
-	"time"
 
 	"cqld/ring"
 )
 
-// GainedData is what a node gained of a keyspace by changes of its replication, which move no data.
+// GainedData describes ranges of a keyspace that a node gained by changes of its replication. Such changes move no data.
 type GainedData struct {
 	Keyspace string
 	Changed  uint64 // the epoch of the last change of the replication or of the ring
-	Since    int64  // seconds; a repair that began later has brought it, unless the present replicas could not get it from each other
+	Since    int64  // the time of the change, in seconds; a repair that began later has copied the data
 }
 
-// gainedDelay is how long a look at what was gained waits for more ranges that are repaired.
-const gainedDelay = time.Second
-
-// scheduleGainedCheck looks soon whether what this node gained by changes of replication was repaired, and says so in the metadata log.
-// Until it has, other nodes keep what they have by former replications after later changes.
+// scheduleGainedCheck schedules a check whether the ranges that this node gained by changes of replication were repaired. The
+// check reports them to the metadata log. Until then, other nodes keep data of former replications after further changes.
 func (d *Drops) scheduleGainedCheck() {
 	if d.o.Gained == nil || len(d.o.Gained()) == 0 {
 		return
 	}
 	d.mu.Lock()
-	begin := !d.mu.looking && !d.mu.closed
-	d.mu.looking = d.mu.looking || begin
+	begin := !d.mu.checking && !d.mu.closed
+	d.mu.checking = d.mu.checking || begin
 	d.mu.Unlock()
 	if begin {
 		d.o.Clock.After(gainedDelay, func() { d.o.Run(d.reportGained) })
@@ -40,18 +36,18 @@ func (d *Drops) reportGained() {
 		}
 	}
 	d.mu.Lock()
-	d.mu.looking = false
+	d.mu.checking = false
 	closed := d.mu.closed
 	d.mu.Unlock()
 	if closed {
 		return
 	}
 	for _, g := range repaired {
-		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {}) // it is said again after the next repair
+		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {}) // a lost report is repeated after the next repair
 	}
 }
 
-// hasRepaired says whether all that this node holds of a keyspace was repaired after its last change.
+// hasRepaired reports whether all ranges of a keyspace that this node holds were repaired after its last change.
 func (d *Drops) hasRepaired(g GainedData) bool {
 	k := d.o.View.Schema().Keyspace(g.Keyspace)
 	if k == nil {
@@ -63,7 +59,7 @@ func (d *Drops) hasRepaired(g GainedData) bool {
 			continue
 		}
 		for _, id := range tablesOf(k) {
-			if d.o.Repaired.Since(id, piece.Range) < since {
+			if d.o.History.Since(id, piece.Range) < since {
 				return false
 			}
 		}

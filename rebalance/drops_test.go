@@ -319,7 +319,7 @@ func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	}
 	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges, Engine: w.engine, Transport: w, Clock: w,
 		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return 0 }, Former: func(string) *FormerData { return nil },
-		Gained: func() []GainedData { return w.gained }, Repaired: repaired, Run: func(f func()) { f() }})
+		Gained: func() []GainedData { return w.gained }, History: repaired, Run: func(f func()) { f() }})
 	look := func() {
 		timers := w.timers
 		w.timers = nil

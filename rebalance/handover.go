@@ -6,34 +6,34 @@ import (
 	"cqld/ring"
 )
 
-// handOver hands over what this node keeps for others, when it is about to leave, and has not yet begun to.
+// handOver starts the hand-over when this node is about to leave, unless it has started before.
 func (m *Movements) handOver(t *ring.Topology, self ring.NodeID) {
 	for _, o := range t.Operations() {
 		if !o.Hands || o.Handed || o.Node != self {
 			continue
 		}
 		m.mu.Lock()
-		begun := m.mu.handing == o.ID || m.mu.closed
-		if !begun {
+		started := m.mu.handing == o.ID || m.mu.closed
+		if !started {
 			m.mu.handing = o.ID
 		}
 		m.mu.Unlock()
-		if !begun {
+		if !started {
 			m.o.HandOver(func(err error) { m.handedOver(o.ID, err) })
 		}
 	}
 }
 
-// handedOver is the event of the end: the cluster hears of it, until it has heard.
+// handedOver is the event of the end of the hand-over. It reports success to the log until the log has taken it.
 func (m *Movements) handedOver(operation uint64, err error) {
 	if err != nil {
-		m.o.Note(fmt.Sprintf("operation %d: nothing is handed over: %v", operation, err))
+		m.o.Note(fmt.Sprintf("operation %d: the hand-over failed: %v", operation, err))
 		return
 	}
 	m.mu.Lock()
-	over := m.mu.closed || m.o.View.Topology().Operation(operation) == nil
+	ended := m.mu.closed || m.o.View.Topology().Operation(operation) == nil
 	m.mu.Unlock()
-	if over {
+	if ended {
 		return
 	}
 	m.o.Log.StartHanded(operation, func(err error) {

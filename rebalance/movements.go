@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -15,104 +14,94 @@ import (
 	"cqld/schema"
 )
 
-// OperationLog is the cluster as Movements tells it of progress. done is called once.
+// OperationLog is the metadata log to which Movements reports progress. done is called once.
 type OperationLog interface {
 	StartStreamed(operation uint64, done func(error))
 	StartCompared(operation uint64, done func(error))
 	StartHanded(operation uint64, done func(error))
 }
 
-// MovementOptions are what Movements are made of; all are required but Note.
+// MovementOptions are the dependencies of Movements. All are required except Note, LeafBytes and the test switches.
 type MovementOptions struct {
 	View    coordinator.View
 	Log     OperationLog // the cluster
 	Streams *Streams
-	Local   *replica.Local // of which it asks what is being dropped
+	Local   *replica.Local // whose fence sessions respect
 	Hashes  Hashes
 	Clock   env.Clock
-	// HandOver gives to others what this node keeps for them, when it leaves. done is told once: nil when it has,
-	// or why it has not: it stays.
+	// HandOver transfers what this node stores for others, such as logged batches, before it leaves. done is called once; on
+	// an error the node stays.
 	HandOver func(done func(error))
-	// Run does work that takes the time of a disk, as StreamOptions.Run.
+	// Run runs work that waits for the disk; see StreamOptions.Run.
 	Run func(func())
-	// Note tells the operator; nil: nobody.
+	// Note reports progress to the operator; nil discards it.
 	Note func(message string)
-	// LeafBytes is how much of a range is compared, and fetched when it differs, at a time; zero: 256 KiB.
+	// LeafBytes is the size of the parts that are compared, and streamed again when they differ; zero means 256 KiB.
 	LeafBytes int64
-	// NoCompare, of tests, ends operations without a comparison.
+	// NoCompare, set by tests only, ends operations without a comparison.
 	NoCompare bool
-	// NoPaxosStreams, of tests, fetches ranges without what acceptors promised and accepted there.
+	// NoPaxosStreams, set by tests only, streams ranges without their Paxos state.
 	NoPaxosStreams bool
 }
 
-// Movements follows the ring's operations on this node: it fetches the ranges that this node gains and says
-// so when it has them, and compares them before the operation ends. Drops remove those that it lost.
+// Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this node
+// gains; before the operation ends, it compares them with their sources. Drops removes the ranges that this node lost. It is
+// safe for concurrent use.
 //
-//	Streaming: for each range and table: pull from the one who loses it, or from a quorum's complement
-//	           of those who keep it ── all here ──▶ OperationLog.StartStreamed
-//	known:     compare each range and table with the same ones, and pull the parts that differ
+//	Streaming: for each range and table: stream from the node that loses it, or from so many of the nodes that keep it that
+//	           every quorum is met ── all received ──▶ OperationLog.StartStreamed
+//	Known:     compare each range and table with the same sources, and stream the parts that differ
 //	           ── all compared ──▶ OperationLog.StartCompared
-//	leaving:   hand over what this node keeps for others ──▶ OperationLog.StartHanded
+//	leaving:   hand over what this node stores for others ──▶ OperationLog.StartHanded
 type Movements struct {
 	o  MovementOptions
 	mu struct {
 		sync.Mutex
-		moves   map[uint64]*move
-		handing uint64 // the operation by which this node leaves, once it hands over
-		closed  bool
+		movements map[uint64]*movement
+		handing   uint64 // the operation by which this node leaves, once the hand-over began
+		closed    bool
 	}
 }
 
-// NewMovements makes the moves of a node. Reconcile is to be called when it has started.
+// NewMovements returns the movements of a node. The owner calls Reconcile after the node has started.
 func NewMovements(o MovementOptions) *Movements {
 	m := &Movements{o: o}
 	if m.o.Note == nil {
 		m.o.Note = func(string) {}
 	}
-	m.mu.moves = map[uint64]*move{}
+	m.mu.movements = map[uint64]*movement{}
 	m.o.LeafBytes = cmp.Or(m.o.LeafBytes, compareLeafBytes)
 	return m
 }
 
-// sessionsAhead is how many pulls of one operation are handed to Streams at a time.
-const sessionsAhead = 16
-
-// movementRetry is how long an operation pauses when a range has too few living sources, or the cluster did
-// not take the news.
-const movementRetry = time.Second
-
-// stuckReported is after how many attempts the operator is told what is waited for: a node that has just come has not heard
-// the others yet.
-const stuckReported = 4
-
-// fetch is one range of one replication's tables that this node gains.
-type fetch struct {
+// gainedRange is one range that this node gains, and tables of one replication.
+type gainedRange struct {
 	gain   ring.Gain
 	tables []schema.StorageID
-	// name is the keyspace, "" when tables are of several. What the program keeps for itself holds nobody up.
+	// name is the keyspace; empty when the tables belong to several. System keyspaces never block an operation.
 	name string
 }
 
-// move is one operation as far as it concerns this node; guarded by Movements.mu.
-type move struct {
+// movement is this node's share of one operation. Movements.mu guards it.
+type movement struct {
 	m         *Movements
 	operation *ring.Operation
-	compare   bool            // what was fetched before
-	todo      []*fetch        // not begun
-	again     []*fetch        // failed, for after a pause
-	begun     map[string]bool // sessions under way, or ended well
-	waiting   []Session       // of the range begun last
+	compare   bool            // ranges that were streamed before
+	queued    []*gainedRange  // not started
+	retries   []*gainedRange  // failed; queued again after a pause
+	started   map[string]bool // sessions under way, or completed
+	waiting   []Session       // of the range that was started last
 	running   int
 	total     int // ranges
 	bytes     map[string]int64
 	sessions  []string
-	told      bool
-	over      bool
-	stuck     int // attempts that lacked living sources, since the last that did not
+	reported  bool
+	ended     bool
+	stuck     int // consecutive attempts with too few live sources
 }
 
-// Reconcile compares what this node does with what a topology that was confirmed asks for. It is called after every change, by
-// one caller at a time, and gets the topologies in their order.
+// Reconcile starts and ends movements so that they match a confirmed topology. The owner calls it after every change, from one
+// goroutine at a time, with topologies in the order of their epochs.
 func (m *Movements) Reconcile(t *ring.Topology) {
 	self := m.o.View.Self()
 	m.mu.Lock()
@@ -120,25 +109,25 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 		m.mu.Unlock()
 		return
 	}
-	var ended, begun []*move
-	for id, v := range m.mu.moves {
+	var ended, begun []*movement
+	for id, v := range m.mu.movements {
 		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
-			v.over = true
-			delete(m.mu.moves, id)
+			v.ended = true
+			delete(m.mu.movements, id)
 			ended = append(ended, v)
 		}
 	}
 	for _, o := range t.Operations() {
-		if m.mu.moves[o.ID] == nil && m.concerns(o, self) {
-			v := &move{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, begun: map[string]bool{}}
-			m.mu.moves[o.ID] = v
+		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
+			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{}}
+			m.mu.movements[o.ID] = v
 			begun = append(begun, v)
 		}
 	}
 	m.mu.Unlock()
-	slices.SortFunc(ended, func(a, b *move) int { return int(int64(a.operation.ID) - int64(b.operation.ID)) })
+	slices.SortFunc(ended, func(a, b *movement) int { return int(int64(a.operation.ID) - int64(b.operation.ID)) })
 	for _, v := range ended {
-		v.forget()
+		v.forgetSessions()
 	}
 	for _, v := range begun {
 		v.begin(t)
@@ -146,7 +135,7 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 	m.handOver(t, self)
 }
 
-// concerns says whether this node has something to do for an operation at its present phase.
+// concerns reports whether an operation requires something of this node in its present phase.
 func (m *Movements) concerns(o *ring.Operation, self ring.NodeID) bool {
 	if !slices.Contains(o.Gaining, self) {
 		return false
@@ -154,15 +143,15 @@ func (m *Movements) concerns(o *ring.Operation, self ring.NodeID) bool {
 	return o.Phase == ring.Streaming && !slices.Contains(o.Streamed, self) || o.Known && !slices.Contains(o.Compared, self)
 }
 
-// Close stops what is under way; the next start goes on with it.
+// Close stops all movements. The next process of the node continues them.
 func (m *Movements) Close() {
 	m.mu.Lock()
 	m.mu.closed = true
 	m.mu.Unlock()
 }
 
-// begin lists what is to be fetched.
-func (v *move) begin(t *ring.Topology) {
+// begin queues the ranges that this node gains.
+func (v *movement) begin(t *ring.Topology) {
 	catalog := v.m.o.View.Schema()
 	for _, name := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(name)
@@ -176,35 +165,35 @@ func (v *move) begin(t *ring.Topology) {
 		if v.compare && v.m.o.NoCompare {
 			continue
 		}
-		if !v.compare && !v.m.o.NoPaxosStreams { // votes count on both sides: nothing of them is on one side alone
+		if !v.compare && !v.m.o.NoPaxosStreams { // votes of both sides count, so the new replicas need the votes of the old ones
 			tables = append(tables, paxosTables(catalog)...)
 		}
 		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
-			v.todo = append(v.todo, &fetch{gain: g, tables: tables, name: name})
+			v.queued = append(v.queued, &gainedRange{gain: g, tables: tables, name: name})
 		}
 	}
-	v.total = len(v.todo)
+	v.total = len(v.queued)
 	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(), v.total))
 	v.proceed()
 }
 
-func (v *move) verb() string {
+func (v *movement) verb() string {
 	if v.compare {
 		return "compares"
 	}
 	return "fetches"
 }
 
-// epoch is that which sources must know.
-func (v *move) epoch() uint64 {
+// epoch returns the epoch that sources must have applied.
+func (v *movement) epoch() uint64 {
 	if v.compare {
 		return v.operation.Switched
 	}
 	return v.operation.ID
 }
 
-// ahead is how many pulls are begun at a time.
-func (v *move) ahead() int {
+// ahead returns how many sessions run at a time.
+func (v *movement) ahead() int {
 	if v.compare {
 		return comparesAhead
 	}
@@ -218,7 +207,7 @@ func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
 	return ids
 }
 
-// paxosTables is the table of what acceptors promised: it goes with the data it is about.
+// paxosTables returns the table of Paxos state, which moves with the ranges of all tables.
 func paxosTables(catalog *schema.Schema) []schema.StorageID {
 	if t := catalog.Table("system", "paxos"); t != nil {
 		return []schema.StorageID{t.StorageID}
@@ -226,60 +215,60 @@ func paxosTables(catalog *schema.Schema) []schema.StorageID {
 	return nil
 }
 
-// proceed hands pulls to the streams, and tells the cluster when none is left.
-func (v *move) proceed() {
+// proceed starts sessions while ahead allows, and reports to the log when none is left.
+func (v *movement) proceed() {
 	for {
 		v.m.mu.Lock()
-		if v.over || v.m.mu.closed || v.running >= v.ahead() {
+		if v.ended || v.m.mu.closed || v.running >= v.ahead() {
 			v.m.mu.Unlock()
 			return
 		}
-		if len(v.waiting) == 0 && len(v.todo) > 0 {
-			pulls, ok := v.plan(v.todo[0])
+		if len(v.waiting) == 0 && len(v.queued) > 0 {
+			sessions, ok := v.plan(v.queued[0])
 			if !ok {
-				f := v.todo[0]
+				f := v.queued[0]
 				v.stuck++
-				tell := v.stuck == stuckReported
+				report := v.stuck == stuckReported
 				v.m.mu.Unlock()
-				if tell {
+				if report {
 					v.m.o.Note(v.stuckReason(f))
 				}
-				v.later()
+				v.retryLater()
 				return
 			}
-			v.waiting, v.todo, v.stuck = pulls, v.todo[1:], 0
+			v.waiting, v.queued, v.stuck = sessions, v.queued[1:], 0
 			v.m.mu.Unlock()
 			continue
 		}
 		if len(v.waiting) == 0 {
-			finished := v.running == 0 && len(v.again) == 0 && !v.told
-			v.told = v.told || finished
+			finished := v.running == 0 && len(v.retries) == 0 && !v.reported
+			v.reported = v.reported || finished
 			v.m.mu.Unlock()
 			if finished {
-				v.tell()
+				v.report()
 			}
 			return
 		}
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
-		if v.begun[p.ID] {
-			// Keyspaces may gain one range from one node, and then its Paxos state is fetched for both.
+		if v.started[p.ID] {
+			// Several keyspaces may gain one range from one node: its Paxos state is streamed once.
 			v.m.mu.Unlock()
 			continue
 		}
-		v.begun[p.ID] = true
+		v.started[p.ID] = true
 		v.running++
 		v.m.mu.Unlock()
 		if v.compare {
 			v.compareWith(p)
 			continue
 		}
-		v.start(p, func(err error) { v.pulled(p, err) })
+		v.startSession(p, func(err error) { v.sessionEnded(p, err) })
 	}
 }
 
-// start hands a pull to the streams.
-func (v *move) start(p Session, done func(error)) {
+// startSession starts a session, unless its range is fenced.
+func (v *movement) startSession(p Session, done func(error)) {
 	v.m.mu.Lock()
 	v.sessions = append(v.sessions, p.ID)
 	v.m.mu.Unlock()
@@ -290,29 +279,29 @@ func (v *move) start(p Session, done func(error)) {
 	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.ID, bytes) }, done)
 }
 
-// plan says whom to fetch a range from: the one who loses it, when it lives, because what a quorum
-// acknowledged with its copy is met with this node's; else so many of the others that at least one of
-// them has each such write.
-func (v *move) plan(f *fetch) (pulls []Session, ok bool) {
+// plan chooses the sources of a range: the node that loses it, if it is alive, because this node's copy replaces that one in
+// every quorum; otherwise so many of the others that at least one of them has each write that a quorum acknowledged. It
+// reports false when too few of them are alive.
+func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
-		if from, ok = v.others(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
+		if from, ok = v.sources(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
 			return nil, false
 		}
 	}
 	for _, source := range from {
 		for _, table := range f.tables {
-			pulls = append(pulls, Session{
+			sessions = append(sessions, Session{
 				ID:    fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
 				Epoch: v.epoch(), Table: table, Range: f.gain.Range, Source: source,
 			})
 		}
 	}
-	return pulls, true
+	return sessions, true
 }
 
-// stuckReason tells the operator which range waits for nodes that are dead.
-func (v *move) stuckReason(f *fetch) string {
+// stuckReason describes to the operator which range waits for which dead nodes.
+func (v *movement) stuckReason(f *gainedRange) string {
 	view := v.m.o.View
 	var dead []string
 	for _, id := range f.gain.Sources {
@@ -328,9 +317,9 @@ func (v *move) stuckReason(f *fetch) string {
 		"or take the operation back: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
 }
 
-// others are living sources, those of this node's data center first; too few of them when not ok. A node that is no
-// member any more has none: its operation was taken back, and Reconcile has not heard of it yet.
-func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
+// sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
+// that is no longer a member has none: its operation was aborted, and Reconcile has not received that topology yet.
+func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
 	view := v.m.o.View
 	t := view.Topology()
 	self := t.Node(view.Self())
@@ -349,7 +338,7 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 		}
 	}
 	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
-		return nil, true // it is lost, as the operator knows, or a system keyspace's
+		return nil, true // the operator accepted the loss, or it is a system keyspace
 	}
 	enough := len(from) >= g.Local
 	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
@@ -357,29 +346,29 @@ func (v *move) others(g ring.Gain) (from []ring.NodeID, ok bool) {
 	return from[:min(len(from), max(g.Total, g.Local))], enough
 }
 
-// later tries again after a pause.
-func (v *move) later() {
+// retryLater queues failed ranges again after a pause.
+func (v *movement) retryLater() {
 	v.m.o.Clock.After(movementRetry, func() {
 		v.m.mu.Lock()
-		v.todo, v.again = append(v.todo, v.again...), nil
+		v.queued, v.retries = append(v.queued, v.retries...), nil
 		v.m.mu.Unlock()
 		v.proceed()
 	})
 }
 
-func (v *move) progress(session string, bytes int64) {
+func (v *movement) progress(session string, bytes int64) {
 	v.m.mu.Lock()
 	v.bytes[session] = bytes
 	v.m.mu.Unlock()
 }
 
-// pulled is the event of a pull's end. One that failed is planned again: its source may be dead.
-func (v *move) pulled(p Session, err error) {
+// sessionEnded is the event of a session's end. After a failure its range is planned again: the source may be dead.
+func (v *movement) sessionEnded(p Session, err error) {
 	v.m.mu.Lock()
 	v.running--
-	if err != nil && !v.over {
-		delete(v.begun, p.ID)
-		f := &fetch{tables: []schema.StorageID{p.Table}}
+	if err != nil && !v.ended {
+		delete(v.started, p.ID)
+		f := &gainedRange{tables: []schema.StorageID{p.Table}}
 		if t := v.m.o.View.Schema().TableByStorage(p.Table); t != nil && !slices.Contains(paxosTables(v.m.o.View.Schema()), p.Table) {
 			f.name = t.Keyspace
 		}
@@ -391,23 +380,23 @@ func (v *move) pulled(p Session, err error) {
 			}
 		}
 		if f.gain.Node != 0 {
-			v.again = append(v.again, f)
+			v.retries = append(v.retries, f)
 		}
 	}
-	over := v.over || v.m.mu.closed
+	over := v.ended || v.m.mu.closed
 	v.m.mu.Unlock()
 	switch {
 	case over:
 	case err != nil:
 		v.m.o.Note(err.Error())
-		v.later()
+		v.retryLater()
 	default:
 		v.proceed()
 	}
 }
 
-// replicationsOf are those that a table's ranges may have been gained under.
-func (v *move) replicationsOf(id schema.StorageID) (out []ring.Replication) {
+// replicationsOf returns the replications by which this node may gain ranges of a table.
+func (v *movement) replicationsOf(id schema.StorageID) (out []ring.Replication) {
 	catalog := v.m.o.View.Schema()
 	if !slices.Contains(paxosTables(catalog), id) {
 		if t := catalog.TableByStorage(id); t != nil {
@@ -423,29 +412,29 @@ func (v *move) replicationsOf(id schema.StorageID) (out []ring.Replication) {
 	return out
 }
 
-// tell says that all is here, until the cluster has heard it.
-func (v *move) tell() {
-	tell := v.m.o.Log.StartStreamed
+// report reports to the log that all ranges are here. It retries until the log has taken it.
+func (v *movement) report() {
+	start := v.m.o.Log.StartStreamed
 	if v.compare {
-		tell = v.m.o.Log.StartCompared
+		start = v.m.o.Log.StartCompared
 	} else {
 		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
 	}
-	tell(v.operation.ID, func(err error) {
+	start(v.operation.ID, func(err error) {
 		v.m.mu.Lock()
-		again := err != nil && !v.over && !v.m.mu.closed
-		if again {
-			v.told = false
+		retry := err != nil && !v.ended && !v.m.mu.closed
+		if retry {
+			v.reported = false
 		}
 		v.m.mu.Unlock()
-		if again {
-			v.later()
+		if retry {
+			v.retryLater()
 		}
 	})
 }
 
-// forget removes the sessions of an operation that has ended.
-func (v *move) forget() {
+// forgetSessions removes the records of the sessions of an operation that has ended.
+func (v *movement) forgetSessions() {
 	for _, s := range v.sessions {
 		if err := v.m.o.Streams.Forget(s); err != nil {
 			v.m.o.Note(fmt.Sprintf("the record of stream %s stays: %v", s, err))
@@ -453,7 +442,7 @@ func (v *move) forget() {
 	}
 }
 
-// heldBy are the ranges of a placement that a node holds, in token order.
+// heldBy returns the ranges of a placement that a node holds, in token order.
 func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
 	for _, r := range p.Ranges(ring.FullRange()) {
 		if r.Replicas.Contains(id) {
@@ -463,7 +452,7 @@ func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
 	return out
 }
 
-// gaps are the ranges between those held, in token order; none of either wraps.
+// gaps returns the ranges between those held, in token order. None of the ranges wraps.
 func gaps(held []ring.Range) (out []ring.Range) {
 	slices.SortFunc(held, func(a, b ring.Range) int {
 		switch {
@@ -480,26 +469,26 @@ func gaps(held []ring.Range) (out []ring.Range) {
 			out = append(out, ring.Range{Start: at, End: r.Start})
 		}
 		if r.End == ring.MinToken {
-			return out // up to the end
+			return out // the last range ends at the end of the ring
 		}
 		at = max(at, r.End)
 	}
 	return append(out, ring.Range{Start: at, End: ring.MinToken})
 }
 
-// MovementStatus is how far an operation is on this node.
+// MovementStatus is the progress of one operation on this node.
 type MovementStatus struct {
 	Operation    *ring.Operation
 	Ranges, Left int
 	Bytes        int64
 }
 
-// Status is what this node fetches at the moment, by operation.
+// Status returns the progress of all operations under way, by operation.
 func (m *Movements) Status() (out []MovementStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, v := range m.mu.moves {
-		s := MovementStatus{Operation: v.operation, Ranges: v.total, Left: len(v.todo)}
+	for _, v := range m.mu.movements {
+		s := MovementStatus{Operation: v.operation, Ranges: v.total, Left: len(v.queued)}
 		for _, n := range v.bytes {
 			s.Bytes += n
 		}

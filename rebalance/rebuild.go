@@ -8,26 +8,26 @@ import (
 	"cqld/ring"
 )
 
-// RebuildError says that ranges could not be fetched; what could be is here.
+// RebuildError reports ranges that could not be streamed. All others are on this node.
 type RebuildError struct {
 	Failed, Ranges int
 	First          error
 }
 
-// Error counts, and shows the first reason.
+// Error returns the number of failed ranges and the first cause.
 func (e *RebuildError) Error() string {
 	return fmt.Sprintf("%d of %d ranges could not be fetched: %v", e.Failed, e.Ranges, e.First)
 }
 
-// Unwrap is the first reason.
+// Unwrap returns the first cause.
 func (e *RebuildError) Unwrap() error { return e.First }
 
-// errNoSource is why a range cannot be fetched.
-var errNoSource = errors.New("no living replica to fetch it from")
+// errNoSource is the error of a range without a live source.
+var errNoSource = errors.New("no live replica to stream it from")
 
-// Rebuild fetches all ranges of a keyspace (empty: of all) that this node holds from another replica of
-// each, of one data center (empty: of any): for a data center that is new, or a node that lost data. It
-// may be repeated: what is here already is merged with. progress hears of ranges done, and of all.
+// Rebuild streams all ranges of a keyspace that this node holds from another replica of each range: for a new data center, or a
+// node that lost data. An empty keyspace means all; an empty datacenter means that sources may be in any. Rebuild may be
+// repeated: received rows are merged with the present ones. progress receives the numbers of completed ranges and of all.
 func (m *Movements) Rebuild(keyspace, datacenter string, progress func(done, all int), done func(error)) {
 	v := &rebuild{m: m, progress: progress, done: done}
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
@@ -42,16 +42,16 @@ func (m *Movements) Rebuild(keyspace, datacenter string, progress func(done, all
 			}
 			source := m.source(t, r.Replicas.Natural, datacenter)
 			for _, id := range append(tablesOf(k), paxosTables(catalog)...) {
-				v.pulls = append(v.pulls, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
+				v.sessions = append(v.sessions, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
 					ID: fmt.Sprintf("rebuild/%d/%d/%s/%d", t.Epoch(), id, r.Range, source)})
 			}
 		}
 	}
-	v.all = len(v.pulls)
+	v.all = len(v.sessions)
 	v.proceed()
 }
 
-// source is a living replica other than this node, the first of the data center asked for; zero: none.
+// source returns the first live replica in a data center other than this node, or zero.
 func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter string) ring.NodeID {
 	for _, id := range replicas {
 		if id != m.o.View.Self() && m.o.View.Alive(id) && (datacenter == "" || t.Node(id).Datacenter == datacenter) {
@@ -61,29 +61,29 @@ func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter 
 	return 0
 }
 
-// rebuild is one under way.
+// rebuild is the state of one Rebuild.
 type rebuild struct {
 	m        *Movements
 	progress func(done, all int)
 	done     func(error)
 
-	mu      sync.Mutex
-	pulls   []Session
-	running int
-	ended   int
-	all     int
-	failed  int
-	first   error
-	told    bool
+	mu       sync.Mutex
+	sessions []Session
+	running  int
+	ended    int
+	all      int
+	failed   int
+	first    error
+	reported bool
 }
 
-// proceed hands pulls to the streams.
+// proceed starts sessions while sessionsAhead allows.
 func (v *rebuild) proceed() {
 	for {
 		v.mu.Lock()
-		if v.running >= sessionsAhead || len(v.pulls) == 0 {
-			finished := v.running == 0 && len(v.pulls) == 0 && !v.told
-			v.told = v.told || finished
+		if v.running >= sessionsAhead || len(v.sessions) == 0 {
+			finished := v.running == 0 && len(v.sessions) == 0 && !v.reported
+			v.reported = v.reported || finished
 			var err error
 			if v.failed > 0 {
 				err = &RebuildError{v.failed, v.all, v.first}
@@ -94,26 +94,26 @@ func (v *rebuild) proceed() {
 			}
 			return
 		}
-		p := v.pulls[0]
-		v.pulls = v.pulls[1:]
+		p := v.sessions[0]
+		v.sessions = v.sessions[1:]
 		v.running++
 		v.mu.Unlock()
 		if p.Source == 0 {
-			v.pulled(p, errNoSource)
+			v.sessionEnded(p, errNoSource)
 			continue
 		}
 		v.m.o.Streams.Start(p, nil, func(err error) {
 			if v.m.o.View.Schema().Dropped(p.Table) {
-				err = nil // dropped: there is nothing left to fetch
+				err = nil // the table was dropped
 			}
-			v.pulled(p, err)
+			v.sessionEnded(p, err)
 			v.proceed()
 		})
 	}
 }
 
-// pulled is the event of a pull's end. The session is forgotten: another rebuild fetches anew.
-func (v *rebuild) pulled(p Session, err error) {
+// sessionEnded is the event of a session's end. Its record is removed, so that another Rebuild streams the range again.
+func (v *rebuild) sessionEnded(p Session, err error) {
 	if err == nil {
 		err = v.m.o.Streams.Forget(p.ID)
 	}

@@ -18,19 +18,19 @@ import (
 	"cqld/storage"
 )
 
-// Session is a part of a table to be brought here from another node.
+// Session identifies a range of a table that is streamed to this node from another one.
 type Session struct {
-	// Session names the pull: what was done under that name before a crash is not done again.
+	// ID names the session. A session of the same ID, epoch, source and range continues after a crash where it was.
 	ID string
-	// Epoch is that of the topology which the source must know before it begins: from then on, this
-	// node gets all writes of the range itself.
+	// Epoch is the topology that the source must have applied before it reads: from then on, coordinators send all writes of
+	// the range to this node, too.
 	Epoch  uint64
 	Table  schema.StorageID
 	Range  ring.Range // may wrap
 	Source ring.NodeID
 }
 
-// StreamEngine is what Streams need of storage.
+// StreamEngine is the part of storage that Streams needs.
 type StreamEngine interface {
 	Export(dst []byte, table schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error)
 	NewIngestion(table schema.StorageID, tokens ring.Range) *storage.Ingestion
@@ -42,40 +42,40 @@ type StreamEngine interface {
 	DeleteLocal(key []byte, sync bool) error
 }
 
-// StreamOptions are what Streams are made of; Limits are optional.
+// StreamOptions are the dependencies of Streams. All are required except Limits.
 type StreamOptions struct {
 	View      coordinator.View
 	Local     *replica.Local
 	Engine    StreamEngine
 	Transport messaging.Transport
 	Clock     env.Clock
-	// Run does work that takes the time of a disk: in a goroutine of its own, or at once in
-	// simulation. It may be called from any goroutine, and must not call back before it returns
-	// while a caller's lock is held; Streams hold none.
+	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation. It is called from any
+	// goroutine, without locks.
 	Run    func(func())
 	Limits Limits
 	// Changed is called after rows of a table were stored other than by mutations.
 	Changed func(table schema.StorageID)
 }
 
-// Streams brings ranges of tables from other nodes here, and answers those who pull from this one.
+// Streams transfers ranges of tables from other nodes to this one, and answers the requests of other nodes. It is safe for
+// concurrent use.
 //
-//	pull ── VerbStream(after) ──▶ source: scan from after on, up to one block
-//	     ◀─ block, next ─────────
-//	     add to an sstable; every FileBytes: ingest it, note next under the session's name
+//	session ── VerbStream(after) ──▶ source: scan from after, up to one block
+//	        ◀─ block, next ─────────
+//	        add to an sstable; every FileBytes: ingest it, store next under the session's ID
 //
-// The source keeps nothing between two blocks. A block that is lost is asked for again; after a crash of
-// the source nothing changes, after one here the pull goes on where its last sstable ended. All of it
-// may be done twice: entries are merge operands.
+// The source keeps no state between two blocks. A lost block is requested again; a crash of the source changes nothing, and
+// after a crash of this node the session continues where its last sstable ended. Blocks may be stored twice: entries are
+// merge operands.
 type Streams struct {
 	o  StreamOptions
 	mu struct {
 		sync.Mutex
-		closed  bool
-		pulls   map[string]*pull
-		waiting []*pull
-		active  int
-		// free is when (monotonic) the outbound budget is next not used up; held is the blocks that wait
+		closed   bool
+		sessions map[string]*session
+		waiting  []*session
+		active   int
+		// free is the time (monotonic) at which the outbound budget allows the next block; held counts the blocks that wait
 		// for it.
 		free time.Duration
 		held int
@@ -84,21 +84,20 @@ type Streams struct {
 	}
 }
 
-// NewStreams makes the streams of a node; it is called before the transport starts.
+// NewStreams registers the handler of VerbStream. Call it before the transport starts.
 func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
-	s.mu.pulls, s.mu.out = map[string]*pull{}, map[Sending]*sending{}
+	s.mu.sessions, s.mu.out = map[string]*session{}, map[Sending]*sending{}
 	o.Local.Truncations().Load(o.Engine, o.Clock, o.Limits.TruncationWait)
-	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // it reads by o.Run
+	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // reads in o.Run
 	return s
 }
 
-// ErrCancelled is the outcome of a pull that Cancel or Close ended.
+// ErrCancelled is the outcome of a session that Cancel or Close ended.
 var ErrCancelled = errors.New("rebalance: the stream was cancelled")
 
-// SessionError is why a pull ended before its time. Another Start of the same session goes on where it
-// was.
+// SessionError is the failure of a session. Another Start of the same session continues where it was.
 type SessionError struct {
 	Session Session
 	Err     error
@@ -106,7 +105,7 @@ type SessionError struct {
 	source  string
 }
 
-// failure is a SessionError, with the names that the table and the source have now.
+// failure returns a SessionError with the present names of the table and the source.
 func (s *Streams) failure(p Session, err error) *SessionError {
 	v := s.o.View
 	return &SessionError{Session: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
@@ -116,12 +115,11 @@ func (e *SessionError) Error() string {
 	return fmt.Sprintf("rebalance: stream of table %s, range %v from %s: %v", e.table, e.Session.Range, e.source, e.Err)
 }
 
-// Unwrap is what failed.
+// Unwrap returns the cause.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// pull is the state of a Session; guarded by Streams.mu, but file and cursor, which belong to the one
-// event that is under way.
-type pull struct {
+// session is the state of a Session. Streams.mu guards it, except file and positions, which belong to the one event under way.
+type session struct {
 	Session
 	streams  *Streams
 	progress func(bytes int64)
@@ -130,53 +128,53 @@ type pull struct {
 	state  SessionState
 	ended  bool
 	timer  env.Timer
-	bytes  int64 // of entries, durable or not
-	total  int64 // the source's estimate
+	bytes  int64 // of entries received, durable or not
+	total  int64 // estimate of the source
 	since  time.Duration
 	fails  int
 	err    error // of the last attempt
-	begun  bool  // the source has answered since Start
+	begun  bool  // the source has replied since Start
 	after  []byte
-	kept   []byte // after, as it is durable
-	stored int64  // bytes, as they are durable
+	kept   []byte // the durable value of after
+	stored int64  // the durable value of bytes
 	file   *storage.Ingestion
-	count  uint64 // of the table's truncations, when the last block was asked for
+	count  uint64 // of the table's truncations when the last block was requested
 }
 
-// SessionState is what a pull does at the moment.
+// SessionState is the present activity of a session.
 type SessionState string
 
 // The states.
 const (
-	SessionWaiting  SessionState = "waiting"  // for its turn
-	SessionFetching SessionState = "fetching" // a block is on its way
+	SessionWaiting  SessionState = "waiting"  // for SessionsMax
+	SessionFetching SessionState = "fetching" // a block was requested
 	SessionWriting  SessionState = "writing"
 	SessionRetrying SessionState = "retrying" // after a failure
 	SessionEnded    SessionState = "ended"
 )
 
-// Start begins a pull, or goes on with one that an earlier process began. progress, which may be nil,
-// is told the bytes that have come, in all; done is called once, with nil when all of it is here and
-// on disk, and also when the table was dropped. A session that ended before is done at once, until
-// Forget; one of that name that was something else (another epoch, another source) begins anew.
+// Start starts a session, or continues one of an earlier process. It calls progress, which may be nil, with the total bytes
+// received so far, and done once: with nil when the whole range is on disk, or when the table was dropped. A session that
+// completed before is done at once, until Forget. A stored session of the same ID with another epoch, source or range is
+// ignored.
 func (s *Streams) Start(p Session, progress func(bytes int64), done func(error)) {
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	q := &pull{Session: p, streams: s, progress: progress, done: done, state: SessionWaiting}
+	q := &session{Session: p, streams: s, progress: progress, done: done, state: SessionWaiting}
 	s.mu.Lock()
-	if s.mu.closed || s.mu.pulls[p.ID] != nil {
+	if s.mu.closed || s.mu.sessions[p.ID] != nil {
 		s.mu.Unlock()
-		done(s.failure(p, errors.New("such a session is under way, or the node stops")))
+		done(s.failure(p, errors.New("the session is already under way, or the node is stopping")))
 		return
 	}
-	s.mu.pulls[p.ID] = q
+	s.mu.sessions[p.ID] = q
 	s.mu.waiting = append(s.mu.waiting, q)
 	s.mu.Unlock()
 	s.next()
 }
 
-// next begins waiting pulls while there is room.
+// next starts waiting sessions up to SessionsMax.
 func (s *Streams) next() {
 	for {
 		s.mu.Lock()
@@ -193,32 +191,32 @@ func (s *Streams) next() {
 	}
 }
 
-// Cancel ends a pull; what has come stays, and Start goes on there.
+// Cancel ends a session. Its durable data stay, and Start continues there.
 func (s *Streams) Cancel(session string) {
 	s.mu.Lock()
-	q := s.mu.pulls[session]
+	q := s.mu.sessions[session]
 	s.mu.Unlock()
 	if q != nil {
 		q.end(ErrCancelled)
 	}
 }
 
-// Forget removes what is known of a session: Start begins it anew.
+// Forget removes the record of a session: Start repeats it from the beginning.
 func (s *Streams) Forget(session string) error {
 	s.Cancel(session)
 	return s.o.Engine.DeleteLocal(streamKey(session), false)
 }
 
-// Close ends all pulls.
+// Close ends all sessions.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
-	var all []*pull
-	for _, q := range s.mu.pulls {
+	var all []*session
+	for _, q := range s.mu.sessions {
 		all = append(all, q)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b *pull) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b *session) int { return strings.Compare(a.ID, b.ID) })
 	for _, q := range all {
 		q.end(ErrCancelled)
 	}
@@ -228,7 +226,7 @@ func (s *Streams) Close() {
 func (s *Streams) Receiving(table schema.StorageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range s.mu.pulls {
+	for _, q := range s.mu.sessions {
 		if q.Table == table {
 			return true
 		}
@@ -236,39 +234,39 @@ func (s *Streams) Receiving(table schema.StorageID) bool {
 	return false
 }
 
-// SessionStatus is how far a pull is.
+// SessionStatus is the progress of a session.
 type SessionStatus struct {
 	Session
 	State SessionState
-	// Bytes have come; the source estimated Total at the start, of what lies compressed on its disk.
+	// Bytes were received. Total is the source's estimate, at the start, of the compressed bytes on its disk.
 	Bytes, Total int64
-	Err          error // of the last attempt, when it failed
+	Err          error // of the last attempt, if it failed
 }
 
-// Status is every pull that has not ended, by session, and how many bytes this node sent to others.
-func (s *Streams) Status() (pulls []SessionStatus, sent int64) {
+// Status returns the sessions that have not ended, by ID, and the bytes that this node sent to others.
+func (s *Streams) Status() (sessions []SessionStatus, sent int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range s.mu.pulls {
-		pulls = append(pulls, SessionStatus{q.Session, q.state, q.bytes, q.total, q.err})
+	for _, q := range s.mu.sessions {
+		sessions = append(sessions, SessionStatus{q.Session, q.state, q.bytes, q.total, q.err})
 	}
-	slices.SortFunc(pulls, func(a, b SessionStatus) int { return strings.Compare(a.ID, b.ID) })
-	return pulls, s.mu.sent
+	slices.SortFunc(sessions, func(a, b SessionStatus) int { return strings.Compare(a.ID, b.ID) })
+	return sessions, s.mu.sent
 }
 
-// The local key of a session and its value:
+// The local key of a session, and its value:
 //
 //	stream/ session → epoch 8, source 8, table 4, start 8, end 8, ended 1, bytes uvarint, after
 func streamKey(session string) []byte { return append([]byte("stream/"), session...) }
 
-func (q *pull) appendIdentity(dst []byte) []byte {
+func (q *session) appendIdentity(dst []byte) []byte {
 	dst = wire.AppendUint64(wire.AppendUint64(dst, q.Epoch), uint64(q.Source))
 	dst = wire.AppendUint32(dst, uint32(q.Table))
 	return wire.AppendInt64(wire.AppendInt64(dst, int64(q.Range.Start)), int64(q.Range.End))
 }
 
-// load finds what an earlier process did.
-func (q *pull) load() {
+// load reads the position that an earlier process stored.
+func (q *session) load() {
 	record, err := q.streams.o.Engine.GetLocal(streamKey(q.ID))
 	if err != nil {
 		q.end(err)
@@ -292,20 +290,20 @@ func (q *pull) load() {
 	q.fetch()
 }
 
-// store notes, after an sstable was ingested, that all up to q.after is here. It needs no sync: what
-// is forgotten is fetched again.
-func (q *pull) store(ended bool) error {
+// store records, after an sstable was ingested, that everything up to q.after is here. It needs no sync: after a crash, lost
+// positions only repeat work.
+func (q *session) store(ended bool) error {
 	var flag byte
 	if ended {
 		flag = 1
 	}
-	q.kept, q.stored = q.after, q.bytes // only events of q change bytes
+	q.kept, q.stored = q.after, q.bytes // only events of the session change bytes
 	record := wire.AppendUvarint(append(q.appendIdentity(nil), flag), uint64(q.bytes))
 	return q.streams.o.Engine.SetLocal(streamKey(q.ID), append(record, q.after...), false)
 }
 
-// enter goes to a state; false when the pull has ended.
-func (q *pull) enter(state SessionState) bool {
+// enter sets the state. It reports false when the session has ended.
+func (q *session) enter(state SessionState) bool {
 	q.streams.mu.Lock()
 	defer q.streams.mu.Unlock()
 	if !q.ended {
@@ -314,8 +312,8 @@ func (q *pull) enter(state SessionState) bool {
 	return !q.ended
 }
 
-// fetch asks for the next block.
-func (q *pull) fetch() {
+// fetch requests the next block.
+func (q *session) fetch() {
 	if !q.enter(SessionFetching) {
 		q.abort()
 		return
@@ -331,7 +329,7 @@ func (q *pull) fetch() {
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
 		if err != nil {
-			o.Run(func() { q.failed(err) }) // it writes to the disk when the pull ends, and this may be a stream's goroutine
+			o.Run(func() { q.failed(err) }) // the end of a session writes to disk, and this may be the goroutine of a peer's stream
 			return
 		}
 		payload = slices.Clone(payload)
@@ -339,8 +337,8 @@ func (q *pull) fetch() {
 	})
 }
 
-// receive takes an answer of the source.
-func (q *pull) receive(payload []byte) {
+// receive is the event of the source's reply.
+func (q *session) receive(payload []byte) {
 	if !q.enter(SessionWriting) {
 		q.abort()
 		return
@@ -363,7 +361,7 @@ func (q *pull) receive(payload []byte) {
 	}
 	if unknown := (*storage.UnknownTable)(nil); errors.As(err, &unknown) {
 		q.abort()
-		q.end(nil) // there is nothing left to bring
+		q.end(nil) // the table was dropped
 		return
 	}
 	if err != nil {
@@ -383,8 +381,8 @@ func (q *pull) receive(payload []byte) {
 	q.fetch()
 }
 
-// write adds a block to the file, and ingests that when it is large enough or the last.
-func (q *pull) write(reply *streamReply) error {
+// write adds a block to the file, and ingests the file when it is large enough or the block is the last.
+func (q *session) write(reply *streamReply) error {
 	o := &q.streams.o
 	if q.file == nil {
 		q.file = o.Engine.NewIngestion(q.Table, q.Range)
@@ -414,15 +412,15 @@ func (q *pull) write(reply *streamReply) error {
 	return q.store(reply.next == nil)
 }
 
-// restart goes back to the beginning of the range, because the table was truncated here.
-func (q *pull) restart() {
+// restart returns to the beginning of the range, because the table was truncated on this node.
+func (q *session) restart() {
 	q.kept, q.stored = nil, 0
 	q.abort()
 	q.begun = false
 }
 
-// abort throws away the file that is not complete and goes back to what is durable.
-func (q *pull) abort() {
+// abort discards the incomplete file and returns to the durable position.
+func (q *session) abort() {
 	if q.file != nil {
 		q.file.Abort()
 		q.file = nil
@@ -433,9 +431,9 @@ func (q *pull) abort() {
 	q.after = q.kept
 }
 
-// failed tries again after a while what may succeed then; else it ends the pull. A source that has left the ring does not come
-// back: the pull ends at once, and its range is fetched from another node.
-func (q *pull) failed(err error) {
+// failed retries after a pause, or ends the session when a retry cannot succeed. A source that left the ring does not return: the
+// session ends at once, and its range is streamed from another node.
+func (q *session) failed(err error) {
 	s := q.streams
 	left := s.o.View.Topology().Node(q.Source) == nil
 	lost := errors.Is(err, messaging.ErrTimeout) || errors.Is(err, messaging.ErrUnreachable) ||
@@ -468,9 +466,9 @@ func (q *pull) failed(err error) {
 	s.mu.Unlock()
 }
 
-// end ends the pull, once. The file of one that is cancelled is thrown away by the event that is under
-// way, or else at the next start of the node.
-func (q *pull) end(err error) {
+// end ends the session, once. The event under way discards the file of a cancelled session; otherwise the next start of the
+// node does.
+func (q *session) end(err error) {
 	s := q.streams
 	s.mu.Lock()
 	if q.ended {
@@ -485,7 +483,7 @@ func (q *pull) end(err error) {
 	}
 	idle := q.state == SessionRetrying && q.timer.Stop()
 	q.ended, q.state = true, SessionEnded
-	delete(s.mu.pulls, q.ID)
+	delete(s.mu.sessions, q.ID)
 	s.mu.Unlock()
 	if idle {
 		q.abort()

@@ -13,14 +13,11 @@ import (
 )
 
 var (
-	errStreamNotYet   = errors.New("the source does not know the topology, or a truncation, yet")
-	errStreamChecksum = errors.New("a block does not have its checksum")
-	// errStreamTruncated says that the table was truncated here since a file was begun.
+	errStreamNotYet   = errors.New("the source has not applied the topology, or a truncation, yet")
+	errStreamChecksum = errors.New("a block has a wrong checksum")
+	// errStreamTruncated reports that the table was truncated on this node since the session began its file.
 	errStreamTruncated = errors.New("the table was truncated")
 )
-
-// streamBurst is how far the send budget may be overdrawn: a timer for each block would only delay it.
-const streamBurst = 20 * time.Millisecond
 
 // serve answers another node's request for a block.
 func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -39,7 +36,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 	s.mu.Unlock()
 	s.o.Run(func() {
 		reply, err := s.export(&r)
-		s.note(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
+		s.record(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
 		if err != nil {
 			reply, err = nil, replica.ToRemote(replica.FromStorage(err))
 		}
@@ -47,27 +44,21 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 	})
 }
 
-// Sending is a range that another node pulls from this one.
+// Sending is a range that another node streams from this one.
 type Sending struct {
 	Peer  ring.NodeID
 	Table schema.StorageID
 	Range ring.Range
 }
 
-// sending is how much of it was sent, and when the last block was asked for (monotonic).
+// sending counts the bytes sent of a Sending; last is the time of the last request (monotonic).
 type sending struct {
 	bytes int64
 	last  time.Duration
 }
 
-// sendingKept is how long a range counts as being sent after its last block was asked for: the source does not learn of the end.
-const sendingKept = 10 * time.Second
-
-// sendingMax bounds how many of them are shown: 100 bytes each.
-const sendingMax = 1000
-
-// note counts a block, and forgets ranges that no node asks for any more.
-func (s *Streams) note(x Sending, size int) {
+// record counts a block, and removes ranges that no node requests any more.
+func (s *Streams) record(x Sending, size int) {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +78,7 @@ func (s *Streams) note(x Sending, size int) {
 	v.bytes, v.last = v.bytes+int64(size), now
 }
 
-// Sent are the ranges that other nodes pull from this one, with the bytes that they have got.
+// Sent returns the ranges that other nodes stream from this one, with the bytes sent so far.
 func (s *Streams) Sent() map[Sending]int64 {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()
@@ -101,8 +92,8 @@ func (s *Streams) Sent() map[Sending]int64 {
 	return out
 }
 
-// export makes the reply to a request. Before the first block, all that was admitted under an older
-// topology is waited for: from then on whoever pulls gets the writes itself.
+// export reads the reply to a request. Before the first block, it waits for all mutations that were admitted at an earlier
+// topology: since the required one, coordinators send writes to the receiver, too.
 func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
 	if s.o.View.Topology().Epoch() < r.epoch {
 		return []byte{0}, nil
@@ -120,7 +111,7 @@ func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
 			return nil, err
 		}
 	}
-	// The head's size depends on next, which is known last.
+	// The size of the header depends on next, which is known last.
 	block, next, err := s.o.Engine.Export(nil, r.table, r.tokens, r.after, r.bytesMax)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
@@ -131,7 +122,7 @@ func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
 	return reply, nil
 }
 
-// send responds when the budget allows.
+// send responds when the outbound budget allows.
 func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
 	s.mu.Lock()
 	now := s.o.Clock.Monotonic()
@@ -139,15 +130,15 @@ func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
 	s.mu.free = at + time.Duration(int64(len(reply))*int64(time.Second)/s.o.Limits.BytesPerSecond)
 	s.mu.sent += int64(len(reply))
 	s.mu.Unlock()
-	let := func() {
+	release := func() {
 		s.mu.Lock()
 		s.mu.held--
 		s.mu.Unlock()
 		respond(reply, err)
 	}
 	if at-now <= streamBurst {
-		let()
+		release()
 		return
 	}
-	s.o.Clock.After(at-now, let)
+	s.o.Clock.After(at-now, release)
 }

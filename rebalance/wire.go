@@ -10,12 +10,13 @@ import (
 	"cqld/schema"
 )
 
-// streamRequest asks for one block.
+// streamRequest requests one block.
 //
 //	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint, n × (table 4, id 8), after
 //	reply   := 0 | 1, crc32c 4, total uvarint, last 1, next uvarint length, bytes, block
 //
-// n are the truncations that the source must have made. A reply of 0 says "not yet". The checksum is of all behind it.
+// The request lists n truncations that the source must have applied. A reply of 0 means "not yet". The checksum covers all
+// bytes after it.
 type streamRequest struct {
 	first    bool
 	epoch    uint64
@@ -23,7 +24,7 @@ type streamRequest struct {
 	tokens   ring.Range
 	bytesMax int
 	after    []byte
-	// truncations are those that the source must have made.
+	// truncations are those that the source must have applied.
 	truncations []coordinator.Truncation
 }
 
@@ -32,9 +33,6 @@ type streamReply struct {
 	next  []byte // nil when this block is the last
 	block []byte
 }
-
-// streamBlockMax bounds what a node can make another read for one block.
-const streamBlockMax = 4 << 20
 
 func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	var first byte
@@ -66,10 +64,10 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// streamHead is what stands before what the checksum is of.
+// streamHead is the size of the reply before the bytes that the checksum covers.
 const streamHead = 5
 
-// appendStreamReply appends the head of a reply; the block follows, then sealStreamReply.
+// appendStreamReply appends the header of a reply. The caller appends the block and then calls sealStreamReply.
 func appendStreamReply(dst []byte, total int64, next []byte) []byte {
 	dst = wire.AppendUvarint(append(dst, 1, 0, 0, 0, 0), uint64(total))
 	var last byte

@@ -127,7 +127,7 @@ func Assemble(o Options) *Parts {
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
 		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
-		Former: p.former, Gained: p.gained, Repaired: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
+		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
