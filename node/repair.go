@@ -190,8 +190,7 @@ const fetchLostTimeout = 10 * time.Minute
 // netStreams are the streams to and from this node, as the control port shows them.
 func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
-	pulls, _ := n.streams.Status()
-	for _, p := range pulls {
+	for _, p := range n.streams.Sessions() {
 		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", n.schema().NameOf(p.Table), p.Range, p.State), Done: p.Bytes, Total: p.Total}
 		if m := n.cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()

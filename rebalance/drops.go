@@ -120,9 +120,6 @@ func NewDrops(o DropsOptions) *Drops {
 	return d
 }
 
-// Dropped returns the number of ranges of tables that were dropped since the start, and an estimate of their bytes on disk.
-func (d *Drops) Dropped() (ranges, bytes int64) { return d.ranges.Load(), d.bytes.Load() }
-
 // Reconcile starts a decision when this node has data of ranges that it lost, and schedules a check of the ranges that it gained.
 func (d *Drops) Reconcile() {
 	d.scheduleGainedCheck()

@@ -195,8 +195,8 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 			if held != all || (others == 0) != c.dropped {
 				t.Errorf("%d of %d rows held are left, and %d of other ranges", held, all, others)
 			}
-			if ranges, bytes := w.drops.Dropped(); (ranges > 0) != c.dropped || bytes < 0 {
-				t.Errorf("%d ranges and %d bytes are counted", ranges, bytes)
+			if stats := w.drops.Stats(); (stats.Ranges > 0) != c.dropped || stats.Bytes < 0 {
+				t.Errorf("%d ranges and %d bytes are counted", stats.Ranges, stats.Bytes)
 			}
 			if c.dropped && w.unclean != 0 {
 				t.Error("the metadata log does not hear of it")

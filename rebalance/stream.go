@@ -243,15 +243,15 @@ type SessionStatus struct {
 	Err          error // of the last attempt, if it failed
 }
 
-// Status returns the sessions that have not ended, by ID, and the bytes that this node sent to others.
-func (s *Streams) Status() (sessions []SessionStatus, sent int64) {
+// Sessions returns the sessions that have not ended, by ID.
+func (s *Streams) Sessions() (sessions []SessionStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.mu.sessions {
 		sessions = append(sessions, SessionStatus{q.Session, q.state, q.bytes, q.total, q.err})
 	}
 	slices.SortFunc(sessions, func(a, b SessionStatus) int { return strings.Compare(a.ID, b.ID) })
-	return sessions, s.mu.sent
+	return sessions
 }
 
 // The local key of a session, and its value:

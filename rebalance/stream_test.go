@@ -178,11 +178,11 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "tick":
 		w.tick(d)
 	case "status":
-		pulls, _ := w.nodes[1].streams.Status()
+		pulls := w.nodes[1].streams.Sessions()
 		for _, p := range pulls {
 			fmt.Fprintf(&w.log, "%s: %s, %d bytes, %v\n", p.ID, p.State, p.Bytes, p.Err)
 		}
-		_, sent := w.nodes[2].streams.Status()
+		sent := w.nodes[2].streams.Stats().SentBytes
 		fmt.Fprintf(&w.log, "node 2 sent %d bytes\n", sent)
 	case "compare":
 		w.compare()

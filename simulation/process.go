@@ -181,7 +181,6 @@ func (l *life) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.moves = i.Coordinator, i.Movements
 	l.repairer = i.Repairer
-	l.coord.OnHintLost(l.hintLost)
 	return nil
 }
 
@@ -213,7 +212,8 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
-		Streams: l.streamLimits(),
+		Streams:  l.streamLimits(),
+		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{

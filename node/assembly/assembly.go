@@ -48,8 +48,11 @@ type Options struct {
 	Streams     rebalance.Limits
 	Repair      repair.Limits
 	AutoRepair  repair.AutoOptions // without Repairer and Store
-	Note        func(string)       // tells the operator of moves; nil: nobody
-	Log         *slog.Logger       // of what is dropped; nil: nothing is logged
+	Note        func(string)       // reports range movements to the operator; nil discards
+	Log         *slog.Logger       // records dropped ranges; nil discards
+	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil, and
+	// must not block.
+	HintLost func(table schema.StorageID, token ring.Token)
 	// Confirmed says whether this node's metadata have been confirmed since it started: before, neither hints nor logged
 	// batches are replayed.
 	Confirmed func() bool
@@ -143,8 +146,19 @@ func Assemble(o Options) *Parts {
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store
 	p.AutoRepair = repair.NewAuto(a)
-	p.Coordinator.OnHintLost(p.AutoRepair.Dirty)
+	p.Coordinator.OnHintLost(p.hintLost(o.HintLost))
 	return p
+}
+
+// hintLost returns the reaction to a lost hint; then, which may be nil, is called last.
+func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
+	if then == nil {
+		return p.AutoRepair.Dirty
+	}
+	return func(table schema.StorageID, token ring.Token) {
+		p.AutoRepair.Dirty(table, token)
+		then(table, token)
+	}
 }
 
 // unclean is the epoch since which this node has data that it lost; zero: it has none.
