@@ -22,7 +22,7 @@ import (
 	"cqld/storage"
 )
 
-// TestStreamStories plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
+// TestStreamScenarios plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
 // is everything that happened. Messages move only when told to, timers run only in tick:
 //
 //	start rows=100 [block=1000] [file=4000] [rate=…] [timeout=10s]
@@ -33,7 +33,7 @@ import (
 //	leaves                        node 1 learns that node 2 has left the ring
 //	crash node=1                  power is cut, and comes back
 //	tick 1s                       status      compare
-func TestStreamStories(t *testing.T) {
+func TestStreamScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/stream", func(t *testing.T, path string) {
 		w := &streamWorld{t: t}
 		defer w.close()

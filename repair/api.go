@@ -8,21 +8,20 @@ import (
 	"cqld/schema"
 )
 
-// LeafHash is the hash of what one replica holds of a part of a range: a sum, so that it can be made in
-// steps.
+// LeafHash is the hash of one replica's data of a part of a range. It is a sum over rows, so that it can be computed in steps.
 type LeafHash struct {
 	Sum  [2]uint64
 	Rows uint64
 }
 
-// Add adds a hash of other rows.
+// Add adds the hash of other rows.
 func (h *LeafHash) Add(o LeafHash) {
 	h.Sum[0] += o.Sum[0]
 	h.Sum[1] += o.Sum[1]
 	h.Rows += o.Rows
 }
 
-// HashRequest asks a replica for one step of hashing a range that does not wrap, in Leaves parts.
+// HashRequest requests one step of hashing a range, which does not wrap, in Leaves parts.
 type HashRequest struct {
 	Session uint64 // of the repair; see Notice
 	Epoch   uint64
@@ -30,24 +29,23 @@ type HashRequest struct {
 	Tokens  ring.Range
 	Leaves  int
 	Now     int64  // seconds; the same for all replicas
-	After   []byte // HashStep.Next of the step before; nil at first
-	// Since is the epoch that the replica must know: it refuses as long as it does not, and waits until
-	// all that it admitted before it did is with its storage. Zero: any.
+	After   []byte // HashStep.Next of the previous step; nil in the first
+	// Since is an epoch that the replica must have applied; until then it refuses. Before the first step, it waits until all
+	// mutations that it admitted at earlier epochs are in storage. Zero means any epoch.
 	Since uint64
 }
 
-// HashStep is what one step found.
+// HashStep is the result of one step.
 type HashStep struct {
-	Leaves  []int // of which Hashes are
+	Leaves  []int // the indexes of Hashes
 	Hashes  []LeafHash
 	Next    []byte // nil when the range is done
 	Scanned int64  // bytes
-	Size    int64  // of the whole range on disk, about
+	Size    int64  // estimate of the whole range on disk
 }
 
-// Notice says that all replicas of a range have everything that any of them was sent before
-// Until (seconds). Session names the repair that saw to that: what a node lost after its first step in
-// it is not healed by it.
+// Notice tells a replica that all replicas of a range have every write that any of them was sent before Until (seconds).
+// Session identifies the repair; it does not restore data that a replica lost after its first step of the session.
 type Notice struct {
 	Session uint64
 	Table   schema.StorageID
@@ -55,8 +53,8 @@ type Notice struct {
 	Until   int64
 }
 
-// Peers is how a repair talks to replicas, this node's own included. done is called once,
-// possibly at once; what the step points to is the callee's.
+// Peers sends requests to replicas, this node included. done is called once, possibly before the method returns. The callee may
+// keep the step and its slices. Service implements it.
 type Peers interface {
 	Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error))
 	Repaired(node ring.NodeID, notice *Notice, timeout time.Duration, done func(error))
@@ -69,7 +67,7 @@ type PaxosStates interface {
 	Paxos(node ring.NodeID, req *replica.PaxosRequest, timeout time.Duration, done func(replica.PaxosStep, error))
 }
 
-// LocalStore is a node's own keys.
+// LocalStore stores keys of this node that are not replicated.
 type LocalStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	GetLocal(key []byte) ([]byte, error)
