@@ -47,7 +47,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 		}
 	}
 	for _, u := range m.Unclean {
-		// A forced operation does not wait: the node keeps what it has of a range that it gains (replica.Drops).
+		// A forced operation does not wait: the node keeps what it has of a range that it gains (rebalance.Drops).
 		if slices.Contains(o.Gaining, u.Node) && !o.Force {
 			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost: it needs answers of half of the "+
 				"replicas of each; a node that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}

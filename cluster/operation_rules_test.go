@@ -63,7 +63,7 @@ func TestALeaverLeavesEnoughNodes(t *testing.T) {
 
 // TestARemovalDoesNotWaitForTheDeadNode removes a dead node while another node has not dropped a range that the dead one
 // gained from it. Half of the range's replicas must be there for the drop. With one replica that never happens: the removal
-// is refused for good unless it is forced. With more replicas the others answer (replica.Drops), so that waiting ends.
+// is refused for good unless it is forced. With more replicas the others answer (rebalance.Drops), so that waiting ends.
 func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
 	for factor := 1; factor <= 3; factor++ {
 		m := emptyMetadata()

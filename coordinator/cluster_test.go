@@ -52,7 +52,7 @@ type node struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
-	peers    *replica.Repairs
+	purge    *replica.PaxosPurge
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -239,7 +239,8 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
-	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock, Run: func(f func()) { f() }})
+	n.purge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock,
+		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
 	var store coordinator.HintStore = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)

@@ -14,7 +14,7 @@ import (
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and store hints
 //     of their own for replicas that are down (hints.giveAway).
 //
-// The operation that removes the node ends after that (replica.Moves.handOver).
+// The operation that removes the node ends after that (rebalance.Movements.handOver).
 
 // leaves reports whether this node is about to leave the ring, and must not keep anything for others.
 func (c *Coordinator) leaves() bool { return !c.stays() && !c.unsafe.NoHintHandOver }

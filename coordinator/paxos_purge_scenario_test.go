@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/repair"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -50,9 +50,9 @@ func (s *scenario) forget(d *datadriven.TestData) {
 	for _, n := range s.among(d) {
 		var keys []string
 		for _, forget := range steps {
-			req := &repair.PaxosRequest{Epoch: n.topology.Epoch(), Moved: n.topology.Moved(), Table: s.c.table.StorageID,
+			req := &replica.PaxosRequest{Epoch: n.topology.Epoch(), Moved: n.topology.Moved(), Table: s.c.table.StorageID,
 				Tokens: ring.FullRange(), Floor: n.floor, Forget: forget}
-			n.peers.Paxos(n.id, req, time.Second, func(step repair.PaxosStep, err error) {
+			n.purge.Paxos(n.id, req, time.Second, func(step replica.PaxosStep, err error) {
 				for _, k := range step.Unsettled {
 					keys = append(keys, string(k.Bytes))
 				}

@@ -84,9 +84,9 @@ func (c figuresCollector) ring(m metricSink) {
 	}
 	m.counter("internode_refused", "Internode handshakes and messages that were refused: of processes that are not members, or malformed.",
 		int64(c.n.transport.Refused()+c.n.cluster.Refused()))
-	ranges, bytes := c.n.parts.Drops.Dropped()
-	m.counter("ranges_dropped", "Ranges of tables whose data were dropped because this node does not hold them any more.", ranges)
-	m.counter("range_bytes_dropped", "Bytes on disk of those ranges, by estimate.", bytes)
+	dropped := c.n.parts.Drops.Stats()
+	m.counter("ranges_dropped", "Ranges of tables whose data were dropped because this node does not hold them any more.", dropped.Ranges)
+	m.counter("range_bytes_dropped", "Bytes on disk of those ranges, by estimate.", dropped.Bytes)
 	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.n.cluster.ClockOffset()
 	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.", ahead.Seconds(), nil, nil)
@@ -100,9 +100,9 @@ func (c figuresCollector) ring(m metricSink) {
 		m.gauge("disk_total_bytes", "Space where the data is.", int64(u.TotalBytes))
 	}
 	if c.n.streams != nil {
-		pulls, sent := c.n.streams.Status()
-		m.gauge("streams_active", "Ranges that are on their way to this node.", int64(len(pulls)))
-		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", sent)
+		streams := c.n.streams.Stats()
+		m.gauge("streams_active", "Ranges that are on their way to this node.", int64(streams.Sessions))
+		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", streams.SentBytes)
 	}
 	c.repairs(m)
 	if c.n.autoRepair != nil {

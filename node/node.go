@@ -23,6 +23,7 @@ import (
 	"cqld/node/control"
 	"cqld/node/socket"
 	"cqld/query"
+	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -43,9 +44,9 @@ type Node struct {
 	transport   *messaging.GRPC
 	cluster     *cluster.Cluster
 	coordinator *coordinator.Coordinator
-	streams     *replica.Streams
-	moves       *replica.Moves
-	repaired    *replica.Repaired
+	streams     *rebalance.Streams
+	moves       *rebalance.Movements
+	repaired    *repair.History
 	parts       *assembly.Parts
 	repairer    *repair.Repairer
 	autoRepair  *repair.Auto
@@ -149,7 +150,7 @@ func (n *Node) stored(i *assembly.Instance) error {
 // assembled is the event that the parts are there, before they are used.
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
-	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Moves
+	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	if err := n.checkDisk(); err != nil {
 		return err
@@ -241,7 +242,7 @@ func (n *Node) partsOptions() assembly.Options {
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
-		Streams: replica.StreamLimits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
+		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
 			if err != nil {

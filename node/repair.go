@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"cqld/node/control"
+	"cqld/rebalance"
 	"cqld/repair"
-	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -164,7 +164,7 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 		if member.ID == n.cluster.Self() {
 			continue
 		}
-		pull := replica.Pull{Session: fmt.Sprintf("lost %d %v %d %d", l.Table, l.Tokens, l.Since, member.ID),
+		pull := rebalance.Session{ID: fmt.Sprintf("lost %d %v %d %d", l.Table, l.Tokens, l.Since, member.ID),
 			Epoch: m.Topology.Epoch(), Table: l.Table, Range: l.Tokens, Source: member.ID}
 		ended := make(chan error, 1)
 		n.streams.Start(pull, nil, func(err error) { ended <- err })
@@ -174,10 +174,10 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 				return err
 			}
 		case <-ctx.Done():
-			n.streams.Cancel(pull.Session)
+			n.streams.Cancel(pull.ID)
 			return errors.Join(ctx.Err(), <-ended)
 		case <-time.After(fetchLostTimeout):
-			n.streams.Cancel(pull.Session)
+			n.streams.Cancel(pull.ID)
 			return errors.Join(errors.New("node: fetching what was lost takes too long"), <-ended)
 		}
 	}
@@ -190,8 +190,7 @@ const fetchLostTimeout = 10 * time.Minute
 // netStreams are the streams to and from this node, as the control port shows them.
 func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
-	pulls, _ := n.streams.Status()
-	for _, p := range pulls {
+	for _, p := range n.streams.Sessions() {
 		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", n.schema().NameOf(p.Table), p.Range, p.State), Done: p.Bytes, Total: p.Total}
 		if m := n.cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()

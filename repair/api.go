@@ -3,26 +3,25 @@ package repair
 import (
 	"time"
 
+	"cqld/replica"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 )
 
-// LeafHash is the hash of what one replica holds of a part of a range: a sum, so that it can be made in
-// steps.
+// LeafHash is the hash of one replica's data of a part of a range. It is a sum over rows, so that it can be computed in steps.
 type LeafHash struct {
 	Sum  [2]uint64
 	Rows uint64
 }
 
-// Add adds a hash of other rows.
+// Add adds the hash of other rows.
 func (h *LeafHash) Add(o LeafHash) {
 	h.Sum[0] += o.Sum[0]
 	h.Sum[1] += o.Sum[1]
 	h.Rows += o.Rows
 }
 
-// HashRequest asks a replica for one step of hashing a range that does not wrap, in Leaves parts.
+// HashRequest requests one step of hashing a range, which does not wrap, in Leaves parts.
 type HashRequest struct {
 	Session uint64 // of the repair; see Notice
 	Epoch   uint64
@@ -30,24 +29,23 @@ type HashRequest struct {
 	Tokens  ring.Range
 	Leaves  int
 	Now     int64  // seconds; the same for all replicas
-	After   []byte // HashStep.Next of the step before; nil at first
-	// Since is the epoch that the replica must know: it refuses as long as it does not, and waits until
-	// all that it admitted before it did is with its storage. Zero: any.
+	After   []byte // HashStep.Next of the previous step; nil in the first
+	// Since is an epoch that the replica must have applied; until then it refuses. Before the first step, it waits until all
+	// mutations that it admitted at earlier epochs are in storage. Zero means any epoch.
 	Since uint64
 }
 
-// HashStep is what one step found.
+// HashStep is the result of one step.
 type HashStep struct {
-	Leaves  []int // of which Hashes are
+	Leaves  []int // the indexes of Hashes
 	Hashes  []LeafHash
 	Next    []byte // nil when the range is done
 	Scanned int64  // bytes
-	Size    int64  // of the whole range on disk, about
+	Size    int64  // estimate of the whole range on disk
 }
 
-// Notice says that all replicas of a range have everything that any of them was sent before
-// Until (seconds). Session names the repair that saw to that: what a node lost after its first step in
-// it is not healed by it.
+// Notice tells a replica that all replicas of a range have every write that any of them was sent before Until (seconds).
+// Session identifies the repair; it does not restore data that a replica lost after its first step of the session.
 type Notice struct {
 	Session uint64
 	Table   schema.StorageID
@@ -55,41 +53,21 @@ type Notice struct {
 	Until   int64
 }
 
-// PaxosRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
-type PaxosRequest struct {
-	// Epoch and Moved are those of the topology that the repair goes by. A replica that knows of another ring refuses
-	// with NotReplica, and fails as long as the ring is about to change.
-	Epoch, Moved uint64
-	Table        schema.StorageID
-	Tokens       ring.Range
-	// Floor is the table's (µs). A replica that has not heard of it refuses; before the first step it waits until all
-	// that it admitted before is in its state.
-	Floor int64
-	// Forget removes the state up to the floor, on disk; else what was accepted up to there, or resting on a ballot before
-	// there, is listed when it is not known to be decided.
-	Forget bool
-	After  *row.PartitionKey // PaxosStep.Next of the step before; nil at first
-}
-
-// PaxosStep is what one step found.
-type PaxosStep struct {
-	Unsettled []row.PartitionKey
-	Forgotten int               // states
-	Next      *row.PartitionKey // nil when the range is done
-	Scanned   int64             // bytes
-}
-
-// Peers is how a repair talks to replicas, this node's own included. done is called once,
-// possibly at once; what the step points to is the callee's.
+// Peers sends requests to replicas, this node included. done is called once, possibly before the method returns. The callee may
+// keep the step and its slices. Service implements it.
 type Peers interface {
-	// Conditional says whether this node has Paxos state of the table, as far as it knows: it looks now and then.
-	Conditional(table schema.StorageID, done func(bool, error))
-	Paxos(node ring.NodeID, req *PaxosRequest, timeout time.Duration, done func(PaxosStep, error))
 	Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error))
 	Repaired(node ring.NodeID, notice *Notice, timeout time.Duration, done func(error))
 }
 
-// LocalStore is a node's own keys.
+// PaxosStates lists and removes the Paxos state of replicas, this node's own included. done is called once, possibly at once.
+type PaxosStates interface {
+	// Conditional reports whether this node has Paxos state of the table, as of its last look.
+	Conditional(table schema.StorageID, done func(bool, error))
+	Paxos(node ring.NodeID, req *replica.PaxosRequest, timeout time.Duration, done func(replica.PaxosStep, error))
+}
+
+// LocalStore stores keys of this node that are not replicated.
 type LocalStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	GetLocal(key []byte) ([]byte, error)

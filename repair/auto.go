@@ -14,19 +14,19 @@ import (
 	"cqld/schema"
 )
 
-// AutoOptions are what an Auto is made of. Durations that are zero mean the default.
+// AutoOptions are the dependencies and intervals of an Auto. Zero durations mean the default.
 type AutoOptions struct {
 	Repairer *Repairer
 	Store    LocalStore
-	Rand     env.Rand // spreads what nodes would do at once; nil: they do
-	// Interval is how often a table is repaired; half its gc_grace_seconds when that is less, as its
-	// tombstones cannot go before.
+	Rand     env.Rand // spreads the repairs of different nodes; nil does not
+	// Interval is how often a table is repaired; half its gc_grace_seconds when that is less, because its tombstones cannot be
+	// purged before a repair.
 	Interval time.Duration
-	// Delay is how long after the start, or after the ring has changed, the first repair waits.
+	// Delay is the pause before the first repair after the start, or after a change of the ring.
 	Delay time.Duration
-	// RetryAfter is when a table is tried again that could not be repaired.
+	// RetryAfter is the pause before a failed table is repaired again.
 	RetryAfter time.Duration
-	// Note tells the operator; nil: nobody.
+	// Note reports to the operator; nil discards.
 	Note func(message string, err error)
 }
 
@@ -40,43 +40,43 @@ func (o AutoOptions) withDefaults() AutoOptions {
 	return o
 }
 
-// Auto repairs without a command. What is dirty, because hints were lost here, is repaired as soon as all its replicas
-// live. Besides, Auto repairs, of every table in turn, the ranges of which this node is the first replica, when the ring
-// has changed since they were repaired or Interval has passed.
+// Auto repairs in the background. It repairs dirty ranges, for which this node lost hints, as soon as all their replicas are
+// alive. And it repairs, table by table, the ranges of which this node is the first replica, when Interval has passed or the
+// ring has changed since the last repair. It is safe for concurrent use.
 type Auto struct {
 	o      AutoOptions
 	r      *Repairer
 	events serial
-	// What only events touch.
+	// Only events access the fields below.
 	tables  map[schema.StorageID]*autoTable
 	running *Run
 	timer   env.Timer
 	started bool
 	closed  bool
-	from    time.Duration // monotonic: no scheduled repair is begun before
+	from    time.Duration // monotonic; no scheduled repair starts before
 
 	dirty dirty
-	// urgent is the repair of what is dirty. It runs beside the one above, with a budget of its own.
+	// urgent is the repair of a dirty range. It runs beside running, with a budget of its own.
 	urgent *Run
 }
 
-// autoTable is how far the repairs of a table are. Its local key and value:
+// autoTable is the progress of the repairs of a table. Its local key and value:
 //
 //	autorepair/ table 4 → last 8, began 8, moved 8, at 8
 type autoTable struct {
-	last    int64 // ns: when the last repair that has ended began; 0: none has
-	began   int64 // ns: when the present one began; 0: none is under way
+	last    int64 // ns; the start of the last complete repair; 0 means none
+	began   int64 // ns; the start of the repair under way; 0 means none
 	moved   uint64
-	at      ring.Token // ranges that begin before are done in the present one; all at MaxToken
+	at      ring.Token // ranges that start before at are done in the repair under way; MaxToken means all
 	blocked time.Duration
 }
 
 const autoPrefix = "autorepair/"
 
-// NewAuto reads what an earlier process left. Start begins.
+// NewAuto reads the progress that an earlier process stored. Repairs begin with Start.
 func NewAuto(o AutoOptions) *Auto {
 	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}, events: serial{run: o.Repairer.run}}
-	// What cannot be read is repaired once more.
+	// Tables whose progress cannot be read are repaired again.
 	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
 		k, c := wire.NewCursor(key[len(autoPrefix):]), wire.NewCursor(value)
 		t := &autoTable{last: c.Int64(), began: c.Int64(), moved: c.Uint64(), at: ring.Token(c.Int64())}
@@ -89,7 +89,7 @@ func NewAuto(o AutoOptions) *Auto {
 	return a
 }
 
-// Start begins to repair: what is dirty at once, the rest after the delay.
+// Start starts repairs: dirty ranges at once, scheduled ones after the delay.
 func (a *Auto) Start() {
 	a.events.do(func() {
 		a.started = true
@@ -98,7 +98,7 @@ func (a *Auto) Start() {
 	})
 }
 
-// Close ends the repair under way.
+// Close cancels the repairs under way.
 func (a *Auto) Close() {
 	a.events.do(func() {
 		a.closed = true
@@ -113,7 +113,7 @@ func (a *Auto) Close() {
 	})
 }
 
-// Look is the event of a node's return: what was waiting for it is tried at once.
+// Look is the event of a node coming up: repairs that waited for it are retried at once.
 func (a *Auto) Look() {
 	a.events.do(func() {
 		a.dirty.unblock()
@@ -124,10 +124,10 @@ func (a *Auto) Look() {
 	})
 }
 
-// Moved says that the ring has changed.
+// Moved is the event of a change of the ring.
 func (a *Auto) Moved() { a.events.do(a.postpone) }
 
-// postpone lets things settle.
+// postpone delays scheduled repairs until the ring has settled.
 func (a *Auto) postpone() {
 	delay := a.o.Delay
 	if a.o.Rand != nil {
@@ -136,7 +136,7 @@ func (a *Auto) postpone() {
 	a.from = a.r.clock.Monotonic() + delay
 }
 
-// look begins what is due, and looks again later.
+// look starts repairs that are due, and schedules the next look.
 func (a *Auto) look() {
 	if a.closed || !a.started {
 		return
@@ -174,7 +174,7 @@ func (a *Auto) table(id schema.StorageID) *autoTable {
 	return t
 }
 
-// due says whether a table is being repaired or is to be.
+// due reports whether the repair of a table is under way or due.
 func (a *Auto) due(table *schema.Table, t *autoTable) bool {
 	every := a.o.Interval
 	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {
@@ -184,7 +184,7 @@ func (a *Auto) due(table *schema.Table, t *autoTable) bool {
 	return t.began != 0 || t.last == 0 || t.moved != a.r.view.Topology().Moved() || since >= every
 }
 
-// repairNext repairs the next range of which this node is the first replica; false when there is none.
+// repairNext repairs the next range of which this node is the first replica. It reports false when there is none.
 func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 	topology, self := a.r.view.Topology(), a.r.view.Self()
 	if t.began == 0 || t.moved != topology.Moved() {
@@ -200,7 +200,7 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 				return
 			}
 			if t.at = piece.Range.End; t.at == ring.MinToken {
-				t.at = ring.MaxToken // that was the last
+				t.at = ring.MaxToken // the last range
 			}
 			a.store(table.StorageID, t)
 		})
@@ -214,12 +214,12 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 func (a *Auto) store(id schema.StorageID, t *autoTable) {
 	value := wire.AppendInt64(wire.AppendInt64(nil, t.last), t.began)
 	value = wire.AppendInt64(wire.AppendUint64(value, t.moved), int64(t.at))
-	_ = a.o.Store.SetLocal(binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id)), value, false) // else again
+	_ = a.o.Store.SetLocal(binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id)), value, false) // on failure the range is repaired again
 }
 
 // run repairs a range.
 func (a *Auto) run(id schema.StorageID, tokens ring.Range, t *autoTable, then func(error)) {
-	// Should the job end before Start returns, that is an event behind this one.
+	// If the job ends before Start returns, its end is an event after this one.
 	a.running = a.r.Start(Job{Table: id, Range: tokens, PaxosOnly: true}, nil, func(report Report, err error) {
 		a.events.do(func() {
 			a.running = nil
@@ -232,7 +232,7 @@ func (a *Auto) run(id schema.StorageID, tokens ring.Range, t *autoTable, then fu
 func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error, then func(error)) {
 	var unknown *coordinator.UnknownTable
 	if errors.As(err, &unknown) {
-		err = nil // dropped
+		err = nil // the table was dropped
 	}
 	if err != nil {
 		t.blocked = a.r.clock.Monotonic() + a.o.RetryAfter

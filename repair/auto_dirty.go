@@ -15,18 +15,18 @@ import (
 	"cqld/schema"
 )
 
-// A chunk is 1/256 of the ring. A chunk of a table is dirty when this node lost a hint for a partition in it: a replica
-// may lack what the others have. The dirty chunks of a table are kept as bits:
+// A chunk is 1/256 of the ring. A chunk of a table is dirty when this node lost a hint for a partition in it, so that a replica
+// may lack a write. The dirty chunks of a table are stored as bits:
 //
 //	dirty/ table 4 → 32 bytes
 const dirtyPrefix = "dirty/"
 
 const (
-	// dirtyPause is how long losses are gathered before the first of them is looked at.
+	// dirtyPause is how long lost hints are collected before a repair.
 	dirtyPause = time.Second
-	// dirtyChunks is how many chunks one repair takes: what it has done is not done again when the next one fails.
+	// dirtyChunks bounds the chunks of one repair, so that a failure repeats little work.
 	dirtyChunks = 16
-	// dirtyRetry is the pause after a repair that failed; it doubles with each, up to AutoOptions.RetryAfter.
+	// dirtyRetry is the pause after a failed repair. It doubles with each failure, up to AutoOptions.RetryAfter.
 	dirtyRetry = 5 * time.Second
 )
 
@@ -37,23 +37,23 @@ func (c *chunks) has(i int) bool { return c[i>>6]&(1<<(i&63)) != 0 }
 func (c *chunks) add(i int)      { c[i>>6] |= 1 << (i & 63) }
 func (c *chunks) remove(i int)   { c[i>>6] &^= 1 << (i & 63) }
 
-// dirty is what is dirty of each table. Any goroutine adds to it.
+// dirty has the dirty chunks of all tables. Any goroutine adds to it.
 type dirty struct {
 	sync.Mutex
 	tables  map[schema.StorageID]*dirtyTable
-	looking bool // a look is scheduled
+	looking bool // Auto.look is scheduled
 }
 
-// dirtyTable is the dirty chunks of a table.
+// dirtyTable has the dirty chunks of one table.
 type dirtyTable struct {
-	bits    chunks // as they are on disk
-	again   chunks // lost since the repair under way began
+	bits    chunks // as stored on disk
+	again   chunks // hints lost since the repair under way started
 	fails   int
-	blocked time.Duration // monotonic: not tried before
-	told    bool          // that it waits for a node
+	blocked time.Duration // monotonic; not repaired before
+	told    bool          // the operator knows that it waits for a node
 }
 
-// load reads what an earlier process left. What cannot be read is found by the scheduled repair.
+// load reads the chunks that an earlier process stored. The scheduled repair covers records that cannot be read.
 func (d *dirty) load(store LocalStore) {
 	d.tables = map[schema.StorageID]*dirtyTable{}
 	_ = store.ScanLocal([]byte(dirtyPrefix), func(key, value []byte) error {
@@ -66,7 +66,7 @@ func (d *dirty) load(store LocalStore) {
 	})
 }
 
-// unblock lets every table be tried at once.
+// unblock permits the repair of every table at once.
 func (d *dirty) unblock() {
 	d.Lock()
 	defer d.Unlock()
@@ -75,8 +75,8 @@ func (d *dirty) unblock() {
 	}
 }
 
-// Dirty says that a hint for a partition was lost. The range is repaired as soon as all its replicas live. Dirty is
-// cheap when the range is known to be dirty.
+// Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is cheap
+// when the range is dirty already, and does not block.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	chunk := int((uint64(t) ^ 1<<63 - 1) >> 56)
 	first, look := a.dirty.mark(table, chunk)
@@ -93,7 +93,7 @@ func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	}
 }
 
-// mark notes that a hint was lost. first says that the chunk was not dirty, look that a look must be scheduled.
+// mark records a lost hint. It reports whether the chunk was not dirty before, and whether a look must be scheduled.
 func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 	d.Lock()
 	defer d.Unlock()
@@ -115,8 +115,7 @@ func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 	return true, look
 }
 
-// storeDirty keeps the bits of a table, without a sync: the scheduled repair finds what is forgotten. It is called by
-// events only.
+// storeDirty stores the bits of a table without a sync: the scheduled repair covers lost ones. Only events call it.
 func (a *Auto) storeDirty(id schema.StorageID) {
 	a.dirty.Lock()
 	var bits chunks
@@ -139,7 +138,7 @@ func (a *Auto) storeDirty(id schema.StorageID) {
 	_ = a.o.Store.SetLocal(key, value, false)
 }
 
-// DirtyTables are the tables that wait for a repair because hints were lost, sorted.
+// DirtyTables returns the tables that wait for a repair because hints were lost, sorted.
 func (a *Auto) DirtyTables() (out []schema.StorageID) {
 	a.dirty.Lock()
 	defer a.dirty.Unlock()
@@ -150,7 +149,7 @@ func (a *Auto) DirtyTables() (out []schema.StorageID) {
 	return out
 }
 
-// lookDirty begins the repair of the first dirty stretch whose replicas all live.
+// lookDirty starts the repair of the first dirty range whose replicas are all alive.
 func (a *Auto) lookDirty() {
 	now := a.r.clock.Monotonic()
 	for _, id := range a.DirtyTables() {
@@ -167,8 +166,8 @@ func (a *Auto) lookDirty() {
 	}
 }
 
-// takeDirty is the first dirty stretch of a table that can be repaired now, as chunks [from, to), which is empty when
-// there is none. waits says, once, for which nodes the others wait.
+// takeDirty returns the first dirty range of a table that can be repaired now, as chunks [from, to); it is empty when there is
+// none. waits describes, once, the nodes for which other ranges wait.
 func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, waits string) {
 	table := a.r.view.Schema().TableByStorage(id)
 	a.dirty.Lock()
@@ -177,7 +176,7 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	switch {
 	case t == nil || now < t.blocked:
 		return 0, 0, ""
-	case table == nil && !a.r.view.Schema().Dropped(id): // this node has not heard of it yet
+	case table == nil && !a.r.view.Schema().Dropped(id): // this node has not applied the change that creates it
 		return 0, 0, ""
 	case table == nil:
 		t.bits = chunks{}
@@ -207,12 +206,12 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	return from, to, waits
 }
 
-// chunkRange is the tokens of chunks [from, to).
+// chunkRange returns the tokens of chunks [from, to).
 func chunkRange(from, to int) ring.Range {
 	return ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken + ring.Token(uint64(to)<<56)}
 }
 
-// absent are the replicas of a range that are down. moving says that it is changing its replicas.
+// absent returns the replicas of a range that are down, and whether its replicas are changing.
 func (a *Auto) absent(p *ring.Placement, tokens ring.Range) (down []ring.NodeID, moving bool) {
 	for _, r := range tokens.Unwrap() {
 		for _, piece := range p.Ranges(r) {
@@ -227,7 +226,7 @@ func (a *Auto) absent(p *ring.Placement, tokens ring.Range) (down []ring.NodeID,
 	return down, moving
 }
 
-// repairDirty repairs a stretch in which hints were lost.
+// repairDirty repairs a dirty range.
 func (a *Auto) repairDirty(id schema.StorageID, from, to int) {
 	a.urgent = a.r.Start(Job{Table: id, Range: chunkRange(from, to), PaxosOnly: true, Urgent: true}, nil, func(report Report, err error) {
 		a.events.do(func() {
@@ -237,11 +236,11 @@ func (a *Auto) repairDirty(id schema.StorageID, from, to int) {
 	})
 }
 
-// dirtyRepaired is the event of the end of a stretch's repair. What was lost while it ran stays dirty.
+// dirtyRepaired is the event of the end of a dirty range's repair. Chunks with hints lost meanwhile stay dirty.
 func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, err error) {
 	var unknown *coordinator.UnknownTable
 	if errors.As(err, &unknown) {
-		err = nil // dropped
+		err = nil // the table was dropped
 	}
 	pause := time.Duration(0)
 	a.dirty.Lock()
@@ -268,16 +267,16 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 	if err != nil || report.Rows > 0 {
 		a.o.Note(fmt.Sprintf("repair of table %s, %v, for which hints were lost: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows), err)
 	}
-	a.r.clock.After(0, func() { a.events.do(a.look) }) // of other tables
+	a.r.clock.After(0, func() { a.events.do(a.look) }) // for other tables
 	if pause > 0 {
 		a.r.clock.After(pause, func() { a.events.do(a.look) })
 	}
 }
 
-// nameOf is a table's name, as operators know it.
+// nameOf returns the name of a table for operators.
 func (r *Repairer) nameOf(id schema.StorageID) string { return r.view.Schema().NameOf(id) }
 
-// addresses are nodes as operators know them.
+// addresses returns the names of nodes for operators.
 func (r *Repairer) addresses(nodes []ring.NodeID) string {
 	slices.Sort(nodes)
 	var out []string

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// counts are of the jobs that have ended since the start of the process.
+// counts has the figures of jobs since the start of the process.
 type counts struct {
 	completed, failed, cancelled atomic.Int64
 	running                      atomic.Int64

@@ -1,13 +1,15 @@
-// Package repair makes the replicas of a range equal: it compares hashes of what they hold, and reads
-// what differs at ALL, whose read repair is the only thing that writes. A Repairer does it when it is
-// asked, an Auto of its own accord.
+// Package repair makes the replicas of token ranges equal. A Repairer compares hashes of the data that replicas hold, and reads
+// ranges that differ at consistency ALL; read repair performs all writes. Repairs run on request, and in the background by
+// Auto. A Service is the replica's half: it hashes this node's data for repairs of any node. A History records the ranges
+// that are repaired.
 //
-// It neither hashes rows nor keeps what is repaired: replicas do, behind Peers. As in coordinator,
-// nothing waits: a job is a state machine whose events are answers and timers.
+// No function waits. A job is a state machine whose events are replies and timers.
 //
-//	Auto ── a table's ranges in turn, what is dirty first ──▶ job
+//	Auto ── the ranges of a table, those with lost hints first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set
-//	unit ── what Paxos has not decided ──▶ a round in which all replicas vote; last, they forget its state (purge.go)
-//	     ── hash ──▶ every replica, step by step      ── differing leaves ──▶ read at ALL, page by page
-//	     ── hash the leaf again, to see               ── Notice ──▶ every replica
+//	unit ── undecided Paxos proposals ──▶ a round in which all replicas vote; at the end, replicas remove old state (purge.go)
+//	     ── hash request ──▶ Service of every replica     ── differing leaves ──▶ read at ALL, page by page
+//	     ── hash the leaf again to verify                 ── Notice ──▶ Service of every replica ──▶ History
+//
+// Package replica has the messages of Paxos purges; package storage hashes rows.
 package repair

@@ -5,41 +5,39 @@ import (
 	"time"
 )
 
-// Limits are the bounds of repairs. Zero means the default.
+// Limits bounds the repairs of a Repairer. Zero fields mean the default.
 type Limits struct {
-	// BytesPerSecond is how much replicas are made to scan in all, for the repairs of this node: 16 MiB/s
-	// are 3 % of a core at the 650 MB/s of storage.Engine.Hash, and 1.4 TB a day.
+	// BytesPerSecond limits the bytes that all replicas together scan for repairs of this node. The default, 16 MiB/s, is 3 %
+	// of a core at the 650 MB/s of storage.Engine.Hash, and 1.4 TB a day.
 	BytesPerSecond int64
-	// UrgentBytesPerSecond is the same for the ranges for which hints were lost, apart from the others: a tenth of a core,
-	// so that 1 GiB on three replicas is compared in 48 s.
+	// UrgentBytesPerSecond is a separate limit for ranges whose hints were lost. The default is a tenth of a core: 1 GiB on
+	// three replicas is compared in 48 s.
 	UrgentBytesPerSecond int64
-	// LeafBytes is how much a leaf holds, about: what differs in one row is read again in so much.
+	// LeafBytes is the approximate size of a leaf. A difference in one row causes a read of one leaf.
 	LeafBytes int64
 	// LeavesMax bounds the tree: 24 bytes for each of 4096 leaves and replica.
 	LeavesMax int
-	// PageRows is how many rows one repairing read compares.
+	// PageRows bounds the rows of one read at ALL.
 	PageRows uint32
-	// Timeout is how long a step, a read or a notice may take.
+	// Timeout bounds one step, read or notice.
 	Timeout time.Duration
-	// Attempts is how often a step, a read or a notice is tried, with a pause of RetryPause before the
-	// second and twice as much before each further one.
+	// Attempts bounds the attempts of a step, read or notice. The pause before the second is RetryPause, and doubles with each
+	// further one.
 	Attempts   int
 	RetryPause time.Duration
-	// Rounds is how often a leaf is read until its hashes agree: under writes they may never, as the
-	// replicas are not hashed at the same moment.
+	// Rounds bounds the reads of a leaf until its hashes agree. Under writes they may never agree, because replicas are not
+	// hashed at the same moment.
 	Rounds int
-	// Margin is how much older than the repair a deletion must be that counts as repaired: what is older
-	// has arrived, whatever delays and clocks.
+	// Margin is how much older than the repair a deletion must be to count as repaired. It covers delays and clock offsets.
 	Margin time.Duration
-	// PaxosMargin is how much older than now the state of Paxos must be that is purged: no conditional change is
-	// under way for so long, nor are clocks so far apart. What is wrong about it makes changes wait, or their
-	// outcome unknown; it does no harm.
+	// PaxosMargin is the age of Paxos state that may be purged: longer than any conditional change is under way, and than clock
+	// offsets. When it is too small, changes wait or end with an unknown outcome; no data are lost.
 	PaxosMargin time.Duration
-	// PaxosEvery is how often a table's floor is raised: each time is a command in the cluster's log.
+	// PaxosEvery is the interval at which a table's Paxos low bound is raised. Each time is an entry in the metadata log.
 	PaxosEvery time.Duration
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero fields.
 func (l Limits) withDefaults() Limits {
 	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 16<<20)
 	l.UrgentBytesPerSecond = cmp.Or(l.UrgentBytesPerSecond, 64<<20)
@@ -55,3 +53,11 @@ func (l Limits) withDefaults() Limits {
 	l.PaxosEvery = cmp.Or(l.PaxosEvery, 6*time.Hour)
 	return l
 }
+
+const (
+	// stepBytesDefault bounds the bytes hashed in one step: 2 ms of one core, less than a large read takes.
+	stepBytesDefault = 1 << 20
+	// sessionsMax bounds the sessions whose first step a Service remembers. The notice of a forgotten session lifts no
+	// quarantine.
+	sessionsMax = 256
+)

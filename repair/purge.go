@@ -6,6 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/replica"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -47,7 +48,7 @@ func (j *Run) raiseFloor(table *schema.Table) {
 		raise()
 		return
 	}
-	r.peers.Conditional(table.StorageID, func(any bool, err error) {
+	r.paxos.Conditional(table.StorageID, func(any bool, err error) {
 		j.events.do(func() {
 			if j.conditional = any || err != nil; any && err == nil {
 				raise()
@@ -101,11 +102,11 @@ func (u *unit) keep() {
 }
 
 // step asks the present replica, and goes on with then.
-func (p *purge) step(forget bool, then func(PaxosStep), failed func()) {
+func (p *purge) step(forget bool, then func(replica.PaxosStep), failed func()) {
 	u := p.u
-	req := &PaxosRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
+	req := &replica.PaxosRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
 		Floor: p.floor, Forget: forget, After: p.after}
-	u.r.peers.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s PaxosStep, err error) {
+	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s replica.PaxosStep, err error) {
 		u.j.events.do(func() {
 			var refusal *coordinator.NotReplica
 			switch {
@@ -138,7 +139,7 @@ func (p *purge) retry(failed, try func()) {
 
 // list asks for what is unsettled, one replica after the other.
 func (p *purge) list() {
-	p.step(false, func(s PaxosStep) {
+	p.step(false, func(s replica.PaxosStep) {
 		p.found += len(s.Unsettled)
 		p.after = s.Next
 		p.settle(s.Unsettled)
@@ -201,7 +202,7 @@ func (p *purge) forget() {
 		p.u.nextLeaf()
 		return
 	}
-	p.step(true, func(s PaxosStep) {
+	p.step(true, func(s replica.PaxosStep) {
 		p.u.j.report.Forgotten += s.Forgotten
 		if p.after = s.Next; p.after == nil {
 			p.node++

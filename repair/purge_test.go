@@ -53,7 +53,7 @@ func (w *world) states() (out []int) {
 // purger repairs at the first node; a floor is heard of by the nodes given.
 func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
 	raised := new(int)
-	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers,
+	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers, Paxos: w.nodes[0].paxos,
 		Limits: repair.Limits{Timeout: 2 * time.Second, Margin: time.Millisecond, PaxosMargin: time.Second, PaxosEvery: time.Hour},
 		RaiseFloor: func(_ schema.StorageID, micros int64, done func(error)) {
 			*raised++

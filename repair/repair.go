@@ -16,29 +16,30 @@ import (
 	"cqld/schema"
 )
 
-// Options are what a Repairer is made of.
+// Options are the dependencies of a Repairer.
 type Options struct {
 	Coordinator *coordinator.Coordinator // reads at ALL
 	View        coordinator.View
 	Clock       env.Clock
 	Peers       Peers
-	Store       LocalStore // keeps how far jobs are; nil: nothing does
-	// Run does work that takes the time of a disk, in a goroutine of its own: one for each job and for Auto. Nil: the
-	// caller does it.
+	Paxos       PaxosStates
+	Store       LocalStore // keeps the positions of jobs; nil keeps none
+	// Run runs work that waits for the disk in a goroutine of its own: one for each job and for Auto. Nil runs it in the
+	// caller's goroutine.
 	Run    func(func())
 	Limits Limits
-	// RaiseFloor proposes a Paxos floor (µs) of a table; nil: state of Paxos is purged up to the floors there are.
+	// RaiseFloor proposes the Paxos low bound (µs) of a table. Nil: Paxos state is purged up to the present low bounds.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
 }
 
-// Repairer makes replicas equal, job by job.
-//
-// Jobs are state machines: nothing waits, nothing is held between two events but the job's own state.
+// Repairer makes replicas equal. Each Job is a state machine: no method waits, and no lock is held between two events. It is
+// safe for concurrent use.
 type Repairer struct {
 	c       *coordinator.Coordinator
 	view    coordinator.View
 	clock   env.Clock
 	peers   Peers
+	paxos   PaxosStates
 	store   LocalStore
 	run     func(func())
 	limits  Limits
@@ -47,52 +48,52 @@ type Repairer struct {
 	counts  counts
 	mu      struct {
 		sync.Mutex
-		free, urgent time.Duration // monotonic: when the two budgets are next not used up
+		free, urgent time.Duration // monotonic; when each of the two budgets allows the next step
 	}
 }
 
-// NewRepairer makes a Repairer.
+// NewRepairer returns a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, store: o.Store, run: o.Run,
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }
 
-// Job is what is to be repaired.
+// Job describes one repair.
 type Job struct {
-	// Name is under which the job's position is kept: a job of the same name, table and range goes on where
-	// the last one was interrupted. Empty: from the beginning.
+	// Name identifies the stored position: a job with the same name, table and range continues where the last one was
+	// interrupted. Empty stores no position.
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
-	// SkipDown passes over ranges with a replica that is down, or that change their replicas, and counts them.
+	// SkipDown skips ranges with a replica that is down, or whose replicas are changing, and counts them.
 	SkipDown bool
-	// PaxosOnly compares nothing where there is one replica.
+	// PaxosOnly purges Paxos state, and compares nothing, of ranges with one replica.
 	PaxosOnly bool
-	// Urgent compares, and does no more: neither is the state of Paxos purged, nor are replicas told that the range is
-	// repaired. It has a budget of its own, Limits.UrgentBytesPerSecond.
+	// Urgent only compares: it neither purges Paxos state nor marks ranges as repaired. It has a budget of its own,
+	// Limits.UrgentBytesPerSecond.
 	Urgent bool
 }
 
-// Report is what a repair has done so far, or in all.
+// Report has the figures of a job, so far or at its end.
 type Report struct {
 	Job        Job
 	Ranges     int   // with one replica set each
-	RangesDone int   // of them
-	Skipped    int   // of them, those with a replica that is down
-	Moving     int   // of them, those that change their replicas
+	RangesDone int   // completed
+	Skipped    int   // ranges with a replica that is down
+	Moving     int   // ranges whose replicas are changing
 	Leaves     int   // parts compared
 	Differing  int   // parts that differed
-	Unsettled  int   // of them, those that still differed after the last round: they are being written to
+	Unsettled  int   // parts that still differed after the last round, because of concurrent writes
 	Rows       int64 // sent to replicas
 	Bytes      int64 // scanned by replicas
 	Unnoticed  int   // notices that did not arrive
-	Forgotten  int   // states of Paxos, on all replicas
-	Unpurged   int   // ranges whose state of Paxos could not be purged; their tombstones stay, too
+	Forgotten  int   // Paxos states removed, on all replicas
+	Unpurged   int   // ranges whose Paxos state could not be purged; their tombstones stay, too
 }
 
-// Unavailable is the error of a repair that cannot be made while nodes are down.
+// Unavailable is the error of a repair that needs nodes that are down.
 type Unavailable struct {
 	Range ring.Range
 	Nodes []ring.NodeID
@@ -103,10 +104,10 @@ func (e *Unavailable) Error() string {
 	return fmt.Sprintf("repair of %v needs all its replicas, and these are down: %s", e.Range, e.names)
 }
 
-// Failed is the error of a repair that a replica could not take part in.
+// Failed is the error of a repair in which a replica failed.
 type Failed struct {
 	Range ring.Range
-	Node  ring.NodeID // 0 when it is not one node's
+	Node  ring.NodeID // 0 when the failure is not of one node
 	Err   error
 	name  string // of Node
 }
@@ -118,13 +119,13 @@ func (e *Failed) Error() string {
 	return fmt.Sprintf("repair of %v failed at %s: %v", e.Range, e.name, e.Err)
 }
 
-// Unwrap is what failed.
+// Unwrap returns the cause.
 func (e *Failed) Unwrap() error { return e.Err }
 
 // Errors of a repair.
 var (
 	ErrCancelled = errors.New("repair: cancelled")
-	// ErrMoving: the range is changing hands. Try again when that is over.
+	// ErrMoving reports that the replicas of the range are changing. Retry when the operation has ended.
 	ErrMoving = errors.New("repair: the range is changing its replicas")
 )
 
@@ -138,19 +139,19 @@ type Run struct {
 	events serial
 	report Report
 	rows   row.Repair
-	left   []ring.Range // ranges still to do
+	left   []ring.Range // ranges not yet done
 	ended  bool
 	unit   *unit
 	timer  env.Timer // of a pause
-	// conditional says that there is Paxos state of the table here, or that nobody knows.
+	// conditional reports that there may be Paxos state of the table.
 	conditional bool
-	// refusals is how often replicas knew of a later ring since a range was last done.
+	// refusals counts the refusals by replicas with a later topology since a range was completed.
 	refusals int
 }
 
-// serial calls functions one after the other: one that comes while another runs is called after it. So events of one
-// machine never meet, and never nest. They may wait for the disk: run calls them in a goroutine of their own. With a
-// nil run the first caller does.
+// serial calls functions one after the other: a function that arrives while another runs is called after it. So events of one
+// state machine never run concurrently and never nest. They may wait for the disk: run calls them in a goroutine of their own.
+// With a nil run, the first caller runs them.
 type serial struct {
 	run     func(func())
 	mu      sync.Mutex
@@ -174,7 +175,7 @@ func (s *serial) do(f func()) {
 	s.drain()
 }
 
-// drain calls what is queued.
+// drain calls the queued functions.
 func (s *serial) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +189,7 @@ func (s *serial) drain() {
 	s.running = false
 }
 
-// Start begins a job. progress, which may be nil, is called after every range; done once.
+// Start starts a job. It calls progress, which may be nil, after every range, and done once.
 func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error)) *Run {
 	if progress == nil {
 		progress = func(Report) {}
@@ -200,7 +201,7 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 	return j
 }
 
-// Cancel ends the job; done gets ErrCancelled, unless it has ended.
+// Cancel ends the job with ErrCancelled, unless it has ended.
 func (j *Run) Cancel() {
 	j.events.do(func() { j.end(ErrCancelled) })
 }
@@ -214,7 +215,7 @@ func (j *Run) end(err error) {
 		j.timer.Stop()
 	}
 	if err == nil && j.key() != nil {
-		_ = j.r.store.DeleteLocal(j.key(), false) // it would be begun again, no more
+		_ = j.r.store.DeleteLocal(j.key(), false) // on failure the job is repeated
 	}
 	report := j.snapshot()
 	j.r.counts.ended(&report, err)
@@ -226,7 +227,7 @@ func (j *Run) snapshot() Report {
 	return j.report
 }
 
-// begin finds what is to be done.
+// begin determines the ranges of the job.
 func (j *Run) begin() {
 	table := j.r.view.Schema().TableByStorage(j.job.Table)
 	if table == nil {
@@ -234,7 +235,7 @@ func (j *Run) begin() {
 		return
 	}
 	if table.Replication.Class == ring.Local {
-		j.end(nil) // nobody else has it
+		j.end(nil) // the table has no other replica
 		return
 	}
 	placement := j.r.view.Topology().Placement(table.Replication)
@@ -251,7 +252,7 @@ func (j *Run) begin() {
 	j.raiseFloor(table)
 }
 
-// halves is r, in two when it is the whole ring: a tree's range has two ends.
+// halves returns r, or two halves when r is the whole ring: the range of a tree must not wrap.
 func halves(r ring.Range) []ring.Range {
 	if r.Start == r.End {
 		return []ring.Range{{Start: r.Start, End: 0}, {Start: 0, End: r.End}}
@@ -263,8 +264,7 @@ func halves(r ring.Range) []ring.Range {
 //
 //	repair/ name → table 4, start 8, end 8, part 4, token 8
 //
-// Of the one or two parts of the range that do not wrap, all before part are done, and that one up to
-// token.
+// The range has one or two parts that do not wrap. All parts before part are done, and part is done up to token.
 func (j *Run) key() []byte {
 	if j.r.store == nil || j.job.Name == "" {
 		return nil
@@ -272,7 +272,7 @@ func (j *Run) key() []byte {
 	return append([]byte("repair/"), j.job.Name...)
 }
 
-// rest is what an earlier job of the name has not done.
+// rest returns the ranges that an earlier job of the same name has not completed.
 func (j *Run) rest() []ring.Range {
 	all := j.job.Range.Unwrap()
 	key := j.key()
@@ -296,7 +296,7 @@ func (j *Run) rest() []ring.Range {
 	return all
 }
 
-// store notes that all up to the end of a range is done.
+// store stores the position after a range.
 func (j *Run) store(r ring.Range) {
 	key := j.key()
 	if key == nil {
@@ -309,10 +309,10 @@ func (j *Run) store(r ring.Range) {
 	b := wire.AppendUint32(nil, uint32(j.job.Table))
 	b = wire.AppendInt64(wire.AppendInt64(b, int64(j.job.Range.Start)), int64(j.job.Range.End))
 	b = wire.AppendInt64(wire.AppendUint32(b, uint32(part)), int64(r.End))
-	_ = j.r.store.SetLocal(key, b, false) // it would be done again, no more
+	_ = j.r.store.SetLocal(key, b, false) // on failure the range is repeated
 }
 
-// next begins the next range.
+// next starts the next range.
 func (j *Run) next() {
 	if j.ended {
 		return
@@ -329,7 +329,7 @@ func (j *Run) next() {
 		return
 	}
 	topology := j.r.view.Topology()
-	// The ring may have changed since the job was cut into ranges.
+	// The ring may have changed since the job was divided into ranges.
 	if pieces := topology.Placement(table.Replication).Ranges(r); len(pieces) > 1 {
 		var finer []ring.Range
 		for _, p := range pieces {
@@ -343,7 +343,7 @@ func (j *Run) next() {
 	j.unit.begin()
 }
 
-// unitDone is the outcome of a range.
+// unitDone is the event of the end of a range.
 func (j *Run) unitDone(u *unit, err error) {
 	if j.ended || j.unit != u {
 		return
@@ -383,8 +383,8 @@ func (j *Run) after(d time.Duration, f func()) {
 	j.timer = j.r.clock.After(d, event)
 }
 
-// spend takes bytes from the budget of the node's repairs and says how long to wait until it is even. A little
-// is lent: a timer for each step would only make it late.
+// spend takes bytes from the budget of the node's repairs and returns how long to wait for it. The budget may be overdrawn a
+// little: a timer for each step would only delay it.
 func (j *Run) spend(bytes int64) time.Duration {
 	const lent = 20 * time.Millisecond
 	r := j.r

@@ -2,7 +2,6 @@ package repair
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"cqld/coordinator"
@@ -23,22 +22,22 @@ type unit struct {
 	began    time.Time
 	ended    bool
 
-	tree *tree // being built
-	// The leaves that differ; the first is being read.
+	tree *tree // under construction
+	// differing are the leaves that differ; the first is being read.
 	differing []ring.Range
 	round     int
-	waiting   int // for acknowledgements of the notice
+	waiting   int // notices without a reply
 
-	purge *purge // of the state of Paxos; nil: there is none, or it could not be settled
-	until int64  // seconds: from before then, all replicas have everything
+	purge *purge // of Paxos state; nil when there is none, or it could not be settled
+	until int64  // seconds; all replicas have every write from before then
 }
 
-// tree is the hashes of a range on all replicas.
+// tree has the hashes of a range on all replicas.
 type tree struct {
 	tokens ring.Range
 	leaves int
 	nodes  []*treeNode
-	open   int // nodes that are not done
+	open   int // nodes that have not finished
 	then   func(t *tree)
 }
 
@@ -67,7 +66,7 @@ func (u *unit) end(err error) {
 	}
 }
 
-// fail ends the unit because of a node, zero when it is not one node's failure.
+// fail ends the unit. node is zero when the failure is not of one node.
 func (u *unit) fail(node ring.NodeID, err error) {
 	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
 }
@@ -79,7 +78,7 @@ func (u *unit) begin() {
 		return
 	}
 	if len(u.set.Natural) == 0 {
-		u.end(nil) // nobody holds it
+		u.end(nil) // the range has no replica
 		return
 	}
 	var down []ring.NodeID
@@ -100,22 +99,22 @@ func (u *unit) begin() {
 		u.settle(floor)
 		return
 	}
-	if u.j.conditional { // there may be state, and no floor yet
+	if u.j.conditional { // there may be Paxos state, and no low bound yet
 		u.keep()
 	}
 	u.compare()
 }
 
-// alone says whether there is nothing to compare.
+// alone reports whether there is nothing to compare.
 func (u *unit) alone() bool { return u.j.job.PaxosOnly && len(u.set.Natural) == 1 }
 
-// compare makes the replicas equal.
+// compare starts the comparison of the replicas.
 func (u *unit) compare() {
 	if u.alone() {
 		u.nextLeaf()
 		return
 	}
-	// A step will do for a small range; else it says how many leaves there should be.
+	// One step hashes a small range. For a larger one, it returns the size, which determines the number of leaves.
 	u.hash(u.tokens, 1, u.sized)
 }
 
@@ -133,7 +132,7 @@ func (u *unit) sized(t *tree) {
 	u.hash(u.tokens, leaves, u.compared)
 }
 
-// hash builds a tree and calls then. The first step of a range that was not sized ends it.
+// hash builds a tree and calls then. A tree of the whole range with one leaf ends after its first step.
 func (u *unit) hash(tokens ring.Range, leaves int, then func(*tree)) {
 	t := &tree{tokens: tokens, leaves: leaves, then: then, open: len(u.set.Natural)}
 	u.tree = t
@@ -145,7 +144,7 @@ func (u *unit) hash(tokens ring.Range, leaves int, then func(*tree)) {
 	}
 }
 
-// step asks one replica to go on.
+// step requests the next step of one replica.
 func (u *unit) step(t *tree, n *treeNode) {
 	req := &HashRequest{Session: u.session, Epoch: u.topology.Epoch(), Table: u.table.StorageID, Tokens: t.tokens,
 		Leaves: t.leaves, Now: u.began.Unix(), After: n.after}
@@ -170,7 +169,7 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 	for i, leaf := range s.Leaves {
 		if leaf < 0 || leaf >= t.leaves {
-			u.fail(n.node, errors.New("hashes of leaves that were not asked for"))
+			u.fail(n.node, errors.New("hashes of leaves that were not requested"))
 			return
 		}
 		n.hashes[leaf].Add(s.Hashes[i])
@@ -193,8 +192,8 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 }
 
-// again tries something another time after a pause, or gives up. When a replica does not take part
-// because the ring has changed, the range is begun again.
+// again retries after a pause, or ends the unit. When a replica refuses because the ring has changed, the range is started
+// again.
 func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica
@@ -218,7 +217,7 @@ func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	}
 }
 
-// differs says whether the replicas' hashes of a leaf differ.
+// differs reports whether the replicas' hashes of a leaf differ.
 func (t *tree) differs(leaf int) bool {
 	for _, n := range t.nodes[1:] {
 		if n.hashes[leaf] != t.nodes[0].hashes[leaf] {
@@ -240,7 +239,7 @@ func (u *unit) compared(t *tree) {
 	u.nextLeaf()
 }
 
-// nextLeaf reads the next leaf that differs, or tells all replicas that there is none left.
+// nextLeaf reads the next leaf that differs. When none is left, it continues with the purge or the notices.
 func (u *unit) nextLeaf() {
 	switch {
 	case len(u.differing) > 0:
@@ -270,7 +269,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 		var next *row.ReadCommand
 		size := int64(len(page))
 		if err == nil {
-			next, err = PageBehind(cmd, page, u.differing[0])
+			next, err = row.NextPage(cmd, page, u.differing[0])
 		}
 		u.j.events.do(func() {
 			switch {
@@ -288,43 +287,7 @@ func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
 	})
 }
 
-// PageBehind is the command that reads on behind a page of a leaf, a range; nil when that was the last.
-func PageBehind(cmd *row.ReadCommand, page []byte, leaf ring.Range) (*row.ReadCommand, error) {
-	var r row.PageReader
-	var x row.Row
-	var last *row.PartitionKey
-	var clustering []byte
-	for r.Reset(page); r.NextPartition(); {
-		last, clustering = &row.PartitionKey{Token: r.Key.Token, Bytes: r.Key.Bytes}, nil
-		for r.NextRow(&x) {
-			clustering = x.Clustering
-		}
-	}
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	next := *cmd
-	if !r.More() || last == nil {
-		if !cmd.SinglePartition() {
-			return nil, nil
-		}
-		// A detour into one partition has ended.
-		key := cmd.Key
-		next.Key, next.Slices = row.PartitionKey{}, []row.Slice{row.AllRows()}
-		next.Range = row.KeyRange{Tokens: leaf, After: &key}
-		return &next, nil
-	}
-	last.Bytes = slices.Clone(last.Bytes) // the page goes
-	if clustering != nil {
-		next.Key, next.Range = *last, row.KeyRange{}
-		next.Slices = []row.Slice{{Start: row.After(clustering)}}
-		return &next, nil
-	}
-	next.Range.After = last
-	return &next, nil
-}
-
-// verified is the event of a leaf's new hashes.
+// verified is the event of a leaf's hashes after the read.
 func (u *unit) verified(t *tree) {
 	if t.differs(0) {
 		if u.round < u.r.limits.Rounds {
@@ -338,26 +301,26 @@ func (u *unit) verified(t *tree) {
 	u.nextLeaf()
 }
 
-// notify tells all replicas until when they have everything.
+// notify sends the notice to all replicas.
 func (u *unit) notify() {
 	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
 	u.waiting = len(u.set.Natural)
 	for _, node := range u.set.Natural {
-		u.tell(node, notice, 1)
+		u.sendNotice(node, notice, 1)
 	}
 }
 
-func (u *unit) tell(node ring.NodeID, notice *Notice, attempt int) {
+func (u *unit) sendNotice(node ring.NodeID, notice *Notice, attempt int) {
 	u.r.peers.Repaired(node, notice, u.r.limits.Timeout, func(err error) {
 		u.j.events.do(func() {
 			switch {
 			case u.j.ended:
 				return
 			case err != nil && attempt < u.r.limits.Attempts:
-				u.j.after(u.r.limits.RetryPause<<(attempt-1), func() { u.tell(node, notice, attempt+1) })
+				u.j.after(u.r.limits.RetryPause<<(attempt-1), func() { u.sendNotice(node, notice, attempt+1) })
 				return
 			case err != nil:
-				u.j.report.Unnoticed++ // it only keeps its tombstones longer
+				u.j.report.Unnoticed++ // the replica keeps its tombstones longer
 			}
 			if u.waiting--; u.waiting == 0 {
 				u.end(nil)

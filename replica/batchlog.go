@@ -27,18 +27,18 @@ func ServeBatches(transport messaging.Transport, keeper BatchKeeper) {
 		id := consumeID(&c)
 		encoded := slices.Clone(c.Rest())
 		if err := c.Err(); err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
-		keeper.KeepBatch(id, encoded, func(err error) { respond(nil, toRemote(err)) })
+		keeper.KeepBatch(id, encoded, func(err error) { respond(nil, ToRemote(err)) })
 	}})
 	transport.Handle(messaging.Service{Verb: messaging.VerbBatchRemove, Name: "batch remove", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		ids, err := decodeIDs(payload)
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
-		keeper.ForgetBatches(ids, func(err error) { respond(nil, toRemote(err)) })
+		keeper.ForgetBatches(ids, func(err error) { respond(nil, ToRemote(err)) })
 	}})
 }
 
@@ -47,12 +47,12 @@ var _ coordinator.BatchHolder = (*Remote)(nil)
 // KeepBatch implements coordinator.BatchHolder.
 func (r *Remote) KeepBatch(id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error)) {
 	request := append(appendID(make([]byte, 0, 32+len(encoded)), id), encoded...)
-	r.transport.Request(r.node, messaging.VerbBatchStore, request, timeout, func(_ []byte, err error) { done(fromRemote(err)) })
+	r.transport.Request(r.node, messaging.VerbBatchStore, request, timeout, func(_ []byte, err error) { done(FromRemote(err)) })
 }
 
 // ForgetBatches implements coordinator.BatchHolder.
 func (r *Remote) ForgetBatches(ids []coordinator.RequestID, timeout time.Duration, done func(error)) {
-	r.transport.Request(r.node, messaging.VerbBatchRemove, appendIDs(nil, ids), timeout, func(_ []byte, err error) { done(fromRemote(err)) })
+	r.transport.Request(r.node, messaging.VerbBatchRemove, appendIDs(nil, ids), timeout, func(_ []byte, err error) { done(FromRemote(err)) })
 }
 
 func appendID(dst []byte, id coordinator.RequestID) []byte {

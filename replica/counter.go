@@ -25,12 +25,12 @@ func ServeCounters(transport messaging.Transport, leader CounterLeader) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is kept
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		leader.Lead(update, timeout, func(err error) {
 			reply, err := appendOutcome(nil, err)
-			respond(reply, toRemote(err))
+			respond(reply, ToRemote(err))
 		})
 	}})
 }
@@ -40,7 +40,7 @@ func (r *Remote) Lead(update *coordinator.CounterUpdate, timeout time.Duration, 
 	request := appendCounter(nil, update, coordinator.LeaderTimeout(timeout))
 	r.transport.Request(r.node, messaging.VerbCounter, request, timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(fromRemote(err))
+			done(FromRemote(err))
 			return
 		}
 		done(decodeOutcome(payload))

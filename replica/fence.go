@@ -10,39 +10,43 @@ import (
 	"cqld/schema"
 )
 
-// errDropped refuses what would write to a range while it is being dropped. It is transient: a coordinator that knows
-// this node as a replica sends a hint, and repairs.
-var errDropped = errors.New("replica: this node drops what it had of the range")
+// ErrFenced refuses requests for a range of tokens while its data are being dropped. It is transient: a coordinator whose
+// plan includes this node keeps a hint, and read repair or repair delivers the rest.
+var ErrFenced = errors.New("replica: this node is dropping its data of the range")
 
-// fence closes ranges to writes, votes and pulls until unfence, and returns when everything that was admitted to them before is
-// with the engine. choose then says which of them stay closed.
-func (l *Local) fence(candidates []dropItem, choose func() []dropItem) []dropItem {
-	l.fenced.Store(&candidates)
-	l.gate.wait()
-	items := choose()
-	l.fenced.Store(&items)
-	return items
+// FencedRange is a range of tokens, which does not wrap, of some tables.
+type FencedRange struct {
+	Tables []schema.StorageID
+	Tokens ring.Range
 }
 
-func (l *Local) unfence() { l.fenced.Store(nil) }
+// Fence refuses mutations, votes and streams for the ranges, and for no others, until Unfence or another Fence. It returns
+// when all mutations admitted before are with the engine.
+func (l *Local) Fence(ranges []FencedRange) {
+	l.fenced.Store(&ranges)
+	l.gate.wait()
+}
 
-// refuseFenced refuses mutations of ranges that are being dropped. The caller has entered the gate.
+// Unfence admits requests for all ranges again.
+func (l *Local) Unfence() { l.fenced.Store(nil) }
+
+// refuseFenced refuses mutations of fenced ranges. The caller has entered the gate.
 func (l *Local) refuseFenced(mutations []*row.Mutation) error {
 	if l.fenced.Load() == nil {
 		return nil
 	}
 	for _, m := range mutations {
 		if l.Fenced(m.Table, ring.Range{Start: m.Key.Token - 1, End: m.Key.Token}) {
-			return &coordinator.ReplicaFailure{Message: errDropped.Error()}
+			return &coordinator.ReplicaFailure{Message: ErrFenced.Error()}
 		}
 	}
 	return nil
 }
 
-// Fenced says whether some tokens of a table are being dropped: a pull must wait, and so must a vote.
+// Fenced reports whether some tokens of a range of a table are fenced.
 func (l *Local) Fenced(table schema.StorageID, tokens ring.Range) bool {
-	items := l.fenced.Load()
-	return items != nil && slices.ContainsFunc(*items, func(item dropItem) bool {
-		return slices.Contains(item.tables, table) && item.tokens.Overlaps(tokens)
+	ranges := l.fenced.Load()
+	return ranges != nil && slices.ContainsFunc(*ranges, func(r FencedRange) bool {
+		return slices.Contains(r.Tables, table) && r.Tokens.Overlaps(tokens)
 	})
 }

@@ -37,9 +37,9 @@ type Local struct {
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
 	// for all mutations that were admitted before.
 	gate *gate
-	// fenced are ranges that are being dropped; nil: none. A mutation looks after it has entered the gate.
-	fenced      atomic.Pointer[[]dropItem]
-	truncations *truncations
+	// fenced lists the ranges that are being dropped; nil means none. Mutations check it after they have entered the gate.
+	fenced      atomic.Pointer[[]FencedRange]
+	truncations *Truncations
 	// workers run what may block, in bounded numbers; nil, of tests: the caller does.
 	workers func(bytes int, f func()) error
 	// staleEpochs, of tests, lets in what was planned for an earlier ring.
@@ -68,7 +68,7 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 // apply applies what admit, which may be nil, lets pass.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
 	phase := l.gate.enter()
-	err := l.current(epoch)
+	err := l.CheckEpoch(epoch)
 	if err == nil && admit != nil {
 		err = admit(mutations)
 	}
@@ -89,12 +89,12 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	err := l.engine.Apply(mutations, durable, func(err error) {
 		if err != nil {
-			err = fromStorage(err)
+			err = FromStorage(err)
 		}
 		done(err)
 	})
 	if err != nil {
-		return fromStorage(err)
+		return FromStorage(err)
 	}
 	return nil
 }
@@ -104,9 +104,9 @@ type forgetter interface {
 	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
 }
 
-// current refuses what was planned before the ring last moved: its sender may not know all who
+// CheckEpoch refuses what was planned before the ring last moved: its sender may not know all who
 // must have a write, or reads from one who no longer gets them.
-func (l *Local) current(epoch uint64) error {
+func (l *Local) CheckEpoch(epoch uint64) error {
 	if t := l.view.Topology(); epoch < t.Moved() && !l.staleEpochs {
 		return &coordinator.NotReplica{Epoch: t.Epoch()}
 	}
@@ -152,7 +152,7 @@ func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, 
 
 // ReadHere implements coordinator.Blocking.
 func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
-	if err := l.current(epoch); err != nil {
+	if err := l.CheckEpoch(epoch); err != nil {
 		done(nil, err)
 		return
 	}
@@ -162,7 +162,7 @@ func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, do
 	p.cmd.Memory = p
 	var err error
 	if p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd); err != nil {
-		done(nil, fromStorage(err))
+		done(nil, FromStorage(err))
 	} else {
 		done(p.bytes, nil)
 	}
@@ -208,7 +208,7 @@ func (l *Local) admitRead(cmd *row.ReadCommand) error {
 func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	table := l.view.Schema().TableByStorage(id)
 	if table == nil {
-		return unknownTable(id)
+		return UnknownTable(id)
 	}
 	topology := l.view.Topology()
 	self := l.view.Self()
@@ -234,8 +234,8 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	return nil
 }
 
-// fromStorage is what coordinators are told of storage's errors.
-func fromStorage(err error) error {
+// FromStorage is what coordinators are told of storage's errors.
+func FromStorage(err error) error {
 	var tombstones *storage.TooManyTombstones
 	var unknown *storage.UnknownTable
 	var panicked *guard.PanicError

@@ -28,13 +28,13 @@ func (l *Local) Newest(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done
 
 // newest is Newest in a goroutine that may wait for the disk.
 func (l *Local) newest(epoch uint64, cmd *row.ReadCommand, done func(int64, error)) {
-	if err := l.current(epoch); err != nil {
+	if err := l.CheckEpoch(epoch); err != nil {
 		done(0, err)
 		return
 	}
 	newest, err := l.engine.Newest(cmd)
 	if err != nil {
-		done(0, fromStorage(err))
+		done(0, FromStorage(err))
 		return
 	}
 	done(newest, nil)
@@ -44,7 +44,7 @@ func (l *Local) newest(epoch uint64, cmd *row.ReadCommand, done func(int64, erro
 func (r *Remote) Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
 	r.transport.Request(r.node, messaging.VerbNewest, appendRead(nil, epoch, cmd), timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(0, fromRemote(err))
+			done(0, FromRemote(err))
 			return
 		}
 		c := wire.NewCursor(payload)
@@ -66,12 +66,12 @@ func (s *server) newest(_ ring.NodeID, payload []byte, respond messaging.Respond
 		err = s.local.admitRead(cmd)
 	}
 	if err != nil {
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 		return
 	}
 	s.local.newest(epoch, cmd, func(newest int64, err error) {
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		respond(wire.AppendInt64(nil, newest), nil)

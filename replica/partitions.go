@@ -24,14 +24,14 @@ func (l *Local) Partitions(epoch uint64, q *coordinator.PartitionsRead, _ time.D
 // ranges that it gave away. That works only when it knows the ring as well as the coordinator does: otherwise it
 // refuses.
 func (l *Local) partitions(epoch uint64, q *coordinator.PartitionsRead, done func(*coordinator.PartitionsPage, error)) {
-	err := l.current(epoch)
+	err := l.CheckEpoch(epoch)
 	topology := l.view.Topology()
 	if err == nil && q.Moved > topology.Moved() {
 		err = &coordinator.NotReplica{Epoch: topology.Epoch()}
 	}
 	table := l.view.Schema().TableByStorage(q.Table)
 	if err == nil && table == nil {
-		err = unknownTable(q.Table)
+		err = UnknownTable(q.Table)
 	}
 	if err != nil {
 		done(nil, err)
@@ -47,13 +47,14 @@ func (l *Local) partitions(epoch uint64, q *coordinator.PartitionsRead, done fun
 	}
 	page, err := l.engine.Partitions(&r)
 	if err != nil {
-		done(nil, fromStorage(err))
+		done(nil, FromStorage(err))
 		return
 	}
 	done((*coordinator.PartitionsPage)(&page), nil)
 }
 
-func unknownTable(id schema.StorageID) error {
+// UnknownTable refuses a request for a table that this node does not know.
+func UnknownTable(id schema.StorageID) error {
 	return &coordinator.ReplicaFailure{
 		Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: id}).Error(),
 	}
@@ -66,7 +67,7 @@ func (r *Remote) Partitions(
 	request := appendPartitionsRead(nil, epoch, q)
 	messaging.RequestCancelable(r.transport, r.node, messaging.VerbPartitions, request, timeout, q.Cancel, func(reply []byte, err error) {
 		if err != nil {
-			done(nil, fromRemote(err))
+			done(nil, FromRemote(err))
 			return
 		}
 		done(decodePartitionsPage(slices.Clone(reply)))
@@ -81,13 +82,13 @@ func (s *server) partitions(c messaging.Call, respond messaging.Respond) {
 		}
 	}
 	if err != nil {
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 		return
 	}
 	q.Cancel = c.Cancel
 	s.local.partitions(epoch, q, func(page *coordinator.PartitionsPage, err error) {
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		respond(appendPartitionsPage(nil, page), nil)

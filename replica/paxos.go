@@ -157,7 +157,7 @@ func (l *Local) state(table *schema.Table, key row.PartitionKey) (s acceptorStat
 	}
 	page, err := l.engine.Read(nil, &cmd)
 	if err != nil {
-		return s, fromStorage(err)
+		return s, FromStorage(err)
 	}
 	var p row.PageReader
 	var r row.Row
@@ -233,14 +233,14 @@ func (a *acceptors) note(s *acceptorState, c *row.Cell) (err error) {
 // admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The caller
 // has entered the gate.
 func (l *Local) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
-	if err := l.current(epoch); err != nil {
+	if err := l.CheckEpoch(epoch); err != nil {
 		return nil, err
 	}
 	if err := l.admit(id, ring.Range{Start: key.Token - 1, End: key.Token}); err != nil {
 		return nil, err
 	}
 	if token := (ring.Range{Start: key.Token - 1, End: key.Token}); l.Fenced(id, token) || l.Fenced(paxosTable, token) {
-		return nil, &coordinator.ReplicaFailure{Message: errDropped.Error()}
+		return nil, &coordinator.ReplicaFailure{Message: ErrFenced.Error()}
 	}
 	l.paxos.meet(id)
 	return l.view.Schema().TableByStorage(id), nil
@@ -306,7 +306,7 @@ func (l *Local) promiseHere(line string, epoch uint64, b, previous coordinator.B
 	if err == nil && !p.Refused {
 		// After the state, so that it has all that the state calls decided.
 		if p.Page, err = l.engine.Read(nil, cmd); err != nil {
-			err = fromStorage(err)
+			err = FromStorage(err)
 		}
 	}
 	if err != nil || p.Refused || p.Unchanged {

@@ -119,8 +119,8 @@ func (a *acceptors) forgetStates() {
 	}
 }
 
-// changed says that rows of a table were written by other ways than requests.
-func (l *Local) changed(table schema.StorageID) {
+// Changed says that rows of a table were written by other ways than requests.
+func (l *Local) Changed(table schema.StorageID) {
 	if table == paxosTable {
 		l.paxos.forgetStates()
 	}

@@ -125,7 +125,7 @@ func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	var page []byte
 	if err == nil {
 		if page, err = l.engine.Read(nil, cmd); err != nil {
-			err = fromStorage(err)
+			err = FromStorage(err)
 		}
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	err = apply([]*row.Mutation{m, l.paxos.mutation(table, cmd.Key, r)}, true, func(err error) {
 		if err != nil {
 			l.paxos.doubt(line)
-			answer(fromStorage(err))
+			answer(FromStorage(err))
 			return
 		}
 		s.commit, s.elsewhere = *p, false
@@ -162,7 +162,7 @@ func (l *Local) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	l.gate.leave(phase)
 	switch {
 	case err != nil:
-		answer(fromStorage(err))
+		answer(FromStorage(err))
 	case ok:
 		waits.Commit()
 	}

@@ -2,13 +2,15 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"sync"
 	"time"
 
 	"cqld/coordinator"
 	"cqld/coordinator/turn"
-	"cqld/repair"
+	"cqld/internal/env"
+	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -43,10 +45,65 @@ var (
 	errPaxosPulled  = errors.New("replica: Paxos state is on its way to this node")
 )
 
+// PaxosRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
+type PaxosRequest struct {
+	// Epoch and Moved are those of the topology that the repair goes by. A replica that knows of another ring refuses
+	// with NotReplica, and fails as long as the ring is about to change.
+	Epoch, Moved uint64
+	Table        schema.StorageID
+	Tokens       ring.Range
+	// Floor is the table's (µs). A replica that has not heard of it refuses; before the first step it waits until all
+	// that it admitted before is in its state.
+	Floor int64
+	// Forget removes the state up to the floor, on disk; else what was accepted up to there, or resting on a ballot before
+	// there, is listed when it is not known to be decided.
+	Forget bool
+	After  *row.PartitionKey // PaxosStep.Next of the step before; nil at first
+}
+
+// PaxosStep is what one step found.
+type PaxosStep struct {
+	Unsettled []row.PartitionKey
+	Forgotten int               // states
+	Next      *row.PartitionKey // nil when the range is done
+	Scanned   int64             // bytes
+}
+
+// PaxosPurgeOptions are the dependencies of a PaxosPurge. All are required except Look and Confirm.
+type PaxosPurgeOptions struct {
+	Local     *Local
+	Engine    interface{ Drain() error }
+	Transport messaging.Transport
+	Clock     env.Clock
+	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation.
+	Run func(func())
+	// Streaming reports whether rows of a table are being streamed to this node.
+	Streaming func(schema.StorageID) bool
+	// Look is how long the set of tables with Paxos state stays known; zero means an hour.
+	Look time.Duration
+	// Confirm calls done when the metadata include every change that was committed before the call. Nil: states of dropped
+	// tables are kept.
+	Confirm func(done func())
+}
+
+// PaxosPurge lists and removes Paxos state for repairs, on this node and, by messages, on the other nodes.
+type PaxosPurge struct {
+	o           PaxosPurgeOptions
+	conditional conditionalTables
+}
+
+// NewPaxosPurge registers the handler of VerbPaxosPurge. Call it before the transport starts.
+func NewPaxosPurge(o PaxosPurgeOptions) *PaxosPurge {
+	o.Look = cmp.Or(o.Look, paxosLookDefault)
+	r := &PaxosPurge{o: o}
+	r.serve()
+	return r
+}
+
 // paxosStep takes a step over the state of a table. run does what reads the disk.
-func (r *Repairs) paxosStep(req *repair.PaxosRequest, run func(func()), done func(repair.PaxosStep, error)) {
+func (r *PaxosPurge) paxosStep(req *PaxosRequest, run func(func()), done func(PaxosStep, error)) {
 	l := r.o.Local
-	refuse := func(err error) { done(repair.PaxosStep{}, err) }
+	refuse := func(err error) { done(PaxosStep{}, err) }
 	t := l.view.Topology()
 	table := l.view.Schema().TableByStorage(req.Table)
 	busy := func(err error) error {
@@ -54,21 +111,21 @@ func (r *Repairs) paxosStep(req *repair.PaxosRequest, run func(func()), done fun
 	}
 	switch {
 	case table == nil:
-		refuse(unknownTable(req.Table))
+		refuse(UnknownTable(req.Table))
 	case t.Moved() != req.Moved:
 		refuse(&coordinator.NotReplica{Epoch: t.Epoch()})
 	case len(t.Operations()) > 0:
 		refuse(busy(errRingMoves))
 	case l.view.PaxosFloor(req.Table) < req.Floor:
 		refuse(busy(errFloorUnknown))
-	case r.o.Streams != nil && r.o.Streams.pulling(paxosTable):
+	case r.o.Streaming(paxosTable):
 		refuse(busy(errPaxosPulled))
 	default:
 		run(func() {
 			if req.After == nil && !req.Forget {
 				l.Settle()
 				if err := r.o.Engine.Drain(); err != nil {
-					refuse(fromStorage(err))
+					refuse(FromStorage(err))
 					return
 				}
 			}
@@ -78,17 +135,17 @@ func (r *Repairs) paxosStep(req *repair.PaxosRequest, run func(func()), done fun
 }
 
 // paxosPage lists or forgets the states of the next page.
-func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done func(repair.PaxosStep, error)) {
+func (l *Local) paxosPage(table *schema.Table, req *PaxosRequest, done func(PaxosStep, error)) {
 	cmd := row.ReadCommand{
 		Table: paxosTable, Range: row.KeyRange{Tokens: req.Tokens, After: req.After},
 		Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: paxosStepRows},
 	}
 	page, err := l.readStates(&cmd)
 	if err != nil {
-		done(repair.PaxosStep{}, fromStorage(err))
+		done(PaxosStep{}, FromStorage(err))
 		return
 	}
-	step := repair.PaxosStep{Scanned: int64(len(page))}
+	step := PaxosStep{Scanned: int64(len(page))}
 	floor := coordinator.Ballot{Micros: req.Floor}
 	var old []row.PartitionKey
 	var p row.PageReader
@@ -100,7 +157,7 @@ func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done fu
 			s, err := l.paxos.stateOf(&x)
 			switch {
 			case err != nil:
-				done(repair.PaxosStep{}, fromStorage(err))
+				done(PaxosStep{}, FromStorage(err))
 				return
 			case len(x.Cells) == 0: // forgotten, and not swept yet
 			case s.unsettled(floor):
@@ -111,7 +168,7 @@ func (l *Local) paxosPage(table *schema.Table, req *repair.PaxosRequest, done fu
 		}
 	}
 	if err := p.Err(); err != nil {
-		done(repair.PaxosStep{}, fromStorage(err))
+		done(PaxosStep{}, FromStorage(err))
 		return
 	}
 	if !p.More() {
@@ -171,7 +228,7 @@ func (l *Local) forget(table *schema.Table, keys []row.PartitionKey, floor coord
 	for _, key := range keys {
 		line := turn.Line(table.StorageID, key)
 		if !l.paxos.enter(line, func() { l.forgetOne(line, table, key, floor, end) }) {
-			end(0, fromStorage(errPaxosCrowded))
+			end(0, FromStorage(errPaxosCrowded))
 		}
 	}
 	end(0, nil)
@@ -232,7 +289,7 @@ type conditionalTables struct {
 }
 
 // Conditional implements repair.Peers.
-func (r *Repairs) Conditional(table schema.StorageID, done func(bool, error)) {
+func (r *PaxosPurge) Conditional(table schema.StorageID, done func(bool, error)) {
 	r.o.Run(func() {
 		if r.o.Local.paxos.met(table) {
 			done(true, nil)
@@ -243,11 +300,11 @@ func (r *Repairs) Conditional(table schema.StorageID, done func(bool, error)) {
 }
 
 // look tells which tables have state, as far as is known.
-func (r *Repairs) look(done func(found map[schema.StorageID]bool, err error)) {
+func (r *PaxosPurge) look(done func(found map[schema.StorageID]bool, err error)) {
 	k := &r.conditional
 	now, generation := r.o.Clock.Monotonic(), r.o.Local.paxos.generation.Load()
 	k.Lock()
-	if found := k.found; k.looked && now-k.at < r.o.PaxosLook && generation == k.generation {
+	if found := k.found; k.looked && now-k.at < r.o.Look && generation == k.generation {
 		k.Unlock()
 		done(found, nil)
 		return
@@ -283,7 +340,7 @@ const goneStatesMax = 4096
 
 // removeGone removes the states of tables that do not exist, when the catalog has been confirmed: a table that this node
 // does not know may be one of which it has not heard yet.
-func (r *Repairs) removeGone(gone []goneState) {
+func (r *PaxosPurge) removeGone(gone []goneState) {
 	if len(gone) == 0 || r.o.Confirm == nil {
 		return
 	}
@@ -320,7 +377,7 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []
 	for cmd != nil {
 		page, err := l.readStates(cmd)
 		if err != nil {
-			return nil, nil, fromStorage(err)
+			return nil, nil, FromStorage(err)
 		}
 		var p row.PageReader
 		var x row.Row
@@ -338,8 +395,8 @@ func (l *Local) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []
 				}
 			}
 		}
-		if cmd, err = repair.PageBehind(cmd, page, ring.FullRange()); err != nil {
-			return nil, nil, fromStorage(err)
+		if cmd, err = row.NextPage(cmd, page, ring.FullRange()); err != nil {
+			return nil, nil, FromStorage(err)
 		}
 	}
 	return found, gone, nil

@@ -12,7 +12,6 @@ import (
 	"cqld/coordinator"
 	"cqld/coordinator/turn"
 	"cqld/messaging"
-	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -20,24 +19,24 @@ import (
 )
 
 // newPurged is an acceptor with its share of repairs.
-func newPurged(t testing.TB) (*Local, *storage.Engine, *Repairs, *schema.Table) {
+func newPurged(t testing.TB) (*Local, *storage.Engine, *PaxosPurge, *schema.Table) {
 	l, engine, table := newAcceptor(t)
 	return l, engine, purged(l, engine), table
 }
 
-func purged(l *Local, engine *storage.Engine) *Repairs {
+func purged(l *Local, engine *storage.Engine) *PaxosPurge {
 	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	return NewRepairs(RepairOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() },
+	return NewPaxosPurge(PaxosPurgeOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false },
 		Confirm: func(done func()) { done() }})
 }
 
-func (r *Repairs) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (repair.PaxosStep, error) {
+func (r *PaxosPurge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (PaxosStep, error) {
 	t.Helper()
-	var step repair.PaxosStep
+	var step PaxosStep
 	failure := fmt.Errorf("no answer")
 	topology := r.o.Local.view.Topology()
-	r.Paxos(r.o.Local.view.Self(), &repair.PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
-		Tokens: ring.FullRange(), Floor: floor, Forget: forget}, time.Second, func(s repair.PaxosStep, err error) { step, failure = s, err })
+	r.Paxos(r.o.Local.view.Self(), &PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+		Tokens: ring.FullRange(), Floor: floor, Forget: forget}, time.Second, func(s PaxosStep, err error) { step, failure = s, err })
 	return step, failure
 }
 
@@ -91,10 +90,10 @@ func TestAPurgeTakesAllPages(t *testing.T) {
 	topology := l.view.Topology()
 	walk := func(forget bool) (unsettled map[string]bool, forgotten, steps int) {
 		unsettled = map[string]bool{}
-		req := repair.PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+		req := PaxosRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
 			Tokens: ring.FullRange(), Floor: 20, Forget: forget}
 		for more := true; more; steps++ {
-			r.Paxos(l.view.Self(), &req, time.Second, func(s repair.PaxosStep, err error) {
+			r.Paxos(l.view.Self(), &req, time.Second, func(s PaxosStep, err error) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -308,9 +307,9 @@ func BenchmarkPurge(b *testing.B) {
 		topology := l.view.Topology()
 		walk := func(forget bool) {
 			began := time.Now()
-			req := &repair.PaxosRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(), Floor: 1 << 40, Forget: forget}
+			req := &PaxosRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(), Floor: 1 << 40, Forget: forget}
 			for done := false; !done; {
-				r.Paxos(1, req, time.Second, func(s repair.PaxosStep, err error) {
+				r.Paxos(1, req, time.Second, func(s PaxosStep, err error) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -323,7 +322,7 @@ func BenchmarkPurge(b *testing.B) {
 		walk(false)
 		walk(true)
 		b.StopTimer()
-		r.o.PaxosLook = 0
+		r.o.Look = 0
 		r.look(func(found map[schema.StorageID]bool, err error) { // what is not swept yet is in nobody's way
 			if len(found) > 0 || err != nil {
 				b.Fatal(found, err)

@@ -5,7 +5,6 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/messaging"
-	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -20,17 +19,17 @@ import (
 //
 // Numbers without a size are uvarints.
 
-// servePaxos answers the other nodes' repairs.
-func (r *Repairs) servePaxos() {
+// serve answers the other nodes' repairs.
+func (r *PaxosPurge) serve() {
 	r.o.Transport.Handle(messaging.Service{Verb: messaging.VerbPaxosPurge, Name: "paxos purge", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		req, err := decodePaxosRequest(payload)
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
-		r.paxosStep(req, here, func(s repair.PaxosStep, err error) {
+		r.paxosStep(req, func(f func()) { f() }, func(s PaxosStep, err error) {
 			if err != nil {
-				respond(nil, toRemote(err))
+				respond(nil, ToRemote(err))
 				return
 			}
 			respond(appendPaxosStep(nil, &s), nil)
@@ -39,7 +38,7 @@ func (r *Repairs) servePaxos() {
 }
 
 // Paxos implements repair.Peers.
-func (r *Repairs) Paxos(node ring.NodeID, req *repair.PaxosRequest, timeout time.Duration, done func(repair.PaxosStep, error)) {
+func (r *PaxosPurge) Paxos(node ring.NodeID, req *PaxosRequest, timeout time.Duration, done func(PaxosStep, error)) {
 	if node == r.o.Local.view.Self() {
 		own := *req
 		r.paxosStep(&own, r.o.Run, done)
@@ -47,7 +46,7 @@ func (r *Repairs) Paxos(node ring.NodeID, req *repair.PaxosRequest, timeout time
 	}
 	r.o.Transport.Request(node, messaging.VerbPaxosPurge, appendPaxosRequest(nil, req), timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(repair.PaxosStep{}, fromRemote(err))
+			done(PaxosStep{}, FromRemote(err))
 			return
 		}
 		done(decodePaxosStep(payload))
@@ -77,7 +76,7 @@ func consumeMaybeKey(c *wire.Cursor) *row.PartitionKey {
 	return &k
 }
 
-func appendPaxosRequest(dst []byte, r *repair.PaxosRequest) []byte {
+func appendPaxosRequest(dst []byte, r *PaxosRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, r.Epoch), r.Moved)
 	dst = wire.AppendUvarint(dst, uint64(r.Table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.Tokens.Start)), int64(r.Tokens.End))
@@ -89,16 +88,16 @@ func appendPaxosRequest(dst []byte, r *repair.PaxosRequest) []byte {
 	return appendMaybeKey(append(dst, forget), r.After)
 }
 
-func decodePaxosRequest(payload []byte) (*repair.PaxosRequest, error) {
+func decodePaxosRequest(payload []byte) (*PaxosRequest, error) {
 	c := wire.NewCursor(payload)
-	r := &repair.PaxosRequest{Epoch: c.Uvarint(), Moved: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
+	r := &PaxosRequest{Epoch: c.Uvarint(), Moved: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
 	r.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	r.Floor, r.Forget = int64(c.Uvarint()), c.Uint8() == 1
 	r.After = consumeMaybeKey(&c)
 	return r, c.Finish()
 }
 
-func appendPaxosStep(dst []byte, s *repair.PaxosStep) []byte {
+func appendPaxosStep(dst []byte, s *PaxosStep) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Forgotten)), uint64(s.Scanned))
 	dst = wire.AppendUvarint(dst, uint64(len(s.Unsettled)))
 	for i := range s.Unsettled {
@@ -107,7 +106,7 @@ func appendPaxosStep(dst []byte, s *repair.PaxosStep) []byte {
 	return appendMaybeKey(dst, s.Next)
 }
 
-func decodePaxosStep(payload []byte) (s repair.PaxosStep, err error) {
+func decodePaxosStep(payload []byte) (s PaxosStep, err error) {
 	c := wire.NewCursor(payload)
 	s.Forgotten, s.Scanned = int(c.Uvarint()), int64(c.Uvarint())
 	for range c.Count(9) { // the least that a key takes

@@ -224,7 +224,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		}
 	}
 	check(engine.Apply([]*row.Mutation{l.paxos.mutation(table, key, promiseRow(l, ballot(90, 2)))}, true, check))
-	l.changed(paxosTable)
+	l.Changed(paxosTable)
 	if got := accept(t, l, after(ballot(40, 1), ballot(30, 1))); got != ballot(90, 2) {
 		t.Errorf("a promise that came with the range: refused for %v", got)
 	}

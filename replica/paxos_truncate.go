@@ -26,7 +26,7 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 	}
 	page, err := l.readStates(&cmd)
 	if err != nil {
-		done(fromStorage(err))
+		done(FromStorage(err))
 		return
 	}
 	var p row.PageReader
@@ -53,7 +53,7 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 	err = apply(changes, true, func(err error) {
 		switch {
 		case err != nil:
-			done(fromStorage(err))
+			done(FromStorage(err))
 		case more:
 			l.block(0, func() { l.forgetPaxosAfter(table, after, done) }, done)
 		default:
@@ -61,7 +61,7 @@ func (l *Local) forgetPaxosAfter(table *schema.Table, after *row.PartitionKey, d
 		}
 	})
 	if err != nil {
-		done(fromStorage(err))
+		done(FromStorage(err))
 	}
 }
 

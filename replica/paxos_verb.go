@@ -182,7 +182,7 @@ func (r *Remote) Prepare(epoch uint64, b, previous coordinator.Ballot, cmd *row.
 	request := row.AppendReadCommand(appendBallot(appendBallot(wire.AppendUvarint(nil, epoch), b), previous), cmd)
 	r.transport.Request(r.node, messaging.VerbPaxosPrepare, request, timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(nil, fromRemote(err))
+			done(nil, FromRemote(err))
 			return
 		}
 		done(decodePromise(payload))
@@ -205,7 +205,7 @@ func (r *Remote) AppendProposal(dst []byte, epoch uint64, p *coordinator.Proposa
 func (r *Remote) AcceptEncoded(request []byte, timeout time.Duration, done func(coordinator.Ballot, error)) {
 	r.transport.Request(r.node, messaging.VerbPaxosAccept, request, timeout, func(payload []byte, err error) {
 		if err != nil || len(payload) == 0 {
-			done(coordinator.Ballot{}, fromRemote(err))
+			done(coordinator.Ballot{}, FromRemote(err))
 			return
 		}
 		c := wire.NewCursor(payload)
@@ -227,7 +227,7 @@ func (r *Remote) Commit(epoch uint64, p *coordinator.Proposal, timeout time.Dura
 				done(coordinator.ErrNotAccepted)
 				return
 			}
-			done(fromRemote(err))
+			done(FromRemote(err))
 		})
 }
 
@@ -239,12 +239,12 @@ func (s *server) paxosPrepare(_ ring.NodeID, payload []byte, respond messaging.R
 	epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
 	row.ConsumeReadCommand(&c, cmd)
 	if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
-		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, ToRemote(errors.Join(errBadPaxos, err)))
 		return
 	}
 	s.local.prepare(epoch, b, previous, cmd, func(p *coordinator.Promise, err error) {
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		respond(appendPromise(nil, p), nil)
@@ -254,13 +254,13 @@ func (s *server) paxosPrepare(_ ring.NodeID, payload []byte, respond messaging.R
 func (s *server) paxosAccept(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	epoch, p, err := decodeProposal(slices.Clone(payload))
 	if err != nil || !p.Ballot.Present() {
-		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, ToRemote(errors.Join(errBadPaxos, err)))
 		return
 	}
 	s.local.Accept(epoch, p, 0, func(refused coordinator.Ballot, err error) {
 		switch {
 		case err != nil:
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 		case refused.Present():
 			respond(appendBallot(nil, refused), nil)
 		default:
@@ -274,7 +274,7 @@ func (s *server) paxosCommit(_ ring.NodeID, payload []byte, respond messaging.Re
 	accepted := c.Uint8() == 1
 	epoch, p, err := consumeProposal(&c)
 	if err != nil || !p.Ballot.Present() {
-		respond(nil, toRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, ToRemote(errors.Join(errBadPaxos, err)))
 		return
 	}
 	p.Accepted = accepted
@@ -283,7 +283,7 @@ func (s *server) paxosCommit(_ ring.NodeID, payload []byte, respond messaging.Re
 			respond([]byte{1}, nil)
 			return
 		}
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 	})
 }
 

@@ -39,7 +39,7 @@ func (r *Remote) ApplyEncoded(purpose coordinator.Purpose, request []byte, timeo
 	case coordinator.ForHint:
 		verb = messaging.VerbHint
 	}
-	r.transport.Request(r.node, verb, request, timeout, func(_ []byte, err error) { done(fromRemote(err)) })
+	r.transport.Request(r.node, verb, request, timeout, func(_ []byte, err error) { done(FromRemote(err)) })
 }
 
 // Apply implements coordinator.Replica.
@@ -58,7 +58,7 @@ func (r *Remote) AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []by
 func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error)) {
 	messaging.RequestCancelable(r.transport, r.node, messaging.VerbRead, request, timeout, cancel, func(page []byte, err error) {
 		if err != nil {
-			done(nil, fromRemote(err))
+			done(nil, FromRemote(err))
 			return
 		}
 		done(page, nil)
@@ -71,7 +71,7 @@ func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *en
 		var d row.Digest
 		switch {
 		case err != nil:
-			err = fromRemote(err)
+			err = FromRemote(err)
 		case len(payload) != len(d):
 			err = errBadDigest
 		default:
@@ -96,5 +96,5 @@ func (r *Remote) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duratio
 // Truncate implements coordinator.Replica.
 func (r *Remote) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
 	r.transport.Request(r.node, messaging.VerbTruncate, appendTruncate(nil, epoch, t, timeout), timeout,
-		func(_ []byte, err error) { done(fromRemote(err)) })
+		func(_ []byte, err error) { done(FromRemote(err)) })
 }

@@ -50,10 +50,10 @@ func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 		b.mutations = mutations
 	}
 	if err != nil {
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 		return
 	}
-	done := func(err error) { respond(nil, toRemote(err)) }
+	done := func(err error) { respond(nil, ToRemote(err)) }
 	if c.Trace != nil {
 		done = s.local.traceApply(c.Trace.Add, mutations, done)
 	}
@@ -80,13 +80,13 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 		err = s.local.admitRead(cmd)
 	}
 	if err != nil {
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 		return
 	}
 	cmd.Cancel = c.Cancel
 	done := func(page []byte, err error) {
 		if err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		use(page)
@@ -100,8 +100,8 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	epoch, t, timeout, err := decodeTruncate(payload)
 	if err != nil {
-		respond(nil, toRemote(err))
+		respond(nil, ToRemote(err))
 		return
 	}
-	s.local.truncateHere(epoch, t, timeout, func(err error) { respond(nil, toRemote(err)) })
+	s.local.truncateHere(epoch, t, timeout, func(err error) { respond(nil, ToRemote(err)) })
 }

@@ -194,7 +194,7 @@ func TestServeRefusesNonsense(t *testing.T) {
 	remote, e, l, _ := pair(t, 1, 1)
 	for verb := messaging.VerbMutation; verb <= messaging.VerbTruncate; verb++ {
 		var err error
-		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = fromRemote(e) })
+		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = FromRemote(e) })
 		if err == nil {
 			t.Errorf("verb %d took nonsense", verb)
 		}

@@ -12,42 +12,42 @@ import (
 	"cqld/schema"
 )
 
-// A node that gains a range pulls it from a node that has it. When the table is truncated meanwhile, on both, what was
-// read before on the source must not come after on the receiver:
+// A node that gains a range streams it from a node that has it. When both truncate the table meanwhile, the receiver must
+// not store rows that the source read before its truncation:
 //
-//	source ── block, read before its truncation ──▶ receiver, truncated: the block is not what it asked for
-//	receiver, truncated ── request, "I have made #7" ──▶ source that has not: "not yet"
+//	source ── block, read before its truncation ──▶ receiver, which has truncated since its request: discards the block
+//	receiver, which has applied truncation 7 ── request that requires truncation 7 ──▶ source that has not: "not yet"
 //
-// So each node counts its truncations of a table: a stream drops what it has when the count changes between its request
-// and the commit of its file, and begins again. And a request names the truncations that the receiver has made: the source
-// answers when it has made them too. A truncation that failed on the source would stop streams for ever; after
-// StreamLimits.TruncationWait the receiver takes what there is.
+// So each node counts its truncations of a table: a stream session discards its data and restarts when the count changes
+// between a request and the commit of its file. And a request names the truncations that the receiver has applied: the
+// source answers when it has applied them, too. A truncation that failed on the source would stop streams for ever; after
+// the wait given to Load, the receiver no longer requires it.
 const (
-	// truncationsKept is how many truncations of a table a node remembers to have made.
+	// truncationsKept bounds the applied truncations that a node remembers per table.
 	truncationsKept = 16
-	// truncationsNamed bounds how many truncations a request names.
+	// truncationsNamed bounds the truncations that one request names.
 	truncationsNamed = 1024
-	// truncateTimeMax keeps what a request gives as its time a duration.
+	// truncateTimeMax bounds the timeout in a request, so that it fits a time.Duration.
 	truncateTimeMax = 24 * time.Hour
 )
 
 // A coordinator may die after it has sent a truncation, and the message may arrive much later, when the table has been
-// truncated again and filled. So a node makes only truncations that it knows of:
+// truncated again and filled. So a node applies only truncations that it has prepared:
 //
-//	prepare #7, for 60 s ──▶ #7 may be made here until then
-//	truncate #8, prepared ─▶ #8 is made; #7, which was prepared before, is void
-//	truncate #7 ───────────▶ TruncationVoid: its coordinator, if it lives, prepares again under a new ID
+//	prepare 7, for 60 s ──▶ 7 may be applied here until then
+//	truncate 8, prepared ─▶ 8 is applied; 7, which was prepared before, becomes void
+//	truncate 7 ───────────▶ TruncationVoid: its coordinator, if it is alive, prepares again with a new ID
 //
-// What was prepared goes with the process.
+// Prepared truncations are lost when the process ends.
 
-// preparedTruncation is one that may be made.
+// preparedTruncation is a truncation that may be applied until a time.
 type preparedTruncation struct {
 	id    uint64
 	until time.Duration // monotonic
 }
 
-// prepare lets a truncation be made for a time.
-func (t *truncations) prepare(x coordinator.Truncation, timeout time.Duration) error {
+// prepare permits a truncation until timeout has passed.
+func (t *Truncations) prepare(x coordinator.Truncation, timeout time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.tableLocked(x.Table)
@@ -63,7 +63,7 @@ func (t *truncations) prepare(x coordinator.Truncation, timeout time.Duration) e
 	return nil
 }
 
-// voidLocked remembers that truncations must not be made any more.
+// voidLocked records truncations that must not be applied any more.
 func (s *truncated) voidLocked(prepared []preparedTruncation) {
 	for _, p := range prepared {
 		s.void = append(s.void, p.id)
@@ -71,58 +71,61 @@ func (s *truncated) voidLocked(prepared []preparedTruncation) {
 	s.void = s.void[max(0, len(s.void)-truncationsKept):]
 }
 
-// takeLocked takes a truncation that is made now from those that may be, and makes the others void; false when it must
-// not be made.
-func (t *truncations) takeLocked(s *truncated, id uint64) bool {
+// takeLocked selects the prepared truncation that is applied now and makes the others void. It reports false when the
+// truncation must not be applied.
+func (t *Truncations) takeLocked(s *truncated, id uint64) bool {
 	i := slices.IndexFunc(s.prepared, func(p preparedTruncation) bool { return p.id == id && t.now() <= p.until })
 	if i < 0 {
 		return t.unprepared
 	}
 	s.voidLocked(slices.Delete(slices.Clone(s.prepared), i, i+1))
-	s.prepared = s.prepared[i : i+1] // it may be asked for again, when a note on it cannot be written
+	s.prepared = s.prepared[i : i+1] // the coordinator retries when its record cannot be written
 	return true
 }
 
-// truncations is what a node knows of the truncations it has made, or makes.
-type truncations struct {
+// Truncations tracks the truncations that this node applies. Streams use it to discard data from before a truncation. It is
+// safe for concurrent use.
+type Truncations struct {
 	mu     sync.Mutex
-	store  truncationStore // nil: what is known goes with the process
-	clock  env.Clock       // nil: as long as there are no streams
-	wait   time.Duration   // StreamLimits.TruncationWait
+	store  TruncationStore // nil until Load: nothing is persisted
+	clock  env.Clock       // nil until Load
+	wait   time.Duration   // how long requests require a truncation after it began
 	tables map[schema.StorageID]*truncated
-	all    uint64 // how many of all tables were begun
-	unsafe bool   // streams bring what they have
-	// unprepared, of tests, makes truncations that are not prepared, or void.
+	all    uint64 // truncations of all tables that began
+	// unsafe, set by tests only, lets streams store data from before a truncation.
+	unsafe bool
+	// unprepared, set by tests only, applies truncations that are void or not prepared.
 	unprepared bool
 }
 
-type truncationStore interface {
+// TruncationStore keeps the last truncation of each table.
+type TruncationStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	ScanLocal(prefix []byte, f func(key, value []byte) error) error
 }
 
-// truncated is one table's.
+// truncated is the state of one table.
 type truncated struct {
-	begun      uint64 // how many were begun
-	running    int
-	committing int                  // files of streams that are being committed
-	made       []uint64             // ids, oldest first
+	begun      uint64               // truncations that began
+	running    int                  // truncations under way
+	committing int                  // stream files that are being committed
+	made       []uint64             // ids that were applied, oldest first
 	prepared   []preparedTruncation // oldest first
-	void       []uint64             // ids that were prepared and must not be made, oldest first
-	last       uint64               // id of the last that was begun
-	until      time.Duration
-	waiting    []func() // truncations that wait for committing
+	void       []uint64             // ids that were prepared and must not be applied, oldest first
+	last       uint64               // id of the last that began
+	until      time.Duration        // monotonic; until then, requests require last
+	waiting    []func()             // truncations that wait for committing to become zero
 }
 
-func (t *truncations) now() time.Duration {
+func (t *Truncations) now() time.Duration {
 	if t.clock == nil {
 		return 0
 	}
 	return t.clock.Monotonic()
 }
 
-func newTruncations() *truncations {
-	return &truncations{tables: map[schema.StorageID]*truncated{}}
+func newTruncations() *Truncations {
+	return &Truncations{tables: map[schema.StorageID]*truncated{}}
 }
 
 // The local key and value of the last truncation of a table:
@@ -130,8 +133,9 @@ func newTruncations() *truncations {
 //	truncation/ table 4 → id 8, made 1
 const truncationPrefix = "truncation/"
 
-// load finds what an earlier process left. What it cannot read is not waited for.
-func (t *truncations) load(store truncationStore, clock env.Clock, wait time.Duration) {
+// Load reads the last truncation of each table from store, and records later ones there. For wait after a truncation began,
+// Required names it. Records that cannot be decoded are ignored.
+func (t *Truncations) Load(store TruncationStore, clock env.Clock, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.store, t.clock, t.wait = store, clock, wait
@@ -149,7 +153,7 @@ func (t *truncations) load(store truncationStore, clock env.Clock, wait time.Dur
 	})
 }
 
-func (t *truncations) tableLocked(id schema.StorageID) *truncated {
+func (t *Truncations) tableLocked(id schema.StorageID) *truncated {
 	x := t.tables[id]
 	if x == nil {
 		x = &truncated{}
@@ -158,7 +162,7 @@ func (t *truncations) tableLocked(id schema.StorageID) *truncated {
 	return x
 }
 
-func (t *truncations) save(id schema.StorageID, truncation uint64, made, sync bool) error {
+func (t *Truncations) save(id schema.StorageID, truncation uint64, made, sync bool) error {
 	if t.store == nil {
 		return nil
 	}
@@ -170,9 +174,9 @@ func (t *truncations) save(id schema.StorageID, truncation uint64, made, sync bo
 	return t.store.SetLocal(key, append(wire.AppendUint64(nil, truncation), flag), sync)
 }
 
-// begin begins a truncation, unless it has been made: from now on what streams have of the table is void. then is called
-// when no file of a stream is being committed any more.
-func (t *truncations) begin(x coordinator.Truncation, then func()) (made bool, err error) {
+// begin starts a truncation, unless it was applied before: sessions that stream the table discard their data from now on. It
+// calls then when no stream file is being committed any more.
+func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, err error) {
 	t.mu.Lock()
 	s := t.tableLocked(x.Table)
 	if slices.Contains(s.made, x.ID) {
@@ -203,9 +207,9 @@ func (t *truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 	return false, nil
 }
 
-// committingLocked says whether a file is being committed that a truncation of the table must wait for: of the table, or
-// of the state of Paxos, of which it removes some.
-func (t *truncations) committingLocked(id schema.StorageID) bool {
+// committingLocked reports whether a stream file is being committed that a truncation of the table must wait for: a file of the
+// table, or of Paxos state, some of which the truncation removes.
+func (t *Truncations) committingLocked(id schema.StorageID) bool {
 	for _, of := range []schema.StorageID{id, paxosTable} {
 		if s := t.tables[of]; s != nil && s.committing > 0 {
 			return true
@@ -214,8 +218,8 @@ func (t *truncations) committingLocked(id schema.StorageID) bool {
 	return false
 }
 
-// end ends a truncation.
-func (t *truncations) end(x coordinator.Truncation, err error) {
+// end records the outcome of a truncation.
+func (t *Truncations) end(x coordinator.Truncation, err error) {
 	t.mu.Lock()
 	s := t.tableLocked(x.Table)
 	s.running--
@@ -226,12 +230,12 @@ func (t *truncations) end(x coordinator.Truncation, err error) {
 	last := s.last == x.ID
 	t.mu.Unlock()
 	if err == nil && last {
-		_ = t.save(x.Table, x.ID, true, false) // else streams from here wait for a while after a restart
+		_ = t.save(x.Table, x.ID, true, false) // on failure, streams from this node wait for a while after a restart
 	}
 }
 
-// countLocked is how many truncations were begun that make a stream of the table void.
-func (t *truncations) countLocked(id schema.StorageID) uint64 {
+// countLocked is Count; mu is held.
+func (t *Truncations) countLocked(id schema.StorageID) uint64 {
 	if t.unsafe {
 		return 0
 	}
@@ -244,8 +248,8 @@ func (t *truncations) countLocked(id schema.StorageID) uint64 {
 	return 0
 }
 
-// asks is what a request for a block of a table names, and the count by which its answer is judged.
-func (t *truncations) asks(id schema.StorageID) (named []coordinator.Truncation, count uint64) {
+// Required returns the truncations that the source of a stream must have applied before it answers, and the present Count.
+func (t *Truncations) Required(id schema.StorageID) (named []coordinator.Truncation, count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for of, s := range t.tables {
@@ -257,16 +261,17 @@ func (t *truncations) asks(id schema.StorageID) (named []coordinator.Truncation,
 	return named, t.countLocked(id)
 }
 
-// count is how many truncations were begun that make a stream of the table void.
-func (t *truncations) count(id schema.StorageID) uint64 {
+// Count returns the number of truncations that began and concern streams of the table. When it changes, a session discards what
+// it received and has not committed.
+func (t *Truncations) Count(id schema.StorageID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.countLocked(id)
 }
 
-// ready says whether this node may answer a request for a block: it has made the named truncations of tables that it knows,
-// and makes none.
-func (t *truncations) ready(id schema.StorageID, named []coordinator.Truncation, catalog *schema.Schema) bool {
+// Ready reports whether this node may answer a request for a block: it has applied the required truncations of tables that it
+// knows, and none is under way.
+func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation, catalog *schema.Schema) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unsafe {
@@ -288,9 +293,9 @@ func (t *truncations) ready(id schema.StorageID, named []coordinator.Truncation,
 	return true
 }
 
-// commit calls f, which commits a file of a stream that was begun at a count; false when it is void. A truncation waits
-// for f.
-func (t *truncations) commit(id schema.StorageID, count uint64, f func() error) (ok bool, err error) {
+// Commit calls f, which commits a stream file, and reports false without calling it when Count is no longer count. Truncations
+// wait for f.
+func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) (ok bool, err error) {
 	t.mu.Lock()
 	if t.countLocked(id) != count {
 		t.mu.Unlock()
@@ -315,23 +320,26 @@ func (t *truncations) commit(id schema.StorageID, count uint64, f func() error) 
 	return true, err
 }
 
+// Truncations returns the truncations of this node.
+func (l *Local) Truncations() *Truncations { return l.truncations }
+
 // Truncate implements coordinator.Replica. A worker truncates.
 func (l *Local) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
 	l.block(0, func() { l.truncateHere(epoch, t, timeout, done) }, done)
 }
 
-// truncateHere is Truncate in a goroutine that may wait for the disk.
+// truncateHere is Truncate for callers that may wait for the disk.
 func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
 	if t.Phase == coordinator.TruncationEnd { // at any epoch
 		l.followTruncation(t, done)
 		return
 	}
-	if err := l.current(epoch); err != nil {
+	if err := l.CheckEpoch(epoch); err != nil {
 		done(err)
 		return
 	}
 	if l.view.Schema().TableByStorage(t.Table) == nil {
-		done(unknownTable(t.Table))
+		done(UnknownTable(t.Table))
 		return
 	}
 	if t.Phase == coordinator.TruncationPrepare {
@@ -348,7 +356,7 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout tim
 	}
 }
 
-// followTruncation does this node's part as a coordinator.
+// followTruncation reports a phase of a truncation to this node's coordinator.
 func (l *Local) followTruncation(t coordinator.Truncation, done func(error)) {
 	if l.onTruncate == nil {
 		done(nil)
@@ -357,15 +365,15 @@ func (l *Local) followTruncation(t coordinator.Truncation, done func(error)) {
 	l.onTruncate(t, done)
 }
 
-// truncate removes the rows, and the updates in the state of Paxos.
+// truncate removes the rows of a table, and its updates in Paxos state.
 func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error)) {
-	// From now on, streams from here wait. A node that gains a range by a later epoch has got nothing from here before.
-	if err := l.current(epoch); err != nil {
+	// Streams from this node wait from now on. A node that gains a range by a later epoch has received nothing from it yet.
+	if err := l.CheckEpoch(epoch); err != nil {
 		l.truncations.end(t, err)
 		done(err)
 		return
 	}
-	first := make(chan error, 1) // the later of two answers, and takes the first from here
+	first := make(chan error, 1) // holds the first of the two results
 	end := func(err error) {
 		select {
 		case first <- err:
@@ -376,12 +384,12 @@ func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error
 		}
 	}
 	l.forgetPaxos(t.Table, func(err error) {
-		l.changed(paxosTable)
+		l.Changed(paxosTable)
 		end(err)
 	})
 	err := l.engine.Truncate(t.Table)
 	if err != nil {
-		err = fromStorage(err)
+		err = FromStorage(err)
 	}
 	end(err)
 }

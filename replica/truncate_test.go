@@ -3,17 +3,15 @@ package replica
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
 )
 
 // truncateNow prepares and makes a truncation, as a coordinator does.
@@ -32,10 +30,9 @@ func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(erro
 // TestLateTruncations sends a replica truncations that must not remove anything: their coordinator may have died before the
 // table was truncated again and filled.
 func TestLateTruncations(t *testing.T) {
-	w := truncatedWorld(t, rand.New(rand.NewPCG(1, 3)))
-	l := w.nodes[1].local
+	l, engine, table := newAcceptor(t)
 	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {
-		l.Truncate(5, coordinator.Truncation{Table: w.table.StorageID, ID: id, Phase: phase}, timeout, func(e error) { err = e })
+		l.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: id, Phase: phase}, timeout, func(e error) { err = e })
 		return err
 	}
 	const prepare, truncate = coordinator.TruncationPrepare, coordinator.TruncationApply
@@ -58,142 +55,34 @@ func TestLateTruncations(t *testing.T) {
 		{3, prepare, time.Minute, false}, // the coordinator asks again
 		{3, truncate, time.Minute, false},
 	} {
-		m := w.mutation("key", fmt.Sprintf("row%05d", i), 1)
-		w.nodes[1].engine.Apply([]*row.Mutation{m}, true, w.check)
+		key := fmt.Sprintf("row%05d", i)
+		if err := engine.Apply([]*row.Mutation{mutationOf(table, key)}, true, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
 		err := send(step.id, step.phase, step.timeout)
 		if void := new(coordinator.TruncationVoid); errors.As(err, &void) != step.refused || err != nil && !step.refused {
 			t.Fatalf("step %d: %v", i, err)
 		}
-		kept := slices.Contains(w.rows(1), fmt.Sprintf("row%05d", i))
+		kept := slices.Contains(keysOf(t, engine, table), key)
 		if removes := step.phase == truncate && !step.refused && i != 7; kept == removes {
 			t.Errorf("step %d: the row is there: %v", i, kept)
 		}
 	}
 }
 
-// TestStreamsOfTruncatedTables pulls a table from a node while both truncate it, in any order and at any moment, several
-// times; messages are lost, and the receiver crashes. When the pull has ended, the receiver has no row that was written
-// before a truncation began, and every row that was written after the last.
-func TestStreamsOfTruncatedTables(t *testing.T) {
-	for seed := range uint64(500) {
-		rnd := rand.New(rand.NewPCG(seed, 3))
-		w := truncatedWorld(t, rnd)
-		name := 0
-		write := func(nodes ...ring.NodeID) {
-			name++
-			m := w.mutation(fmt.Sprint("key", rnd.IntN(10)), fmt.Sprintf("row%05d", name), 1)
-			for _, n := range nodes {
-				w.nodes[n].engine.Apply([]*row.Mutation{m}, true, w.check)
-			}
-		}
-		for range 20 + rnd.IntN(60) {
-			write(2)
-		}
-		ended, sessions := false, 0
-		pull := func() {
-			sessions++
-			w.nodes[1].streams.Start(Pull{Session: "a", Epoch: 5, Table: w.table.StorageID, Range: ring.FullRange(), Source: 2}, nil,
-				func(err error) { ended = ended || err == nil })
-		}
-		pull()
-		oldest := 0 // rows up to it were written before the last truncation began
-		for i := range 1 + rnd.IntN(3) {
-			oldest = name
-			first := ring.NodeID(1 + rnd.IntN(2))
-			for k, n := range []ring.NodeID{first, 3 - first} {
-				w.wander(rnd, pull)
-				x := coordinator.Truncation{Table: w.table.StorageID, ID: uint64(100 + i)}
-				truncateNow(w.nodes[n].local, x, func(err error) {
-					if err != nil {
-						t.Errorf("seed %d: %v", seed, err)
-					}
-				})
-				if k == 1 {
-					for range rnd.IntN(5) {
-						write(1, 2)
-					}
-				}
-			}
-		}
-		for i := 0; !ended && i < 200; i++ {
-			w.deliverAll()
-			w.pass(time.Second)
-		}
-		if !ended {
-			t.Fatalf("seed %d: the pull does not end: %s", seed, w.log.String())
-		}
-		var want []string
-		for i := oldest + 1; i <= name; i++ {
-			want = append(want, fmt.Sprintf("row%05d", i))
-		}
-		for id := ring.NodeID(1); id <= 2; id++ {
-			if got := w.rows(id); !slices.Equal(got, want) {
-				t.Errorf("seed %d: node %d has %v, want %v", seed, id, got, want)
-			}
-		}
-		if log := w.log.String(); strings.Contains(log, "error") {
-			t.Errorf("seed %d: %s", seed, log)
-		}
-		w.close()
+// keysOf lists the partition keys of a table.
+func keysOf(t *testing.T, engine *storage.Engine, table *schema.Table) (out []string) {
+	t.Helper()
+	page, err := engine.Read(nil, &row.ReadCommand{Table: table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// truncatedWorld is two nodes with a table; a block is a few rows.
-func truncatedWorld(t *testing.T, rnd *rand.Rand) *streamWorld {
-	w := &streamWorld{t: t, nodes: map[ring.NodeID]*worldNode{}}
-	w.limits = StreamLimits{BlockBytes: 100 + rnd.IntN(600), FileBytes: int64(100 + rnd.IntN(2000)), Timeout: time.Second, RetryFor: time.Hour,
-		TruncationWait: 20 * time.Second}
-	remote, _, _, table := pair(t, 1, 1)
-	w.table = table
-	for id := ring.NodeID(1); id <= 2; id++ {
-		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id, schema: remote.view.Schema()}}
-		w.nodes[id] = n
-		w.topology(n, "5")
-		n.boot()
-	}
-	return w
-}
-
-// wander lets messages and time pass, and the receiver crash now and then.
-func (w *streamWorld) wander(rnd *rand.Rand, pull func()) {
-	for range rnd.IntN(12) {
-		switch k := rnd.IntN(20); {
-		case k < 14 && len(w.queue) > 0:
-			m := w.queue[0]
-			w.queue = slices.Delete(w.queue, 0, 1)
-			m.arrive(false)
-		case k < 15 && len(w.queue) > 0:
-			w.queue = slices.Delete(w.queue, 0, 1)
-		case k == 16:
-			w.crash(1)
-			pull()
-		default:
-			w.pass(time.Duration(rnd.IntN(300)) * time.Millisecond)
-		}
-	}
-}
-
-// deliverAll carries all messages.
-func (w *streamWorld) deliverAll() {
-	for len(w.queue) > 0 {
-		m := w.queue[0]
-		w.queue = slices.Delete(w.queue, 0, 1)
-		m.arrive(false)
-	}
-}
-
-// rows are the rows of one node, in order.
-func (w *streamWorld) rows(id ring.NodeID) (out []string) {
-	page, err := w.nodes[id].engine.Read(nil, &row.ReadCommand{Table: w.table.StorageID,
-		Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
-	w.check(err)
 	var p row.PageReader
-	p.Reset(page)
-	for p.NextPartition() {
-		for r := row.NewRow(); p.NextRow(r); {
-			out = append(out, string(r.Clustering))
+	for p.Reset(page); p.NextPartition(); {
+		r := row.NewRow()
+		for p.NextRow(r) {
+			out = append(out, string(p.Key.Bytes))
 		}
 	}
-	slices.Sort(out)
 	return out
 }

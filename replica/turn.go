@@ -30,7 +30,7 @@ func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
 		line := string(c.Rest())
 		if err := c.Err(); err != nil {
-			respond(nil, toRemote(err))
+			respond(nil, ToRemote(err))
 			return
 		}
 		keeper.Turn(line, from, timeout, func(t turn.Turn) { respond(appendTurn(nil, t), nil) })
@@ -49,7 +49,7 @@ func (r *Remote) Turn(line string, timeout time.Duration, done func(turn.Turn, e
 	request := append(wire.AppendUvarint(nil, uint64(timeout.Microseconds())), line...)
 	r.transport.Request(r.node, messaging.VerbTurn, request, timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(turn.Turn{}, fromRemote(err))
+			done(turn.Turn{}, FromRemote(err))
 			return
 		}
 		done(decodeTurn(payload))

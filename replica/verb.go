@@ -84,8 +84,8 @@ const (
 	codeOverloaded = messaging.CodeOverloaded
 )
 
-// toRemote makes err fit for a reply.
-func toRemote(err error) error {
+// ToRemote makes err fit for a reply.
+func ToRemote(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -108,8 +108,8 @@ func toRemote(err error) error {
 	return &messaging.RemoteError{Code: codeFailure, Message: err.Error()}
 }
 
-// fromRemote is the coordinator's error for a request's outcome.
-func fromRemote(err error) error {
+// FromRemote is the coordinator's error for a request's outcome.
+func FromRemote(err error) error {
 	var remote *messaging.RemoteError
 	switch {
 	case err == nil:

@@ -77,19 +77,19 @@ func TestReadsRoundTrip(t *testing.T) {
 // TestErrorsKeepTheirMeaning sends every kind of failure over the wire and back.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	var refusal *coordinator.NotReplica
-	if err := fromRemote(toRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) || refusal.Epoch != 12 {
+	if err := FromRemote(ToRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) || refusal.Epoch != 12 {
 		t.Errorf("refusal: %v", err)
 	}
 	var overloaded *coordinator.Overloaded
-	if err := fromRemote(toRemote(&coordinator.Overloaded{What: "x"})); !errors.As(err, &overloaded) || !errors.Is(err, coordinator.ErrNotSent) {
+	if err := FromRemote(ToRemote(&coordinator.Overloaded{What: "x"})); !errors.As(err, &overloaded) || !errors.Is(err, coordinator.ErrNotSent) {
 		t.Errorf("overload: %v", err)
 	}
-	if err := fromRemote(toRemote(&notApplied{errors.New("full")})); !errors.Is(err, coordinator.ErrNotSent) || err.Error() != "full" {
+	if err := FromRemote(ToRemote(&notApplied{errors.New("full")})); !errors.Is(err, coordinator.ErrNotSent) || err.Error() != "full" {
 		t.Errorf("not applied: %v", err)
 	}
 	for reason := coordinator.FailureUnknown; reason <= coordinator.FailureReadTooManyIndexes; reason++ {
 		var failure *coordinator.ReplicaFailure
-		err := fromRemote(toRemote(&coordinator.ReplicaFailure{Reason: reason, Message: "m"}))
+		err := FromRemote(ToRemote(&coordinator.ReplicaFailure{Reason: reason, Message: "m"}))
 		if !errors.As(err, &failure) || failure.Reason != reason || failure.Message != "m" || errors.Is(err, coordinator.ErrNotSent) {
 			t.Errorf("reason %d: %v", reason, err)
 		}
@@ -103,14 +103,14 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 		{&messaging.RemoteError{Code: messaging.CodeOverloaded}, coordinator.ErrNotSent},
 		{messaging.ErrTimeout, coordinator.ErrNoReply},
 	} {
-		if got := fromRemote(x.err); !errors.Is(got, x.want) {
+		if got := FromRemote(x.err); !errors.Is(got, x.want) {
 			t.Errorf("%v became %v, want %v", x.err, got, x.want)
 		}
 	}
-	if errors.Is(fromRemote(messaging.ErrTimeout), coordinator.ErrNotSent) {
+	if errors.Is(FromRemote(messaging.ErrTimeout), coordinator.ErrNotSent) {
 		t.Error("a timeout may have been applied")
 	}
-	if fromRemote(nil) != nil || toRemote(nil) != nil {
+	if FromRemote(nil) != nil || ToRemote(nil) != nil {
 		t.Error("nil is no failure")
 	}
 }

@@ -117,31 +117,31 @@ func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPag
 // Commit does nothing: what is queued is committed at once.
 func (e slowEngine) Commit() { e.life.block("a commit by its caller") }
 
-// Export implements replica.StreamEngine.
+// Export implements rebalance.StreamEngine.
 func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error) {
 	e.life.block("an export")
 	return e.Engine.Export(dst, table, tokens, after, bytesMax)
 }
 
-// Hash implements replica.RepairEngine.
+// Hash implements repair.Engine.
 func (e slowEngine) Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64, err error) {
 	e.life.block("a hash of a range")
 	return e.Engine.Hash(cmd, leaf)
 }
 
-// Lift implements replica.RepairEngine.
+// Lift implements repair.Engine.
 func (e slowEngine) Lift(table schema.StorageID, tokens ring.Range, since int64) error {
 	e.life.block("a note that a range is readable again")
 	return e.Engine.Lift(table, tokens, since)
 }
 
-// Drain implements replica.StreamEngine.
+// Drain implements rebalance.StreamEngine.
 func (e slowEngine) Drain() error {
 	e.life.block("a wait for the committer")
 	return e.Engine.Drain()
 }
 
-// DropRange implements replica.RangeDropper.
+// DropRange implements rebalance.DropEngine.
 func (e slowEngine) DropRange(table schema.StorageID, tokens ring.Range) error {
 	e.life.block("a drop of a range")
 	return e.Engine.DropRange(table, tokens)
@@ -153,7 +153,7 @@ func (e slowEngine) SetLocal(key, value []byte, sync bool) error {
 	return e.Engine.SetLocal(key, value, sync)
 }
 
-// GetLocal implements replica.StreamEngine.
+// GetLocal implements rebalance.StreamEngine.
 func (e slowEngine) GetLocal(key []byte) ([]byte, error) {
 	e.life.block(fmt.Sprintf("a read of %q", key))
 	return e.Engine.GetLocal(key)

@@ -78,8 +78,7 @@ func (l *life) touch(mutations []*row.Mutation) {
 	}
 }
 
-// hintLost is called for each hint that is not kept.
+// hintLost is assembly.Options.HintLost.
 func (l *life) hintLost(table schema.StorageID, token ring.Token) {
 	l.node.cluster.excused.add(tokenOf{table, token})
-	l.parts.AutoRepair.Dirty(table, token)
 }

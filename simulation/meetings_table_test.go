@@ -68,7 +68,7 @@ func meetingTests() [][3]string {
 		{"cluster", "TestAnOperationDoesNotWaitForANodeThatHasLeft", "decommission × decommission"},
 		{"cluster", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
 		{"coordinator", "TestHandOverWhileBatchesCome", "decommission × batch log"},
-		{"replica", "TestStreamStories", "join × kill, schema change"},
+		{"rebalance", "TestStreamScenarios", "join × kill, schema change"},
 	}
 }
 

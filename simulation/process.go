@@ -12,6 +12,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/node/assembly"
+	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -33,7 +34,7 @@ type life struct {
 	transport *Transport
 	cluster   *cluster.Cluster
 	parts     *assembly.Parts
-	moves     *replica.Moves
+	moves     *rebalance.Movements
 	coord     *coordinator.Coordinator
 	repairer  *repair.Repairer
 	entities  *entity.Store // the Tables door's, once somebody asks
@@ -178,9 +179,8 @@ func (l *life) opening() assembly.Opening {
 // assembled is the event that the parts are there, before they are used.
 func (l *life) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
-	l.coord, l.moves = i.Coordinator, i.Moves
+	l.coord, l.moves = i.Coordinator, i.Movements
 	l.repairer = i.Repairer
-	l.coord.OnHintLost(l.hintLost)
 	return nil
 }
 
@@ -212,7 +212,8 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
-		Streams: l.streamLimits(),
+		Streams:  l.streamLimits(),
+		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
@@ -224,8 +225,8 @@ func (l *life) partsOptions() assembly.Options {
 	}
 }
 
-func (l *life) streamLimits() replica.StreamLimits {
-	limits := replica.StreamLimits{TruncationWait: truncationWait}
+func (l *life) streamLimits() rebalance.Limits {
+	limits := rebalance.Limits{TruncationWait: truncationWait}
 	if l.node.cluster.options.SlowStreams {
 		limits.BlockBytes, limits.BytesPerSecond = 150, 3000
 	}
@@ -260,7 +261,7 @@ type slowEngine struct {
 	life *life
 }
 
-// SizeOf implements replica.StreamEngine and replica.RepairEngine. What a range takes on disk depends on
+// SizeOf implements rebalance.StreamEngine and repair.Engine. What a range takes on disk depends on
 // how far storage's own goroutines have come: here it is any size, the same in every run.
 func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
 	size := NewStream(uint64(table), fmt.Sprint("size ", tokens))

@@ -162,10 +162,10 @@ func (w *replications) job() repair.Job {
 
 // cleanup has a node remove what it does not hold any more.
 func (w *replications) cleanup(l *life, done func(error)) {
-	before, _ := l.parts.Drops.Dropped()
+	before := l.parts.Drops.Stats()
 	l.parts.Drops.Cleanup("", nil, func(err error) {
-		after, _ := l.parts.Drops.Dropped()
-		w.c.counted["ranges cleaned up"] += int(after - before)
+		after := l.parts.Drops.Stats()
+		w.c.counted["ranges cleaned up"] += int(after.Ranges - before.Ranges)
 		w.c.kernel.Trace(fmt.Sprint("cleanup ", err))
 		done(err)
 	})

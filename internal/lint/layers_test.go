@@ -51,8 +51,9 @@ coordinator/paxos: ring row schema
 coordinator/resolve: ring row
 coordinator/turn: coordinator/latency internal/env ring row schema
 coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
-repair: coordinator internal/env internal/wire ring row schema
-replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging repair ring row schema storage types
+replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
+repair: coordinator internal/env internal/wire messaging replica ring row schema storage
+rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -72,15 +73,15 @@ azuretables: azuretables/entity azuretables/odata coordinator internal/env inter
 # A node.
 node/socket:
 node/control: internal/guard
-node/assembly: cluster coordinator internal/env messaging repair replica ring schema storage
-node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system repair replica ring row schema server server/frame storage types
+node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
+node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica ring row schema server server/frame storage types
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly repair replica ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica ring row schema storage storage/faultfs types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

@@ -5,7 +5,7 @@
 //
 //	cluster ──▶ View ──▶ Coordinator ──▶ Directory ──▶ Local ──▶ engine
 //	  ▲                     │ hints lost      └─ messaging ──▶ other nodes
-//	  └── Moves ◀─ Streams  └──▶ AutoRepair ──▶ Repairer ──▶ Peers (hashes)
+//	  └── Movements ◀─ Streams  └──▶ AutoRepair ──▶ Repairer ──▶ Peers (hashes)
 //	        └── compares by ───────────────────────────────────┘
 package assembly
 
@@ -18,6 +18,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -26,9 +27,9 @@ import (
 
 // Store is storage as the parts use it, but for requests of clients.
 type Store interface {
-	replica.StreamEngine
-	replica.RepairEngine
-	replica.RangeDropper
+	rebalance.StreamEngine
+	rebalance.DropEngine
+	repair.Engine
 	repair.LocalStore
 }
 
@@ -37,41 +38,45 @@ type Options struct {
 	Cluster   *cluster.Cluster
 	Requests  replica.Engine // storage as requests see it
 	Store     Store
-	Repaired  *replica.Repaired
+	Repaired  *repair.History
 	Transport messaging.Transport
 	Clock     env.Clock
-	Run       func(func()) // as replica.StreamOptions.Run
+	Run       func(func()) // as rebalance.StreamOptions.Run
 
 	// Coordinator has what is not made here: random numbers, stamps, limits, the data center.
 	Coordinator coordinator.Options
-	Streams     replica.StreamLimits
+	Streams     rebalance.Limits
 	Repair      repair.Limits
 	AutoRepair  repair.AutoOptions // without Repairer and Store
-	Note        func(string)       // tells the operator of moves; nil: nobody
-	Log         *slog.Logger       // of what is dropped; nil: nothing is logged
+	Note        func(string)       // reports range movements to the operator; nil discards
+	Log         *slog.Logger       // records dropped ranges; nil discards
+	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil, and
+	// must not block.
+	HintLost func(table schema.StorageID, token ring.Token)
 	// Confirmed says whether this node's metadata have been confirmed since it started: before, neither hints nor logged
 	// batches are replayed.
 	Confirmed func() bool
-	// Unconfirmed, of tests, is replica.DropsOptions.Unconfirmed.
+	// Unconfirmed, of tests, is rebalance.DropsOptions.Unconfirmed.
 	Unconfirmed bool
 	// ForgetFormer, of tests, drops data of former replications without asking whether the present replicas were repaired.
 	ForgetFormer bool
 
 	PageMemory           int64         // see replica.Local.SetPageMemory
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
-	NoCompare            bool          // of tests; see replica.MovesOptions
-	NoPaxosStreams       bool          // of tests; see replica.MovesOptions
-	PaxosLook            time.Duration // see replica.RepairOptions
+	NoCompare            bool          // of tests; see rebalance.MovementOptions
+	NoPaxosStreams       bool          // of tests; see rebalance.MovementOptions
+	PaxosLook            time.Duration // see replica.PaxosPurgeOptions.Look
 }
 
 // Parts are what Assemble has made.
 type Parts struct {
 	View        View
 	Local       *replica.Local
-	Streams     *replica.Streams
-	Peers       *replica.Repairs
-	Moves       *replica.Moves
-	Drops       *replica.Drops
+	Streams     *rebalance.Streams
+	Movements   *rebalance.Movements
+	Drops       *rebalance.Drops
+	PaxosPurge  *replica.PaxosPurge
+	Repairs     *repair.Service
 	Coordinator *coordinator.Coordinator
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
@@ -104,23 +109,28 @@ func Assemble(o Options) *Parts {
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetPageMemory(o.PageMemory)
 	replica.Serve(o.Transport, p.Local)
-	p.Streams = replica.NewStreams(replica.StreamOptions{
-		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
+	p.Streams = rebalance.NewStreams(rebalance.StreamOptions{
+		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
+		Changed: p.Local.Changed,
 	})
-	p.Peers = replica.NewRepairs(replica.RepairOptions{
-		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Repaired: o.Repaired, StepBytes: o.StepBytes,
-		Streams: p.Streams, PaxosLook: o.PaxosLook, Confirm: agreement{o.Cluster}.StartConfirm,
+	p.Repairs = repair.NewService(repair.ServiceOptions{
+		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, History: o.Repaired,
+		StepBytes: o.StepBytes,
 	})
-	p.Moves = replica.NewMoves(replica.MovesOptions{
-		View: p.View, Agreement: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Peers, Clock: o.Clock,
+	p.PaxosPurge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{
+		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
+		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
+	})
+	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
+		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
 		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
 		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
 		NoPaxosStreams: o.NoPaxosStreams,
 	})
-	p.Drops = replica.NewDrops(replica.DropsOptions{
-		View: p.View, Agreement: agreement{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
+	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
+		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
-		Former: p.former, Gained: p.gained, Repaired: o.Repaired, Run: o.Run, Log: o.Log, Unconfirmed: o.Unconfirmed,
+		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
@@ -130,14 +140,25 @@ func Assemble(o Options) *Parts {
 	replica.ServeBatches(o.Transport, p.Coordinator)
 	replica.ServeTurns(o.Transport, p.Coordinator)
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Peers, Store: o.Store, Run: o.Run, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.PaxosPurge, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store
 	p.AutoRepair = repair.NewAuto(a)
-	p.Coordinator.OnHintLost(p.AutoRepair.Dirty)
+	p.Coordinator.OnHintLost(p.hintLost(o.HintLost))
 	return p
+}
+
+// hintLost returns the reaction to a lost hint; then, which may be nil, is called last.
+func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
+	if then == nil {
+		return p.AutoRepair.Dirty
+	}
+	return func(table schema.StorageID, token ring.Token) {
+		p.AutoRepair.Dirty(table, token)
+		then(table, token)
+	}
 }
 
 // unclean is the epoch since which this node has data that it lost; zero: it has none.
@@ -150,47 +171,47 @@ func (p *Parts) unclean() uint64 {
 	return 0
 }
 
-// former is replica.DropsOptions.Former.
-func (p *Parts) former(keyspace string) *replica.FormerData {
+// former is rebalance.DropsOptions.Former.
+func (p *Parts) former(keyspace string) *rebalance.FormerData {
 	if p.forgetFormer {
 		return nil
 	}
-	var data *replica.FormerData
+	var data *rebalance.FormerData
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if f.Keyspace != keyspace || !slices.Contains(f.Nodes, p.View.Self()) {
 			continue
 		}
 		if data == nil {
-			data = &replica.FormerData{Reachable: true}
+			data = &rebalance.FormerData{Reachable: true}
 		}
 		data.Epoch, data.Since, data.Reachable = f.Epoch, max(data.Since, f.Since), data.Reachable && f.Overlaps
 	}
 	return data
 }
 
-// gained is replica.DropsOptions.Gained. What the present replicas could not get from each other waits for another change.
-func (p *Parts) gained() (out []replica.GainedData) {
+// gained is rebalance.DropsOptions.Gained. What the present replicas could not get from each other waits for another change.
+func (p *Parts) gained() (out []rebalance.GainedData) {
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if !f.Overlaps || !slices.Contains(f.Gained, p.View.Self()) ||
-			slices.ContainsFunc(out, func(g replica.GainedData) bool { return g.Keyspace == f.Keyspace && g.Changed == f.Changed }) {
+			slices.ContainsFunc(out, func(g rebalance.GainedData) bool { return g.Keyspace == f.Keyspace && g.Changed == f.Changed }) {
 			continue
 		}
-		out = append(out, replica.GainedData{Keyspace: f.Keyspace, Changed: f.Changed, Since: f.Since})
+		out = append(out, rebalance.GainedData{Keyspace: f.Keyspace, Changed: f.Changed, Since: f.Since})
 	}
 	return out
 }
 
-// agreement is the metadata log as replica.Drops use it.
-type agreement struct{ *cluster.Cluster }
+// metadataLog is the metadata log as rebalance.Drops uses it.
+type metadataLog struct{ *cluster.Cluster }
 
-// StartConfirm implements replica.DropAgreement.
-func (a agreement) StartConfirm(done func()) {
+// StartConfirm implements rebalance.MetadataLog.
+func (a metadataLog) StartConfirm(done func()) {
 	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
 }
 
 // retain forgets that ranges were repaired which this node does not hold any more: when it gets one of them back, it is
 // not what it had.
-func (p *Parts) retain(m *cluster.Metadata, repaired *replica.Repaired) error {
+func (p *Parts) retain(m *cluster.Metadata, repaired *repair.History) error {
 	self := p.View.Self()
 	for _, id := range repaired.Tables() {
 		var held []ring.Range

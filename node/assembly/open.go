@@ -7,6 +7,7 @@ import (
 
 	"cqld/cluster"
 	"cqld/messaging"
+	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
@@ -43,7 +44,7 @@ type Opening struct {
 	// ReactToReplay, of tests, reacts to metadata that no majority has confirmed.
 	ReactToReplay bool
 
-	repaired *replica.Repaired
+	repaired *repair.History
 }
 
 // Instance is an open node.
@@ -51,7 +52,7 @@ type Instance struct {
 	*Parts
 	Engine    *storage.Engine
 	Cluster   *cluster.Cluster
-	Repaired  *replica.Repaired
+	Repaired  *repair.History
 	Reactions *Reactions
 
 	opening *Opening
@@ -80,7 +81,7 @@ func Open(o Opening) (*Instance, error) {
 	if err := call(o.Stored, i); err != nil {
 		return i, err
 	}
-	if o.repaired, err = replica.OpenRepaired(engine); err != nil {
+	if o.repaired, err = repair.OpenHistory(engine); err != nil {
 		return i, err
 	}
 	i.Repaired = o.repaired
@@ -164,7 +165,7 @@ func (i *Instance) Stop() {
 	}
 	if i.Parts != nil {
 		i.Drops.Close()
-		i.Moves.Close()
+		i.Movements.Close()
 		i.Streams.Close()
 		i.Parts.AutoRepair.Close()
 		i.Coordinator.Close()

@@ -189,8 +189,8 @@ func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
 		}
 		r.topology = m.Topology
 	}
-	r.o.parts.Moves.Look(m.Topology)
-	r.o.parts.Drops.Look()
+	r.o.parts.Movements.Reconcile(m.Topology)
+	r.o.parts.Drops.Reconcile()
 	return nil
 }
 

@@ -2,7 +2,7 @@ package assembly
 
 import (
 	"cqld/cluster"
-	"cqld/replica"
+	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -11,7 +11,7 @@ import (
 // TableInfo is what storage must know of a table. m is nil before the cluster is open; repaired is nil before it is
 // known what was repaired. Metadata that are not confirmed may be those of an earlier ring or catalog: until then nothing is
 // purged, and every write waits for its fsync.
-func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *replica.Repaired) storage.TableInfo {
+func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) storage.TableInfo {
 	if m == nil || !confirmed {
 		info := storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 		if m != nil {

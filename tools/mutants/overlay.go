@@ -86,7 +86,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "coordinator/counter", "repair", "coordinator",
-		"storage", "replica", "cluster"}
+		"storage", "replica", "rebalance", "cluster"}
 }
 
 // simPackage has the simulation.

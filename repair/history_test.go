@@ -1,4 +1,4 @@
-package replica
+package repair
 
 import (
 	"math/rand/v2"
@@ -23,7 +23,7 @@ func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		disk := vfs.NewMem()
 		engine := openEngine(t, disk)
-		r, err := OpenRepaired(engine)
+		r, err := OpenHistory(engine)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		engine = openEngine(t, disk)
-		if r, err = OpenRepaired(engine); err != nil {
+		if r, err = OpenHistory(engine); err != nil {
 			t.Fatal(err)
 		}
 		for _, at := range tokens[1:] {
@@ -99,6 +99,32 @@ func TestRepairedForgetsRatherThanGrows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSinceIsTheEarliestTimeOfARange checks that a range counts as repaired only up to the earliest time of its parts.
+func TestSinceIsTheEarliestTimeOfARange(t *testing.T) {
+	engine := openEngine(t, vfs.NewMem())
+	t.Cleanup(func() { engine.Close() })
+	r, err := OpenHistory(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(want int64, tokens ring.Range) {
+		t.Helper()
+		if got := r.Since(7, tokens); got != want {
+			t.Errorf("%v is repaired since %d, want %d", tokens, got, want)
+		}
+	}
+	at(neverRepaired, ring.Range{Start: 10, End: 20})
+	for until, tokens := range map[int64]ring.Range{100: {Start: 0, End: 20}, 50: {Start: 20, End: 40}} {
+		if err := r.Add(7, tokens, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at(100, ring.Range{Start: 10, End: 20})
+	at(50, ring.Range{Start: 10, End: 30})
+	at(neverRepaired, ring.Range{Start: 30, End: 41})
+	at(neverRepaired, ring.FullRange())
 }
 
 func openEngine(t *testing.T, disk *vfs.MemFS) *storage.Engine {

@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"slices"
@@ -6,23 +6,22 @@ import (
 	"cqld/schema"
 )
 
-// cleanup is an operator's request to remove data that this node does not hold any more.
+// cleanup is an operator's request to remove data of ranges that this node no longer holds.
 type cleanup struct {
-	keyspace string             // empty: all
-	tables   []schema.StorageID // of the keyspace; nil: all
+	keyspace string             // empty means all
+	tables   []schema.StorageID // of the keyspace; nil means all
 	done     func(error)
 }
 
-// Cleanup makes a decision for an operator, about the named tables of a keyspace; without tables about all of them, and
-// without a keyspace about everything. While data must go because the ring has changed, the decision is about everything
-// anyway. done is called once: with nil when nothing is left of ranges that this node does not hold, or with why something
-// stays.
+// Cleanup removes data of ranges that this node does not hold, of the given tables of a keyspace. Nil tables mean all tables of
+// the keyspace; an empty keyspace means all. While the node has data of ranges that it lost by a change of the ring, Cleanup
+// covers all tables. done is called once: with nil when no such data are left, or with the reason why some stay.
 func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, done func(error)) {
 	d.begin(&cleanup{keyspace, tables, done})
 }
 
-// limit restricts a decision that only operators asked for to what they named. The state of lightweight transactions is
-// of all keyspaces together, so it stays.
+// limit restricts a decision that was requested by operators only to the tables that they named. Paxos state belongs to all
+// keyspaces together, so it stays.
 func (x *dropDecision) limit(wanted []*cleanup) {
 	if x.unclean != 0 || slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == "" }) {
 		return
@@ -39,7 +38,7 @@ func (x *dropDecision) limit(wanted []*cleanup) {
 		}
 	}
 	x.items = items
-	for keyspace := range x.former { // nothing is known of the tables that were left out
+	for keyspace := range x.former { // the decision does not cover all tables of the keyspace
 		if !slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == keyspace && c.tables == nil }) {
 			delete(x.former, keyspace)
 		}

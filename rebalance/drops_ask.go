@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -7,46 +7,39 @@ import (
 	"sync"
 
 	"cqld/coordinator"
-	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// What a node holds, asked by one that is about to drop its own copy:
-//
-//	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8; since 8)
-//	    reply:  n bytes: 1 when the node holds the range, and it was repaired since (seconds; 0: whenever)
-//
-// Numbers without a size are uvarints.
-
-// holding is a range of a keyspace whose replicas are asked.
+// holding is a range of a keyspace, and the answers of its replicas.
 type holding struct {
 	keyspace string
 	tokens   ring.Range
-	since    int64 // all of it must have been repaired since; 0: that does not matter
+	since    int64 // the whole range must have been repaired since; 0 means that repairs do not matter
 	replicas []ring.NodeID
 	yes      int // replicas that hold it
 	item     int // of the decision
 }
 
-// enough says whether so many replicas have answered that they hold the range that this node's copy is not needed: half
-// of them. That each has what was acknowledged follows from the metadata log; their answers show that they are there,
-// know that the range is theirs, and can read it. A majority would never answer for two replicas of which one is dead,
-// and then no node could take the dead one's place.
+// enough reports whether at least half of the replicas confirmed that they hold the range. That each has all acknowledged
+// writes follows from the metadata log; the answers show that the replicas are alive, know that they hold the range, and can
+// read it. A majority would be too strict: of two replicas with one dead, a majority never answers, and no node could replace
+// the dead one.
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
-// dropQuestion is the step of a decision that asks the replicas.
+// dropQuestion collects the answers of the replicas for a decision.
 type dropQuestion struct {
 	x  *dropDecision
 	mu sync.Mutex
 	// Guarded by mu.
 	holdings []*holding
-	open     int // nodes that have not answered
+	open     int // nodes without an answer
 }
 
-// ask asks the replicas of all ranges of the decision, and goes on with drop when enough of them hold them. What the
-// program keeps for itself, traces and the like, holds nothing up.
+// ask asks the replicas of all ranges of the decision, and continues with drop when enough of them hold each. System keyspaces,
+// such as traces, never block a drop.
 func (x *dropDecision) ask() {
 	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
 		out := item.former != nil && !item.former.Reachable
@@ -83,7 +76,7 @@ func (x *dropDecision) ask() {
 	}
 	slices.Sort(nodes)
 	if q.open = len(nodes); q.open == 0 {
-		q.over()
+		q.finish()
 		return
 	}
 	for _, n := range nodes {
@@ -91,7 +84,7 @@ func (x *dropDecision) ask() {
 	}
 }
 
-// askNode asks one replica of all ranges that it holds by the confirmed topology.
+// askNode asks one node about all ranges that it holds by the confirmed topology.
 func (q *dropQuestion) askNode(n ring.NodeID) {
 	d := q.x.d
 	var of []*holding
@@ -106,7 +99,7 @@ func (q *dropQuestion) askNode(n ring.NodeID) {
 	})
 }
 
-// answered is the event of a replica's answer.
+// answered is the event of a node's answer.
 func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
 	q.mu.Lock()
 	if err == nil && len(p) == len(of) {
@@ -120,19 +113,19 @@ func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
 	last := q.open == 0
 	q.mu.Unlock()
 	if last {
-		q.over()
+		q.finish()
 	}
 }
 
-// over goes on when all have answered, or have not in time.
-func (q *dropQuestion) over() {
+// finish is the event of the last answer or timeout.
+func (q *dropQuestion) finish() {
 	left := map[int]bool{}
 	for _, h := range q.holdings {
 		if h.enough() {
 			continue
 		}
 		if left[h.item] = true; h.since == 0 {
-			q.x.d.end(fmt.Errorf("replica: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
+			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
 				h.yes, len(h.replicas)), true)
 			return
 		}
@@ -150,24 +143,24 @@ func (q *dropQuestion) over() {
 	q.x.drop()
 }
 
-// errMetadataBehind refuses a question about a later state of the metadata than this node has.
-var errMetadataBehind = errors.New("replica: this node has not heard of that metadata yet")
+// errMetadataBehind refuses a question about later metadata than this node has applied.
+var errMetadataBehind = errors.New("rebalance: this node has not applied that metadata yet")
 
 func (d *Drops) serve() {
 	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		epoch, asked, err := decodeHolds(payload)
 		switch {
 		case err != nil:
-			respond(nil, toRemote(err))
+			respond(nil, replica.ToRemote(err))
 		case d.o.Epoch() < epoch:
-			respond(nil, toRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
+			respond(nil, replica.ToRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
 		default:
 			respond(d.holds(asked), nil)
 		}
 	}})
 }
 
-// holds says of each range whether this node holds it for reads and can read it.
+// holds answers for each range whether this node is a replica of it and can read it.
 func (d *Drops) holds(asked []*holding) []byte {
 	t, self, catalog := d.o.View.Topology(), d.o.View.Self(), d.o.View.Schema()
 	lost := d.o.Engine.Lost()
@@ -184,7 +177,7 @@ func (d *Drops) holds(asked []*holding) []byte {
 		}
 		if h.since != 0 {
 			for _, id := range tablesOf(k) {
-				held = held && d.o.Repaired.Since(id, h.tokens) >= h.since
+				held = held && d.o.History.Since(id, h.tokens) >= h.since
 			}
 		}
 		for _, l := range lost {
@@ -195,27 +188,4 @@ func (d *Drops) holds(asked []*holding) []byte {
 		}
 	}
 	return out
-}
-
-func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
-	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(len(of)))
-	for _, h := range of {
-		dst = appendSized(dst, []byte(h.keyspace))
-		dst = wire.AppendInt64(wire.AppendInt64(dst, int64(h.tokens.Start)), int64(h.tokens.End))
-		dst = wire.AppendInt64(dst, h.since)
-	}
-	return dst
-}
-
-func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
-	c := wire.NewCursor(payload)
-	epoch = c.Uvarint()
-	const sizeMin = 1 + 24
-	for range c.Count(sizeMin) {
-		h := &holding{keyspace: string(consumeSized(&c))}
-		h.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
-		h.since = c.Int64()
-		of = append(of, h)
-	}
-	return epoch, of, c.Finish()
 }

@@ -1,4 +1,4 @@
-package replica
+package repair
 
 import (
 	"encoding/binary"
@@ -13,26 +13,18 @@ import (
 	"cqld/schema"
 )
 
-// Repaired knows until when (seconds) all replicas of a token had everything, as far as this node was
-// told: tombstones from before then need not be kept for those who missed them. It forgets ranges
-// that this node gives away.
-type Repaired struct {
-	store RepairedStore
-	// tables is replaced, never changed: readers look without a lock.
+// History records, for each table and token of this node, the time (seconds) up to which all replicas are known to have
+// every write. Storage may purge tombstones from before that time: no replica lacks them. Ranges that this node gives away
+// are removed. It is safe for concurrent use.
+type History struct {
+	store LocalStore
+	// tables is replaced as a whole and never modified, so that readers need no lock.
 	tables atomic.Pointer[map[schema.StorageID]repairedTable]
-	mu     sync.Mutex // held by who replaces tables
-	// added is called after Add; nil: nothing is. It is set before requests come in.
-	added func()
+	mu     sync.Mutex // held while tables is replaced
+	onAdd  func()     // see OnAdd
 }
 
-// RepairedStore is what Repaired needs of storage.
-type RepairedStore interface {
-	SetLocal(key, value []byte, sync bool) error
-	DeleteLocal(key []byte, sync bool) error
-	ScanLocal(prefix []byte, f func(key, value []byte) error) error
-}
-
-// repairedTable is what is known of a table: disjoint spans in order, and what looks into them.
+// repairedTable is the history of one table: disjoint spans in token order, and the function that searches them.
 type repairedTable struct {
 	spans  []repairedSpan
 	before func(ring.Token) int64
@@ -42,28 +34,28 @@ func newRepairedTable(spans []repairedSpan) repairedTable {
 	return repairedTable{spans, func(t ring.Token) int64 { return repairedBefore(spans, t) }}
 }
 
-// repairedSpan is tokens (lower, upper], shifted so that they sort unsigned, repaired until a time.
+// repairedSpan is the tokens (lower, upper], shifted so that they sort as unsigned numbers, repaired until a time.
 type repairedSpan struct {
 	lower, upper uint64
 	until        int64
 }
 
-// repairedSpansMax bounds what is known of one table: 64 KiB. A ring of 64 nodes with 16 tokens has 1024
-// ranges, and neighbours that were repaired together are one span.
+// repairedSpansMax bounds the spans of one table: 64 KiB. A ring of 64 nodes with 16 tokens has 1024 ranges, and adjacent
+// ranges that were repaired together are one span.
 const repairedSpansMax = 2730
 
-// The local key of a table, and its value:
+// The local key of a table and its value:
 //
 //	repaired/ table 4 → (lower 8, upper 8, until 8)*
 const repairedPrefix = "repaired/"
 
-// OpenRepaired reads what an earlier process was told.
-func OpenRepaired(store RepairedStore) (*Repaired, error) {
-	r := &Repaired{store: store}
+// OpenHistory reads the history that earlier processes of this node stored.
+func OpenHistory(store LocalStore) (*History, error) {
+	h := &History{store: store}
 	tables := map[schema.StorageID]repairedTable{}
 	err := store.ScanLocal([]byte(repairedPrefix), func(key, value []byte) error {
 		if len(key) != len(repairedPrefix)+4 || len(value)%24 != 0 {
-			return fmt.Errorf("replica: malformed record of repaired ranges %x", key)
+			return fmt.Errorf("repair: malformed record of repaired ranges %x", key)
 		}
 		var spans []repairedSpan
 		for c := wire.NewCursor(value); c.Len() > 0; {
@@ -72,16 +64,16 @@ func OpenRepaired(store RepairedStore) (*Repaired, error) {
 		tables[schema.StorageID(binary.BigEndian.Uint32(key[len(repairedPrefix):]))] = newRepairedTable(spans)
 		return nil
 	})
-	r.tables.Store(&tables)
-	return r, err
+	h.tables.Store(&tables)
+	return h, err
 }
 
-// shifted is the position of a token among unsigned numbers.
+// shifted maps a token to an unsigned number; the order is kept.
 func shifted(t ring.Token) uint64 { return uint64(t) ^ 1<<63 }
 
-// spansOf is r as one or two spans.
-func spansOf(r ring.Range, until int64) (out []repairedSpan) {
-	for _, r := range r.Unwrap() {
+// spansOf returns a range as one or two spans.
+func spansOf(tokens ring.Range, until int64) (out []repairedSpan) {
+	for _, r := range tokens.Unwrap() {
 		upper := shifted(r.End)
 		if r.End == ring.MinToken {
 			upper = shifted(ring.MaxToken)
@@ -93,9 +85,9 @@ func spansOf(r ring.Range, until int64) (out []repairedSpan) {
 	return out
 }
 
-// Before is until when the token of a table is repaired; very long ago when it never was.
-func (r *Repaired) Before(table schema.StorageID, t ring.Token) int64 {
-	return repairedBefore((*r.tables.Load())[table].spans, t)
+// Before returns the time up to which a token of a table is repaired, and a time long ago when it never was.
+func (h *History) Before(table schema.StorageID, t ring.Token) int64 {
+	return repairedBefore((*h.tables.Load())[table].spans, t)
 }
 
 func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
@@ -112,9 +104,10 @@ func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
 	return neverRepaired
 }
 
-// Since is until when all of a range of a table, which may wrap, is repaired; very long ago when some of it never was.
-func (r *Repaired) Since(table schema.StorageID, tokens ring.Range) int64 {
-	spans := (*r.tables.Load())[table].spans
+// Since returns the time up to which a whole range of a table is repaired, and a time long ago when some of it never was.
+// The range may wrap.
+func (h *History) Since(table schema.StorageID, tokens ring.Range) int64 {
+	spans := (*h.tables.Load())[table].spans
 	until := int64(1) << 62
 	for _, want := range spansOf(tokens, 0) {
 		at := want.lower
@@ -132,39 +125,42 @@ func (r *Repaired) Since(table schema.StorageID, tokens ring.Range) int64 {
 
 const neverRepaired = -1 << 62
 
-// Of is Before of one table, as it is known now; nil when nothing is.
-func (r *Repaired) Of(table schema.StorageID) func(ring.Token) int64 {
-	return (*r.tables.Load())[table].before
+// Of returns the present Before of one table as a function; nil when no range of the table was repaired.
+func (h *History) Of(table schema.StorageID) func(ring.Token) int64 {
+	return (*h.tables.Load())[table].before
 }
 
-// Add takes notice that a range, which may wrap, is repaired until a time.
-func (r *Repaired) Add(table schema.StorageID, tokens ring.Range, until int64) error {
-	err := r.add(table, tokens, until)
-	if err == nil && r.added != nil {
-		r.added()
+// OnAdd sets the function that is called after each Add. Call it before requests arrive.
+func (h *History) OnAdd(f func()) { h.onAdd = f }
+
+// Add records that a range, which may wrap, is repaired until a time.
+func (h *History) Add(table schema.StorageID, tokens ring.Range, until int64) error {
+	err := h.add(table, tokens, until)
+	if err == nil && h.onAdd != nil {
+		h.onAdd()
 	}
 	return err
 }
 
-func (r *Repaired) add(table schema.StorageID, tokens ring.Range, until int64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	spans := (*r.tables.Load())[table].spans
+func (h *History) add(table schema.StorageID, tokens ring.Range, until int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	spans := (*h.tables.Load())[table].spans
 	for _, s := range spansOf(tokens, until) {
 		spans = addSpan(spans, s)
 	}
-	return r.putLocked(table, boundSpans(joinSpans(spans)), false)
+	return h.putLocked(table, boundSpans(joinSpans(spans)), false)
 }
 
-// Retain forgets all of a table but the ranges given: those this node holds. What it gains again later
-// is not what it had.
-func (r *Repaired) Retain(table schema.StorageID, held []ring.Range) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	spans := (*r.tables.Load())[table].spans
+// Retain removes all ranges of a table except held, the ranges of this node. A range that this node gains again later has
+// other data.
+func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	spans := (*h.tables.Load())[table].spans
 	var kept []repairedSpan
-	for _, h := range held {
-		for _, in := range spansOf(h, 0) {
+	for _, own := range held {
+		for _, in := range spansOf(own, 0) {
 			for _, s := range spans {
 				if cut := (repairedSpan{max(s.lower, in.lower), min(s.upper, in.upper), s.until}); cut.lower < cut.upper {
 					kept = addSpan(kept, cut)
@@ -175,40 +171,39 @@ func (r *Repaired) Retain(table schema.StorageID, held []ring.Range) error {
 	if kept = joinSpans(kept); slices.Equal(kept, spans) {
 		return nil
 	}
-	return r.putLocked(table, kept, true)
+	return h.putLocked(table, kept, true)
 }
 
-// Tables are the tables of which anything is known, sorted.
-func (r *Repaired) Tables() []schema.StorageID { return slices.Sorted(maps.Keys(*r.tables.Load())) }
+// Tables returns the tables with repaired ranges, sorted.
+func (h *History) Tables() []schema.StorageID { return slices.Sorted(maps.Keys(*h.tables.Load())) }
 
-// putLocked replaces what is known of a table. What is added need not be synced: it may be forgotten.
-// What is taken away must not come back.
-func (r *Repaired) putLocked(table schema.StorageID, spans []repairedSpan, sync bool) error {
+// putLocked replaces the history of a table. Additions need no sync: losing them is safe. Removals do.
+func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync bool) error {
 	key := binary.BigEndian.AppendUint32([]byte(repairedPrefix), uint32(table))
 	var err error
 	if len(spans) == 0 {
-		err = r.store.DeleteLocal(key, sync)
+		err = h.store.DeleteLocal(key, sync)
 	} else {
 		var value []byte
 		for _, s := range spans {
 			value = wire.AppendInt64(wire.AppendUint64(wire.AppendUint64(value, s.lower), s.upper), s.until)
 		}
-		err = r.store.SetLocal(key, value, sync)
+		err = h.store.SetLocal(key, value, sync)
 	}
 	if err != nil {
 		return err
 	}
-	next := maps.Clone(*r.tables.Load())
+	next := maps.Clone(*h.tables.Load())
 	if next[table] = newRepairedTable(spans); len(spans) == 0 {
 		delete(next, table)
 	}
-	r.tables.Store(&next)
+	h.tables.Store(&next)
 	return nil
 }
 
-// addSpan adds s to disjoint spans in order; where they meet, the later time counts.
+// addSpan adds s to ordered disjoint spans; where they overlap, the later time counts.
 func addSpan(spans []repairedSpan, s repairedSpan) (out []repairedSpan) {
-	at := s.lower // up to where s has been added
+	at := s.lower // s has been added up to here
 	gap := func(until uint64) {
 		if at < until {
 			out = append(out, repairedSpan{at, until, s.until})
@@ -240,7 +235,7 @@ func addSpan(spans []repairedSpan, s repairedSpan) (out []repairedSpan) {
 	return out
 }
 
-// joinSpans joins neighbours that are repaired until the same time.
+// joinSpans joins adjacent spans with the same time.
 func joinSpans(spans []repairedSpan) (out []repairedSpan) {
 	for _, s := range spans {
 		if n := len(out); n > 0 && out[n-1].upper == s.lower && out[n-1].until == s.until {
@@ -252,7 +247,8 @@ func joinSpans(spans []repairedSpan) (out []repairedSpan) {
 	return out
 }
 
-// boundSpans forgets some of what is too much: neighbours become one with the earlier time, lone ones go.
+// boundSpans reduces spans to repairedSpansMax: it joins adjacent spans, with the earlier time, and removes the first ones when
+// none are adjacent.
 func boundSpans(spans []repairedSpan) []repairedSpan {
 	for len(spans) > repairedSpansMax {
 		least, at := int64(1)<<62, -1

@@ -16,7 +16,7 @@ import (
 	"cqld/row"
 )
 
-// TestRepairStories plays the stories in testdata. A command's answer is everything that happened; a
+// TestRepairScenarios plays the stories in testdata. A command's answer is everything that happened; a
 // line "1>2 …" is a message that arrived, and messages move only when told to:
 //
 //	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans
@@ -29,7 +29,7 @@ import (
 //	                                                 repair only, and counts them when verbs are wanted
 //	repaired                                         until when each node knows the ring to be repaired
 //	roots, pages k1                                  whether all nodes have the same hashes; what each has
-func TestRepairStories(t *testing.T) {
+func TestRepairScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{}
 		commands := map[string]func(*datadriven.TestData){"apply": s.apply, "fill": s.fill, "down": s.live, "up": s.live, "away": s.leave,

@@ -50,9 +50,10 @@ type node struct {
 	topology *ring.Topology
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
-	repaired *replica.Repaired
+	repaired *repair.History
 	local    *replica.Local
-	peers    *replica.Repairs
+	peers    *repair.Service
+	paxos    *replica.PaxosPurge
 	down     map[ring.NodeID]bool // as this node sees it
 	floor    int64
 }
@@ -152,7 +153,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 			w.t.Error(err)
 		}
 	})
-	if n.repaired, err = replica.OpenRepaired(n.engine); err != nil {
+	if n.repaired, err = repair.OpenHistory(n.engine); err != nil {
 		w.t.Fatal(err)
 	}
 	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
@@ -160,8 +161,11 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
 		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})
 	n.local = local
-	n.peers = replica.NewRepairs(replica.RepairOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
-		Run: func(f func()) { f() }, Repaired: n.repaired, StepBytes: step})
+	run := func(f func()) { f() }
+	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
+		Run: run, History: n.repaired, StepBytes: step})
+	n.paxos = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
+		Run: run, Streaming: func(schema.StorageID) bool { return false }})
 	return n
 }
 
@@ -190,7 +194,7 @@ func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schem
 // repairer is a node's, with the limits given.
 func (n *node) repairer(limits repair.Limits) *repair.Repairer {
 	limits.Timeout = 2 * time.Second
-	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Store: n.engine, Limits: limits})
+	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.paxos, Store: n.engine, Limits: limits})
 }
 
 // verbName is how the stories call a message.

@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"bytes"
@@ -15,13 +15,14 @@ import (
 
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
 )
 
-// TestStreamStories plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
+// TestStreamScenarios plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
 // is everything that happened. Messages move only when told to, timers run only in tick:
 //
 //	start rows=100 [block=1000] [file=4000] [rate=…] [timeout=10s]
@@ -32,7 +33,7 @@ import (
 //	leaves                        node 1 learns that node 2 has left the ring
 //	crash node=1                  power is cut, and comes back
 //	tick 1s                       status      compare
-func TestStreamStories(t *testing.T) {
+func TestStreamScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/stream", func(t *testing.T, path string) {
 		w := &streamWorld{t: t}
 		defer w.close()
@@ -53,7 +54,7 @@ type streamWorld struct {
 	timers []*worldTimer
 	queue  []worldMessage
 	nodes  map[ring.NodeID]*worldNode
-	limits StreamLimits
+	limits Limits
 	table  *schema.Table
 }
 
@@ -92,7 +93,7 @@ type worldNode struct {
 	engine   *storage.Engine
 	view     *view
 	streams  *Streams
-	local    *Local
+	local    *replica.Local
 	services map[messaging.Verb]messaging.Service
 	life     int
 }
@@ -146,8 +147,8 @@ func (n *worldNode) boot() {
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
-	n.local = NewLocal(n.engine, n.view, nil)
-	n.streams = NewStreams(StreamOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: n.w,
+	n.local = replica.NewLocal(n.engine, n.view, nil)
+	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: n.w, Changed: ignoreChanges,
 		Run: func(f func()) { f() }, Limits: n.w.limits})
 }
 
@@ -177,11 +178,11 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "tick":
 		w.tick(d)
 	case "status":
-		pulls, _ := w.nodes[1].streams.Status()
+		pulls := w.nodes[1].streams.Sessions()
 		for _, p := range pulls {
-			fmt.Fprintf(&w.log, "%s: %s, %d bytes, %v\n", p.Session, p.State, p.Bytes, p.Err)
+			fmt.Fprintf(&w.log, "%s: %s, %d bytes, %v\n", p.ID, p.State, p.Bytes, p.Err)
 		}
-		_, sent := w.nodes[2].streams.Status()
+		sent := w.nodes[2].streams.Stats().SentBytes
 		fmt.Fprintf(&w.log, "node 2 sent %d bytes\n", sent)
 	case "compare":
 		w.compare()
@@ -225,13 +226,13 @@ func integer(d *datadriven.TestData, name string, otherwise int) int {
 func (w *streamWorld) start(d *datadriven.TestData) {
 	timeout, err := time.ParseDuration(argument(d, "timeout", "10s"))
 	w.check(err)
-	w.limits = StreamLimits{BlockBytes: integer(d, "block", 1000), FileBytes: int64(integer(d, "file", 4000)),
+	w.limits = Limits{BlockBytes: integer(d, "block", 1000), FileBytes: int64(integer(d, "file", 4000)),
 		BytesPerSecond: int64(integer(d, "rate", 0)), Timeout: timeout}
 	w.nodes = map[ring.NodeID]*worldNode{}
-	remote, _, _, table := pair(w.t, 1, 1)
+	catalog, table := testCatalog(w.t)
 	w.table = table
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id, schema: remote.view.Schema()}}
+		n := &worldNode{w: w, id: id, disk: vfs.NewCrashableMem(), view: &view{self: id, schema: catalog}}
 		w.nodes[id] = n
 		w.topology(n, "5")
 		n.boot()
@@ -260,12 +261,12 @@ func (w *streamWorld) mutation(key, clustering string, timestamp int64) *row.Mut
 
 func (w *streamWorld) pull(d *datadriven.TestData) {
 	session := argument(d, "session", "")
-	w.nodes[1].streams.Start(Pull{
-		Session: session, Epoch: uint64(integer(d, "epoch", 5)), Table: w.table.StorageID, Range: ring.FullRange(), Source: 2,
+	w.nodes[1].streams.Start(Session{
+		ID: session, Epoch: uint64(integer(d, "epoch", 5)), Table: w.table.StorageID, Range: ring.FullRange(), Source: 2,
 	}, func(bytes int64) {
 		fmt.Fprintf(&w.log, "%s: %d bytes\n", session, bytes)
 	}, func(err error) {
-		var failed *StreamError
+		var failed *SessionError
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}

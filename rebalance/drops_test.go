@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/repair"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -24,7 +26,7 @@ type dropWorld struct {
 	t        *testing.T
 	view     *view
 	engine   *storage.Engine
-	local    *Local
+	local    *replica.Local
 	drops    *Drops
 	table    *schema.Table
 	unclean  uint64
@@ -115,11 +117,11 @@ func newDropWorld(t *testing.T) *dropWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.engine.Close() })
-	w.local = NewLocal(w.engine, w.view, nil)
+	w.local = replica.NewLocal(w.engine, w.view, nil)
 	for i := range 64 {
 		w.write(fmt.Sprint("key", i))
 	}
-	w.drops = NewDrops(DropsOptions{View: w.view, Agreement: w, Local: w.local, Engine: w.engine, Transport: w, Clock: w,
+	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges, Engine: w.engine, Transport: w, Clock: w,
 		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return w.unclean },
 		Former: func(string) *FormerData { return w.former }, Run: func(f func()) { f() }})
 	return w
@@ -188,13 +190,13 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 			w := newDropWorld(t)
 			all, _ := w.has()
 			c.change(w)
-			w.drops.Look()
+			w.drops.Reconcile()
 			held, others := w.has()
 			if held != all || (others == 0) != c.dropped {
 				t.Errorf("%d of %d rows held are left, and %d of other ranges", held, all, others)
 			}
-			if ranges, bytes := w.drops.Dropped(); (ranges > 0) != c.dropped || bytes < 0 {
-				t.Errorf("%d ranges and %d bytes are counted", ranges, bytes)
+			if stats := w.drops.Stats(); (stats.Ranges > 0) != c.dropped || stats.Bytes < 0 {
+				t.Errorf("%d ranges and %d bytes are counted", stats.Ranges, stats.Bytes)
 			}
 			if c.dropped && w.unclean != 0 {
 				t.Error("the metadata log does not hear of it")
@@ -217,7 +219,7 @@ func TestADropNeedsNoDeadNode(t *testing.T) {
 func TestADropIsTriedAgain(t *testing.T) {
 	w := newDropWorld(t)
 	w.answers = nil
-	w.drops.Look()
+	w.drops.Reconcile()
 	if len(w.timers) != 1 || w.unclean == 0 {
 		t.Fatalf("%d timers", len(w.timers))
 	}
@@ -235,8 +237,9 @@ func TestADropIsTriedAgain(t *testing.T) {
 // TestNothingIsWrittenToWhatIsDropped, so that nothing acknowledged can go with it.
 func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 	w := newDropWorld(t)
-	items := w.local.fence(w.drops.list(), w.drops.list)
-	fenced := 0
+	items := w.drops.list()
+	w.local.Fence(fenced(items))
+	refused := 0
 	for i := range 64 {
 		key := row.NewPartitionKey([]byte(fmt.Sprint("key", i)))
 		err := w.write(string(key.Bytes))
@@ -247,12 +250,12 @@ func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 			t.Errorf("key %s, fenced off: %v: %v", key.Bytes, off, err)
 		}
 		if off {
-			fenced++
+			refused++
 		}
 	}
-	w.local.unfence()
-	if err := w.write("key1"); fenced < 10 || fenced > 54 || err != nil {
-		t.Errorf("%d of 64 keys are fenced off; after it: %v", fenced, err)
+	w.local.Unfence()
+	if err := w.write("key1"); refused < 10 || refused > 54 || err != nil {
+		t.Errorf("%d of 64 keys are fenced off; after it: %v", refused, err)
 	}
 }
 
@@ -270,31 +273,6 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	if _, others := w.has(); err != nil || others != 0 {
 		t.Errorf("%v, %d rows are left", err, others)
 	}
-}
-
-// TestARangeIsRepairedSince the earliest of its parts was.
-func TestARangeIsRepairedSince(t *testing.T) {
-	w := newDropWorld(t)
-	r, err := OpenRepaired(w.engine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(want int64, tokens ring.Range) {
-		t.Helper()
-		if got := r.Since(w.table.StorageID, tokens); got != want {
-			t.Errorf("%v is repaired since %d, want %d", tokens, got, want)
-		}
-	}
-	at(neverRepaired, ring.Range{Start: 10, End: 20})
-	for until, tokens := range map[int64]ring.Range{100: {Start: 0, End: 20}, 50: {Start: 20, End: 40}} {
-		if err := r.Add(w.table.StorageID, tokens, until); err != nil {
-			t.Fatal(err)
-		}
-	}
-	at(100, ring.Range{Start: 10, End: 20})
-	at(50, ring.Range{Start: 10, End: 30})
-	at(neverRepaired, ring.Range{Start: 30, End: 41})
-	at(neverRepaired, ring.FullRange())
 }
 
 // A cleanup of one keyspace, or of some of its tables, leaves the others alone; where the ring has changed, everything
@@ -335,13 +313,13 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 // when it was before, or a part of it.
 func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	w := newDropWorld(t)
-	repaired, err := OpenRepaired(w.engine)
+	repaired, err := repair.OpenHistory(w.engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.drops = NewDrops(DropsOptions{View: w.view, Agreement: w, Local: w.local, Engine: w.engine, Transport: w, Clock: w,
+	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges, Engine: w.engine, Transport: w, Clock: w,
 		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return 0 }, Former: func(string) *FormerData { return nil },
-		Gained: func() []GainedData { return w.gained }, Repaired: repaired, Run: func(f func()) { f() }})
+		Gained: func() []GainedData { return w.gained }, History: repaired, Run: func(f func()) { f() }})
 	look := func() {
 		timers := w.timers
 		w.timers = nil
@@ -353,7 +331,7 @@ func TestANodeSaysThatItWasRepaired(t *testing.T) {
 		t.Fatalf("%v, %d timers, although nothing was gained", err, len(w.timers))
 	}
 	w.gained = []GainedData{{Keyspace: "k", Changed: 9, Since: 50}}
-	w.drops.Look()
+	w.drops.Reconcile()
 	look()
 	held := heldBy(w.view.topology.Placement(w.table.Replication), 1)
 	for i, tokens := range held {

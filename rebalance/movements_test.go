@@ -1,4 +1,4 @@
-package replica
+package rebalance
 
 import (
 	"fmt"
@@ -8,9 +8,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/repair"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -25,7 +26,7 @@ type moveWorld struct {
 	catalog            *schema.Schema
 	table              *schema.Table
 	nodes              map[ring.NodeID]*moveNode
-	moves              *Moves
+	moves              *Movements
 	streamed, compared []uint64
 	timers             []func()
 }
@@ -35,9 +36,9 @@ type moveNode struct {
 	w        *moveWorld
 	view     *view
 	engine   *storage.Engine
-	local    *Local
+	local    *replica.Local
 	streams  *Streams
-	hashes   *Repairs
+	hashes   *repair.Service
 	services map[messaging.Verb]messaging.Service
 }
 
@@ -88,14 +89,14 @@ func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { n.engine.Close() })
-		n.local = NewLocal(n.engine, n.view, nil)
-		n.streams = NewStreams(StreamOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here,
-			Limits: StreamLimits{BlockBytes: 1000, FileBytes: 4000}})
-		n.hashes = NewRepairs(RepairOptions{Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
+		n.local = replica.NewLocal(n.engine, n.view, nil)
+		n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, Changed: ignoreChanges,
+			Limits: Limits{BlockBytes: 1000, FileBytes: 4000}})
+		n.hashes = repair.NewService(repair.ServiceOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
 		w.nodes[id] = n
 	}
 	joins := w.nodes[1]
-	w.moves = NewMoves(MovesOptions{View: joins.view, Agreement: w, Streams: joins.streams, Local: joins.local, Hashes: joins.hashes,
+	w.moves = NewMovements(MovementOptions{View: joins.view, Log: w, Streams: joins.streams, Local: joins.local, Hashes: joins.hashes,
 		Clock: w, Run: here, LeafBytes: leafBytes})
 	return w
 }
@@ -128,10 +129,13 @@ func (w *moveWorld) keys() (gained, others []string) {
 	return gained, others
 }
 
-func (w *moveWorld) write(node ring.NodeID, keys ...string) {
+func (w *moveWorld) write(node ring.NodeID, keys ...string) { w.writeTo(w.table, node, keys...) }
+
+// writeTo writes a row to each partition of a table, on one node.
+func (w *moveWorld) writeTo(table *schema.Table, node ring.NodeID, keys ...string) {
 	w.t.Helper()
 	for _, key := range keys {
-		err := w.nodes[node].engine.Apply([]*row.Mutation{rowOf(w.table, key)}, true, func(err error) {
+		err := w.nodes[node].engine.Apply([]*row.Mutation{rowOf(table, key)}, true, func(err error) {
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -153,10 +157,15 @@ func rowOf(table *schema.Table, key string) *row.Mutation {
 }
 
 // missing are the partitions of which a node stores nothing.
-func (w *moveWorld) missing(node ring.NodeID, keys []string) (out []string) {
+func (w *moveWorld) missing(node ring.NodeID, keys []string) []string {
+	return w.missingFrom(w.table, node, keys)
+}
+
+// missingFrom returns the keys of partitions of a table of which a node stores nothing.
+func (w *moveWorld) missingFrom(table *schema.Table, node ring.NodeID, keys []string) (out []string) {
 	for _, key := range keys {
 		token := row.NewPartitionKey([]byte(key)).Token
-		empty, err := w.nodes[node].engine.EmptyRange(w.table.StorageID, ring.Range{Start: token - 1, End: token})
+		empty, err := w.nodes[node].engine.EmptyRange(table.StorageID, ring.Range{Start: token - 1, End: token})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -174,15 +183,11 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	gained, others := w.keys()
 	w.write(2, gained...)
 	w.write(2, others...)
-	accepted := ballot(10, 2)
+	states := w.catalog.Table("system", "paxos")
 	for _, key := range gained {
-		w.nodes[2].local.Accept(9, proposalOf(w.table, accepted, accepted, key), time.Second, func(refused coordinator.Ballot, err error) {
-			if refused.Present() || err != nil {
-				t.Fatalf("node 2 does not accept: %v, %v", refused, err)
-			}
-		})
+		w.writeTo(states, 2, key)
 	}
-	w.moves.Look(w.nodes[1].view.topology)
+	w.moves.Reconcile(w.nodes[1].view.topology)
 	if !slices.Equal(w.streamed, []uint64{7}) {
 		t.Fatalf("node 1 has streamed by operations %v", w.streamed)
 	}
@@ -192,13 +197,8 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	if missing := w.missing(1, others); len(missing) != len(others) {
 		t.Errorf("%d partitions are fetched that node 1 does not gain", len(others)-len(missing))
 	}
-	for _, key := range gained {
-		cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: []row.Slice{row.AllRows()}}
-		w.nodes[1].local.Prepare(9, ballot(20, 1), coordinator.Ballot{}, cmd, time.Second, func(p *coordinator.Promise, err error) {
-			if err != nil || p.Refused || p.Accepted.Ballot != accepted {
-				t.Fatalf("key %s: node 1 does not know what was accepted before it: %+v, %v", key, p, err)
-			}
-		})
+	if missing := w.missingFrom(states, 1, gained); len(missing) > 0 {
+		t.Errorf("Paxos state of %d of %d gained partitions is missing, %s first", len(missing), len(gained), missing[0])
 	}
 }
 
@@ -234,14 +234,14 @@ func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
 		}
 	}
 	lacking := len(w.missing(1, gained))
-	w.moves.Look(w.nodes[1].view.topology)
+	w.moves.Reconcile(w.nodes[1].view.topology)
 	if !slices.Equal(w.compared, []uint64{7}) || len(w.streamed) != 0 {
 		t.Fatalf("node 1 has compared by operations %v and streamed by %v", w.compared, w.streamed)
 	}
 	if missing := w.missing(1, gained); len(missing) > 0 {
 		t.Errorf("%d of %d partitions that were missing are missing still, %s first", len(missing), lacking, missing[0])
 	}
-	if _, sent := w.nodes[2].streams.Status(); (sent > 0) != (lacking > 0) {
+	if sent := w.nodes[2].streams.Stats().SentBytes; (sent > 0) != (lacking > 0) {
 		t.Errorf("%d bytes were streamed for %d missing partitions", sent, lacking)
 	}
 }
@@ -255,7 +255,7 @@ func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 	now := w.nodes[2].view.topology
 	w.nodes[2].view.topology = ring.NewTopology(7, now.Nodes())
 	w.nodes[1].view.topology, now = ring.NewMovingTopology(9, 7, now.Nodes(), now.Operations()), w.nodes[1].view.topology
-	w.moves.Look(w.nodes[1].view.topology)
+	w.moves.Reconcile(w.nodes[1].view.topology)
 	if len(w.compared) != 0 || len(w.timers) == 0 {
 		t.Fatalf("node 2 does not know the switch; compared: %v, %d timers", w.compared, len(w.timers))
 	}
@@ -291,12 +291,16 @@ func (e *enteredEngine) Drain() error {
 // TestAStreamWaitsForRequestsOfTheFormerRing holds a write between its admission and storage while a stream begins. The
 // stream must have it: whoever pulls did not get this write itself.
 func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
-	_, disk, table := newAcceptor(t)
-	remote, _, _, _ := pair(t, 1, 1)
+	catalog, table := testCatalog(t)
+	v := &view{self: 1, schema: catalog, topology: ring.NewTopology(5, []*ring.Node{{ID: 1, State: ring.Normal, Tokens: []ring.Token{0}}})}
+	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disk.Close() })
 	engine := &enteredEngine{Engine: disk, entered: make(chan struct{}), release: make(chan struct{}), drained: make(chan struct{})}
-	l := NewLocal(engine, remote.view, nil)
-	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	s := NewStreams(StreamOptions{Local: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() }})
+	l := replica.NewLocal(engine, v, nil)
+	s := NewStreams(StreamOptions{View: v, Local: l, Engine: engine, Transport: services{}, Clock: stillClock{}, Run: here, Changed: ignoreChanges})
 	written, reply := make(chan error, 1), make(chan []byte, 1)
 	go l.Apply(5, []*row.Mutation{rowOf(table, "k")}, time.Second, func(err error) { written <- err })
 	<-engine.entered
@@ -307,22 +311,12 @@ func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
 		}
 		reply <- payload
 	}()
-	passed := func() bool {
-		select {
-		case <-engine.drained:
-			return true
-		default:
-			return false
-		}
-	}
-	for l.gate.phase.Load() == 0 && !passed() { // until the stream waits at the gate
-		time.Sleep(time.Millisecond)
-	}
-	early := passed()
-	close(engine.release)
-	if early {
+	select {
+	case <-engine.drained:
 		t.Error("the stream begins though a write of the former ring is not in storage yet")
+	case <-time.After(50 * time.Millisecond):
 	}
+	close(engine.release)
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}

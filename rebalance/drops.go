@@ -1,0 +1,412 @@
+package rebalance
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/repair"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// DropEngine is the part of storage that Drops needs.
+type DropEngine interface {
+	DropRange(table schema.StorageID, tokens ring.Range) error
+	EmptyRange(table schema.StorageID, tokens ring.Range) (bool, error)
+	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
+	Drain() error
+	Lost() []storage.LostRange
+}
+
+// MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a majority
+// answers.
+type MetadataLog interface {
+	// StartConfirm calls done when View includes every change that was committed before the call.
+	StartConfirm(done func())
+	// StartCleaned reports that this node has dropped its data of ranges lost up to epoch.
+	StartCleaned(epoch uint64, done func(error))
+	// StartSettled reports that this node has no data left of a keyspace's replications up to epoch.
+	StartSettled(keyspace string, epoch uint64, done func(error))
+	// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change at epoch changed.
+	StartRegained(keyspace string, changed uint64, done func(error))
+}
+
+// DropsOptions are the dependencies of Drops. All are required except Gained, Log and Unconfirmed.
+type DropsOptions struct {
+	View      coordinator.View
+	Metadata  MetadataLog
+	Local     *replica.Local
+	Engine    DropEngine
+	Transport messaging.Transport
+	Clock     env.Clock
+	// Epoch returns the epoch of the metadata in View.
+	Epoch func() uint64
+	// Unclean returns the epoch since which this node has data of ranges that it lost; zero means that it has none.
+	Unclean func() uint64
+	// Former describes data of a keyspace that only this node may have, because the replication was changed. Nil means none.
+	Former func(keyspace string) *FormerData
+	// Gained returns the keyspaces of which this node gained ranges by changes of replication that it has not reported as
+	// repaired. Nil means none.
+	Gained func() []GainedData
+	// History has the times up to which this node's ranges are repaired.
+	History *repair.History
+	// Run runs work that waits for the disk; see StreamOptions.Run.
+	Run func(func())
+	// Changed is called after rows of a table were removed other than by mutations.
+	Changed func(table schema.StorageID)
+	Log     *slog.Logger // nil discards
+	// Unconfirmed, set by tests only, drops by the topology that this node happens to know, without asking other nodes.
+	Unconfirmed bool
+}
+
+// FormerData describes data of a keyspace that a node may have by an earlier replication. A change of replication moves no data,
+// so the present replicas lack it until they are repaired.
+type FormerData struct {
+	Epoch uint64 // of the last change
+	// Since is the time of that change, in seconds. A repair of the present replicas that began later has copied all data, if
+	// Reachable.
+	Since int64
+	// Reachable reports that the present replicas could get all data from each other.
+	Reachable bool
+}
+
+// Drops removes the data of ranges that this node no longer holds. It decides about each removal in these steps:
+//
+//	unclean ──▶ confirm that this node has applied all metadata that a majority has committed
+//	        ──▶ list the ranges with data that no operation, and no replication of a keyspace, present or kept, assigns to this
+//	            node
+//	        ──▶ ask their replicas whether, at that epoch or later, they hold the range and can read it;
+//	            at least half of them must confirm
+//	        ──▶ fence the ranges that still are not this node's: writes, votes and streams are refused
+//	        ──▶ storage.DropRange, logged and counted; then remove the fence
+//	        ──▶ StartCleaned: from now on this node may gain ranges again
+//
+// A decision that fails is repeated from the beginning. A crash at any point leaves data that the next decision finds. Drops
+// is safe for concurrent use.
+type Drops struct {
+	o             DropsOptions
+	ranges, bytes atomic.Int64
+	mu            struct {
+		sync.Mutex
+		running bool // a decision is under way, or will be retried
+		closed  bool
+		// asked are calls of Cleanup that wait for a decision that starts after the call; current wait for the present one.
+		asked, current []*cleanup
+		failures       int  // consecutive decisions that failed
+		checking       bool // a check of gained ranges is scheduled
+	}
+}
+
+// NewDrops registers the handler of VerbHolds. Call it before the transport starts.
+func NewDrops(o DropsOptions) *Drops {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Drops{o: o}
+	if o.History != nil {
+		o.History.OnAdd(d.scheduleGainedCheck)
+	}
+	d.serve()
+	return d
+}
+
+// Reconcile starts a decision when this node has data of ranges that it lost, and schedules a check of the ranges that it gained.
+func (d *Drops) Reconcile() {
+	d.scheduleGainedCheck()
+	if d.o.Unclean() != 0 {
+		d.begin(nil)
+	}
+}
+
+// Close stops the decision under way before its next step.
+func (d *Drops) Close() {
+	d.mu.Lock()
+	d.mu.closed = true
+	waiting := slices.Concat(d.mu.current, d.mu.asked)
+	d.mu.current, d.mu.asked = nil, nil
+	d.mu.Unlock()
+	for _, c := range waiting {
+		c.done(errDropsClosed)
+	}
+}
+
+var errDropsClosed = errors.New("rebalance: the node is stopping")
+
+// begin starts a decision; c is nil when no operator requested it.
+func (d *Drops) begin(c *cleanup) {
+	d.mu.Lock()
+	if d.mu.closed {
+		d.mu.Unlock()
+		if c != nil {
+			c.done(errDropsClosed)
+		}
+		return
+	}
+	if c != nil {
+		d.mu.asked = append(d.mu.asked, c)
+	}
+	if d.mu.running {
+		d.mu.Unlock()
+		return
+	}
+	d.mu.running = true
+	d.mu.Unlock()
+	d.confirm()
+}
+
+// confirm is the first step of a decision.
+func (d *Drops) confirm() {
+	d.mu.Lock()
+	d.mu.current, d.mu.asked = append(d.mu.current, d.mu.asked...), nil
+	d.mu.Unlock()
+	if d.o.Unconfirmed {
+		d.o.Run(func() {
+			x := &dropDecision{d: d, unclean: d.o.Unclean(), items: d.list()}
+			if err := x.withData(); err != nil {
+				d.end(err, true)
+				return
+			}
+			x.drop()
+		})
+		return
+	}
+	d.o.Metadata.StartConfirm(d.confirmed)
+}
+
+// confirmed is the event of the confirmation. Until it returns, View is what was confirmed.
+func (d *Drops) confirmed() {
+	decision := &dropDecision{d: d, unclean: d.o.Unclean(), epoch: d.o.Epoch()}
+	switch operations := d.o.View.Topology().Operations(); {
+	case d.o.View.Topology().Node(d.o.View.Self()) == nil:
+		d.end(nil, false) // data of a former member are not touched
+		return
+	case decision.unclean == 0 && len(d.wanted()) == 0:
+		d.end(nil, false)
+		return
+	case len(operations) > 1: // the outcome of one may change the ranges that the other assigns to this node
+		d.end(fmt.Errorf("rebalance: %d operations change the ring", len(operations)), true)
+		return
+	}
+	decision.items = d.list()
+	decision.former, decision.leftover = map[string]*FormerData{}, map[string]bool{}
+	for _, name := range d.o.View.Schema().KeyspaceNames() {
+		if f := d.o.Former(name); f != nil {
+			decision.former[name] = f
+		}
+	}
+	decision.limit(d.wanted())
+	d.o.Run(func() {
+		if err := decision.withData(); err != nil {
+			d.end(err, true)
+			return
+		}
+		decision.ask()
+	})
+}
+
+// wanted returns the requests of operators that wait for the present decision.
+func (d *Drops) wanted() []*cleanup {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.mu.current)
+}
+
+// end ends a decision. After a failure it is retried while this node is unclean.
+func (d *Drops) end(err error, again bool) {
+	d.mu.Lock()
+	waiting := d.mu.current
+	d.mu.current = nil
+	again = (again || len(d.mu.asked) > 0) && !d.mu.closed
+	d.mu.running = again
+	if d.mu.failures++; err == nil {
+		d.mu.failures = 0
+	}
+	report := again && d.mu.failures%dropFailuresReported == 1
+	d.mu.Unlock()
+	if report {
+		d.o.Log.Warn("data of ranges that this node does not hold any more stays for now", "err", err)
+	}
+	for _, c := range waiting {
+		c.done(err)
+	}
+	if again {
+		d.o.Clock.After(dropRetry, d.confirm)
+		return
+	}
+	if err == nil {
+		d.Reconcile() // the node may have become unclean again meanwhile
+	}
+}
+
+// dropItem is a range of tokens of one keyspace's tables that this node does not hold. When keyspace is empty, it is a range of
+// Paxos state, which belongs to all keyspaces.
+type dropItem struct {
+	keyspace string
+	tables   []schema.StorageID
+	tokens   ring.Range  // does not wrap
+	former   *FormerData // unless nil, the replicas must have been repaired since
+}
+
+// list returns the ranges that neither an operation nor a replication assigns to this node in the topology of View.
+func (d *Drops) list() (items []dropItem) {
+	t, self, catalog := d.o.View.Topology(), d.o.View.Self(), d.o.View.Schema()
+	if t.Node(self) == nil || len(t.Tokens()) == 0 {
+		return nil
+	}
+	var all []ring.Range
+	changed := false // this node may have the only copies, and the only votes, of some keyspace
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local {
+			continue
+		}
+		held := heldBy(t.Placement(k.Replication), self)
+		former := d.o.Former(name)
+		changed = changed || former != nil
+		all = append(all, held...)
+		for _, gap := range gaps(held) {
+			items = append(items, dropItem{name, tablesOf(k), gap, former})
+		}
+	}
+	for _, gap := range gaps(all) {
+		if !changed {
+			items = append(items, dropItem{"", paxosTables(catalog), gap, nil})
+		}
+	}
+	return items
+}
+
+// dropDecision is one decision under way.
+type dropDecision struct {
+	d       *Drops
+	unclean uint64 // the epoch since which this node is unclean; zero means that an operator requested the decision
+	epoch   uint64 // of the confirmed metadata
+	items   []dropItem
+	former  map[string]*FormerData // by keyspace, as confirmed
+	// left is the reason why data of former replications stay; nil means that none do.
+	left     error
+	leftover map[string]bool // the keyspaces of such data
+}
+
+// withData removes ranges without data from the decision.
+func (x *dropDecision) withData() error {
+	x.d.o.Local.Settle() // mutations that were admitted while this node held the ranges are with the engine
+	if err := x.d.o.Engine.Drain(); err != nil {
+		return err
+	}
+	var kept []dropItem
+	for _, item := range x.items {
+		var tables []schema.StorageID
+		for _, id := range item.tables {
+			empty, err := x.d.o.Engine.EmptyRange(id, item.tokens)
+			if err != nil {
+				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id), item.tokens, err)
+			}
+			if !empty {
+				tables = append(tables, id)
+			}
+		}
+		if len(tables) > 0 {
+			kept = append(kept, dropItem{item.keyspace, tables, item.tokens, item.former})
+		}
+	}
+	x.items = kept
+	return nil
+}
+
+// drop removes the data and reports it to the metadata log.
+func (x *dropDecision) drop() {
+	d := x.d
+	d.o.Local.Fence(fenced(x.items))
+	items := still(x.items, d.list())
+	d.o.Local.Fence(fenced(items))
+	whole := len(items) == len(x.items)
+	err := d.dropItems(items)
+	d.o.Local.Unfence()
+	switch {
+	case err != nil:
+		d.end(err, true)
+	case !whole: // this node gained some of the ranges meanwhile
+		d.end(errors.New("rebalance: the ring or a keyspace changed meanwhile"), true)
+	default:
+		x.settle()
+		if x.unclean == 0 {
+			d.end(x.left, false)
+			return
+		}
+		d.o.Metadata.StartCleaned(x.unclean, func(err error) {
+			if err != nil {
+				d.end(err, true)
+				return
+			}
+			d.end(x.left, false)
+		})
+	}
+}
+
+// settle reports the keyspaces without data of former replications. Lost reports are repeated after the next decision.
+func (x *dropDecision) settle() {
+	for _, name := range slices.Sorted(maps.Keys(x.former)) {
+		if !x.leftover[name] {
+			x.d.o.Metadata.StartSettled(name, x.former[name].Epoch, func(error) {})
+		}
+	}
+}
+
+// leave records that an item stays, because its replicas may lack data of a former replication.
+func (x *dropDecision) leave(item dropItem, reason string) {
+	x.leftover[item.keyspace] = true
+	x.left = fmt.Errorf("rebalance: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
+}
+
+// still returns the items that lie within one of listed, of the same keyspace.
+func still(items, listed []dropItem) (out []dropItem) {
+	for _, item := range items {
+		if slices.ContainsFunc(listed, func(l dropItem) bool { return l.keyspace == item.keyspace && l.tokens.Covers(item.tokens) }) {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// fenced returns the ranges of items as replica.Local knows them.
+func fenced(items []dropItem) (out []replica.FencedRange) {
+	for _, item := range items {
+		out = append(out, replica.FencedRange{Tables: item.tables, Tokens: item.tokens})
+	}
+	return out
+}
+
+func (d *Drops) dropItems(items []dropItem) error {
+	for _, item := range items {
+		for _, id := range item.tables {
+			size, err := d.o.Engine.SizeOf(id, item.tokens)
+			if err == nil {
+				err = d.o.Engine.DropRange(id, item.tokens)
+			}
+			if err != nil {
+				return fmt.Errorf("rebalance: drop %s of table %s: %w", item.tokens, d.o.View.Schema().NameOf(id), err)
+			}
+			d.o.Changed(id)
+			d.ranges.Add(1)
+			d.bytes.Add(size)
+			keyspace, table := "", "(dropped)"
+			if t := d.o.View.Schema().TableByStorage(id); t != nil {
+				keyspace, table = t.Keyspace, t.Name
+			}
+			d.o.Log.Info("dropped a range that this node does not hold any more", "keyspace", keyspace, "table", table,
+				"range", item.tokens.String(), "epoch", d.o.Epoch(), "bytes", size)
+		}
+	}
+	return nil
+}

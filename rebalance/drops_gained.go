@@ -1,0 +1,68 @@
+package rebalance
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// GainedData describes ranges of a keyspace that a node gained by changes of its replication. Such changes move no data.
+type GainedData struct {
+	Keyspace string
+	Changed  uint64 // the epoch of the last change of the replication or of the ring
+	Since    int64  // the time of the change, in seconds; a repair that began later has copied the data
+}
+
+// scheduleGainedCheck schedules a check whether the ranges that this node gained by changes of replication were repaired. The
+// check reports them to the metadata log. Until then, other nodes keep data of former replications after further changes.
+func (d *Drops) scheduleGainedCheck() {
+	if d.o.Gained == nil || len(d.o.Gained()) == 0 {
+		return
+	}
+	d.mu.Lock()
+	begin := !d.mu.checking && !d.mu.closed
+	d.mu.checking = d.mu.checking || begin
+	d.mu.Unlock()
+	if begin {
+		d.o.Clock.After(gainedDelay, func() { d.o.Run(d.reportGained) })
+	}
+}
+
+func (d *Drops) reportGained() {
+	var repaired []GainedData
+	for _, g := range d.o.Gained() {
+		if d.hasRepaired(g) {
+			repaired = append(repaired, g)
+		}
+	}
+	d.mu.Lock()
+	d.mu.checking = false
+	closed := d.mu.closed
+	d.mu.Unlock()
+	if closed {
+		return
+	}
+	for _, g := range repaired {
+		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {}) // a lost report is repeated after the next repair
+	}
+}
+
+// hasRepaired reports whether all ranges of a keyspace that this node holds were repaired after its last change.
+func (d *Drops) hasRepaired(g GainedData) bool {
+	k := d.o.View.Schema().Keyspace(g.Keyspace)
+	if k == nil {
+		return false
+	}
+	since, self := max(g.Since, 1), d.o.View.Self()
+	for _, piece := range d.o.View.Topology().Placement(k.Replication).Ranges(ring.FullRange()) {
+		if !slices.Contains(piece.Replicas.Natural, self) {
+			continue
+		}
+		for _, id := range tablesOf(k) {
+			if d.o.History.Since(id, piece.Range) < since {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,69 @@
+package rebalance
+
+import (
+	"testing"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// view is the metadata that a node of a test knows; all nodes are alive.
+type view struct {
+	self     ring.NodeID
+	schema   *schema.Schema
+	topology *ring.Topology
+}
+
+func (v *view) Self() ring.NodeID                 { return v.self }
+func (v *view) Schema() *schema.Schema            { return v.schema }
+func (v *view) Topology() *ring.Topology          { return v.topology }
+func (v *view) Alive(ring.NodeID) bool            { return true }
+func (v *view) PaxosFloor(schema.StorageID) int64 { return 0 }
+
+// stillClock stands still; its timers never fire.
+type stillClock struct{}
+
+func (stillClock) Now() time.Time                        { return time.Unix(1_700_000_000, 0) }
+func (stillClock) Monotonic() time.Duration              { return 0 }
+func (stillClock) After(time.Duration, func()) env.Timer { return stoppedTimer{} }
+
+type stoppedTimer struct{}
+
+func (stoppedTimer) Stop() bool { return true }
+
+// testCatalog returns a catalog with table ks.t, which has one replica.
+func testCatalog(t testing.TB) (*schema.Schema, *schema.Table) {
+	t.Helper()
+	s := schema.Empty()
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
+			{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
+		}},
+	} {
+		var err error
+		if s, err = schema.Apply(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, s.Table("ks", "t")
+}
+
+// services is a transport that registers services and sends nothing.
+type services map[messaging.Verb]messaging.Service
+
+func (s services) Handle(x messaging.Service)               { s[x.Verb] = x }
+func (s services) Run(_ int, f func()) error                { f(); return nil }
+func (s services) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (s services) Request(ring.NodeID, messaging.Verb, []byte, time.Duration, messaging.Reply) {
+}
+
+// ignoreChanges is StreamOptions.Changed of tests that have no Paxos state in memory.
+func ignoreChanges(schema.StorageID) {}
+
+// here runs f in the caller's goroutine.
+func here(f func()) { f() }

@@ -1,0 +1,499 @@
+package rebalance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// OperationLog is the metadata log to which Movements reports progress. done is called once.
+type OperationLog interface {
+	StartStreamed(operation uint64, done func(error))
+	StartCompared(operation uint64, done func(error))
+	StartHanded(operation uint64, done func(error))
+}
+
+// MovementOptions are the dependencies of Movements. All are required except Note, LeafBytes and the test switches.
+type MovementOptions struct {
+	View    coordinator.View
+	Log     OperationLog // the cluster
+	Streams *Streams
+	Local   *replica.Local // whose fence sessions respect
+	Hashes  Hashes
+	Clock   env.Clock
+	// HandOver transfers what this node stores for others, such as logged batches, before it leaves. done is called once; on
+	// an error the node stays.
+	HandOver func(done func(error))
+	// Run runs work that waits for the disk; see StreamOptions.Run.
+	Run func(func())
+	// Note reports progress to the operator; nil discards it.
+	Note func(message string)
+	// LeafBytes is the size of the parts that are compared, and streamed again when they differ; zero means 256 KiB.
+	LeafBytes int64
+	// NoCompare, set by tests only, ends operations without a comparison.
+	NoCompare bool
+	// NoPaxosStreams, set by tests only, streams ranges without their Paxos state.
+	NoPaxosStreams bool
+}
+
+// Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this node
+// gains; before the operation ends, it compares them with their sources. Drops removes the ranges that this node lost. It is
+// safe for concurrent use.
+//
+//	Streaming: for each range and table: stream from the node that loses it, or from so many of the nodes that keep it that
+//	           every quorum is met ── all received ──▶ OperationLog.StartStreamed
+//	Known:     compare each range and table with the same sources, and stream the parts that differ
+//	           ── all compared ──▶ OperationLog.StartCompared
+//	leaving:   hand over what this node stores for others ──▶ OperationLog.StartHanded
+type Movements struct {
+	o  MovementOptions
+	mu struct {
+		sync.Mutex
+		movements map[uint64]*movement
+		handing   uint64 // the operation by which this node leaves, once the hand-over began
+		closed    bool
+	}
+}
+
+// NewMovements returns the movements of a node. The owner calls Reconcile after the node has started.
+func NewMovements(o MovementOptions) *Movements {
+	m := &Movements{o: o}
+	if m.o.Note == nil {
+		m.o.Note = func(string) {}
+	}
+	m.mu.movements = map[uint64]*movement{}
+	m.o.LeafBytes = cmp.Or(m.o.LeafBytes, compareLeafBytes)
+	return m
+}
+
+// gainedRange is one range that this node gains, and tables of one replication.
+type gainedRange struct {
+	gain   ring.Gain
+	tables []schema.StorageID
+	// name is the keyspace; empty when the tables belong to several. System keyspaces never block an operation.
+	name string
+}
+
+// movement is this node's share of one operation. Movements.mu guards it.
+type movement struct {
+	m         *Movements
+	operation *ring.Operation
+	compare   bool            // ranges that were streamed before
+	queued    []*gainedRange  // not started
+	retries   []*gainedRange  // failed; queued again after a pause
+	started   map[string]bool // sessions under way, or completed
+	waiting   []Session       // of the range that was started last
+	running   int
+	total     int // ranges
+	bytes     map[string]int64
+	sessions  []string
+	reported  bool
+	ended     bool
+	stuck     int // consecutive attempts with too few live sources
+}
+
+// Reconcile starts and ends movements so that they match a confirmed topology. The owner calls it after every change, from one
+// goroutine at a time, with topologies in the order of their epochs.
+func (m *Movements) Reconcile(t *ring.Topology) {
+	self := m.o.View.Self()
+	m.mu.Lock()
+	if m.mu.closed || self == 0 {
+		m.mu.Unlock()
+		return
+	}
+	var ended, begun []*movement
+	for id, v := range m.mu.movements {
+		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
+			v.ended = true
+			delete(m.mu.movements, id)
+			ended = append(ended, v)
+		}
+	}
+	for _, o := range t.Operations() {
+		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
+			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{}}
+			m.mu.movements[o.ID] = v
+			begun = append(begun, v)
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(ended, func(a, b *movement) int { return int(int64(a.operation.ID) - int64(b.operation.ID)) })
+	for _, v := range ended {
+		v.forgetSessions()
+	}
+	for _, v := range begun {
+		v.begin(t)
+	}
+	m.handOver(t, self)
+}
+
+// concerns reports whether an operation requires something of this node in its present phase.
+func (m *Movements) concerns(o *ring.Operation, self ring.NodeID) bool {
+	if !slices.Contains(o.Gaining, self) {
+		return false
+	}
+	return o.Phase == ring.Streaming && !slices.Contains(o.Streamed, self) || o.Known && !slices.Contains(o.Compared, self)
+}
+
+// Close stops all movements. The next process of the node continues them.
+func (m *Movements) Close() {
+	m.mu.Lock()
+	m.mu.closed = true
+	m.mu.Unlock()
+}
+
+// begin queues the ranges that this node gains.
+func (v *movement) begin(t *ring.Topology) {
+	catalog := v.m.o.View.Schema()
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local {
+			continue
+		}
+		tables := tablesOf(k)
+		if len(tables) == 0 {
+			continue
+		}
+		if v.compare && v.m.o.NoCompare {
+			continue
+		}
+		if !v.compare && !v.m.o.NoPaxosStreams { // votes of both sides count, so the new replicas need the votes of the old ones
+			tables = append(tables, paxosTables(catalog)...)
+		}
+		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
+			v.queued = append(v.queued, &gainedRange{gain: g, tables: tables, name: name})
+		}
+	}
+	v.total = len(v.queued)
+	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(), v.total))
+	v.proceed()
+}
+
+func (v *movement) verb() string {
+	if v.compare {
+		return "compares"
+	}
+	return "fetches"
+}
+
+// epoch returns the epoch that sources must have applied.
+func (v *movement) epoch() uint64 {
+	if v.compare {
+		return v.operation.Switched
+	}
+	return v.operation.ID
+}
+
+// ahead returns how many sessions run at a time.
+func (v *movement) ahead() int {
+	if v.compare {
+		return comparesAhead
+	}
+	return sessionsAhead
+}
+
+func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
+	for _, name := range k.TableNames() {
+		ids = append(ids, k.Table(name).StorageID)
+	}
+	return ids
+}
+
+// paxosTables returns the table of Paxos state, which moves with the ranges of all tables.
+func paxosTables(catalog *schema.Schema) []schema.StorageID {
+	if t := catalog.Table("system", "paxos"); t != nil {
+		return []schema.StorageID{t.StorageID}
+	}
+	return nil
+}
+
+// proceed starts sessions while ahead allows, and reports to the log when none is left.
+func (v *movement) proceed() {
+	for {
+		v.m.mu.Lock()
+		if v.ended || v.m.mu.closed || v.running >= v.ahead() {
+			v.m.mu.Unlock()
+			return
+		}
+		if len(v.waiting) == 0 && len(v.queued) > 0 {
+			sessions, ok := v.plan(v.queued[0])
+			if !ok {
+				f := v.queued[0]
+				v.stuck++
+				report := v.stuck == stuckReported
+				v.m.mu.Unlock()
+				if report {
+					v.m.o.Note(v.stuckReason(f))
+				}
+				v.retryLater()
+				return
+			}
+			v.waiting, v.queued, v.stuck = sessions, v.queued[1:], 0
+			v.m.mu.Unlock()
+			continue
+		}
+		if len(v.waiting) == 0 {
+			finished := v.running == 0 && len(v.retries) == 0 && !v.reported
+			v.reported = v.reported || finished
+			v.m.mu.Unlock()
+			if finished {
+				v.report()
+			}
+			return
+		}
+		p := v.waiting[0]
+		v.waiting = v.waiting[1:]
+		if v.started[p.ID] {
+			// Several keyspaces may gain one range from one node: its Paxos state is streamed once.
+			v.m.mu.Unlock()
+			continue
+		}
+		v.started[p.ID] = true
+		v.running++
+		v.m.mu.Unlock()
+		if v.compare {
+			v.compareWith(p)
+			continue
+		}
+		v.startSession(p, func(err error) { v.sessionEnded(p, err) })
+	}
+}
+
+// startSession starts a session, unless its range is fenced.
+func (v *movement) startSession(p Session, done func(error)) {
+	v.m.mu.Lock()
+	v.sessions = append(v.sessions, p.ID)
+	v.m.mu.Unlock()
+	if v.m.o.Local.Fenced(p.Table, p.Range) {
+		done(v.m.o.Streams.failure(p, replica.ErrFenced))
+		return
+	}
+	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.ID, bytes) }, done)
+}
+
+// plan chooses the sources of a range: the node that loses it, if it is alive, because this node's copy replaces that one in
+// every quorum; otherwise so many of the others that at least one of them has each write that a quorum acknowledged. It
+// reports false when too few of them are alive.
+func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
+	from := []ring.NodeID{f.gain.From}
+	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
+		if from, ok = v.sources(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
+			return nil, false
+		}
+	}
+	for _, source := range from {
+		for _, table := range f.tables {
+			sessions = append(sessions, Session{
+				ID:    fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
+				Epoch: v.epoch(), Table: table, Range: f.gain.Range, Source: source,
+			})
+		}
+	}
+	return sessions, true
+}
+
+// stuckReason describes to the operator which range waits for which dead nodes.
+func (v *movement) stuckReason(f *gainedRange) string {
+	view := v.m.o.View
+	var dead []string
+	for _, id := range f.gain.Sources {
+		if n := view.Topology().Node(id); n != nil && !view.Alive(id) {
+			dead = append(dead, n.Internode.String())
+		}
+	}
+	what := "of several keyspaces"
+	if f.name != "" {
+		what = "of keyspace " + f.name
+	}
+	return fmt.Sprintf("operation %d (%s): range %s %s waits: too few of the nodes that have it live, %s do not; start them, "+
+		"or take the operation back: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
+}
+
+// sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
+// that is no longer a member has none: its operation was aborted, and Reconcile has not received that topology yet.
+func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
+	view := v.m.o.View
+	t := view.Topology()
+	self := t.Node(view.Self())
+	if self == nil {
+		return nil, false
+	}
+	var far []ring.NodeID
+	for _, id := range g.Sources {
+		source := t.Node(id)
+		switch {
+		case id == g.From || source == nil || !view.Alive(id):
+		case source.Datacenter == self.Datacenter:
+			from = append(from, id)
+		default:
+			far = append(far, id)
+		}
+	}
+	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
+		return nil, true // the operator accepted the loss, or it is a system keyspace
+	}
+	enough := len(from) >= g.Local
+	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
+	enough = enough && len(from) >= g.Total
+	return from[:min(len(from), max(g.Total, g.Local))], enough
+}
+
+// retryLater queues failed ranges again after a pause.
+func (v *movement) retryLater() {
+	v.m.o.Clock.After(movementRetry, func() {
+		v.m.mu.Lock()
+		v.queued, v.retries = append(v.queued, v.retries...), nil
+		v.m.mu.Unlock()
+		v.proceed()
+	})
+}
+
+func (v *movement) progress(session string, bytes int64) {
+	v.m.mu.Lock()
+	v.bytes[session] = bytes
+	v.m.mu.Unlock()
+}
+
+// sessionEnded is the event of a session's end. After a failure its range is planned again: the source may be dead.
+func (v *movement) sessionEnded(p Session, err error) {
+	v.m.mu.Lock()
+	v.running--
+	if err != nil && !v.ended {
+		delete(v.started, p.ID)
+		f := &gainedRange{tables: []schema.StorageID{p.Table}}
+		if t := v.m.o.View.Schema().TableByStorage(p.Table); t != nil && !slices.Contains(paxosTables(v.m.o.View.Schema()), p.Table) {
+			f.name = t.Keyspace
+		}
+		for _, k := range v.replicationsOf(p.Table) {
+			for _, g := range v.m.o.View.Topology().Gains(v.operation, k, v.m.o.View.Self()) {
+				if g.Range == p.Range {
+					f.gain = g
+				}
+			}
+		}
+		if f.gain.Node != 0 {
+			v.retries = append(v.retries, f)
+		}
+	}
+	over := v.ended || v.m.mu.closed
+	v.m.mu.Unlock()
+	switch {
+	case over:
+	case err != nil:
+		v.m.o.Note(err.Error())
+		v.retryLater()
+	default:
+		v.proceed()
+	}
+}
+
+// replicationsOf returns the replications by which this node may gain ranges of a table.
+func (v *movement) replicationsOf(id schema.StorageID) (out []ring.Replication) {
+	catalog := v.m.o.View.Schema()
+	if !slices.Contains(paxosTables(catalog), id) {
+		if t := catalog.TableByStorage(id); t != nil {
+			out = append(out, t.Replication)
+		}
+		return out
+	}
+	for _, name := range catalog.KeyspaceNames() {
+		if r := catalog.Keyspace(name).Replication; r.Class != ring.Local {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// report reports to the log that all ranges are here. It retries until the log has taken it.
+func (v *movement) report() {
+	start := v.m.o.Log.StartStreamed
+	if v.compare {
+		start = v.m.o.Log.StartCompared
+	} else {
+		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
+	}
+	start(v.operation.ID, func(err error) {
+		v.m.mu.Lock()
+		retry := err != nil && !v.ended && !v.m.mu.closed
+		if retry {
+			v.reported = false
+		}
+		v.m.mu.Unlock()
+		if retry {
+			v.retryLater()
+		}
+	})
+}
+
+// forgetSessions removes the records of the sessions of an operation that has ended.
+func (v *movement) forgetSessions() {
+	for _, s := range v.sessions {
+		if err := v.m.o.Streams.Forget(s); err != nil {
+			v.m.o.Note(fmt.Sprintf("the record of stream %s stays: %v", s, err))
+		}
+	}
+}
+
+// heldBy returns the ranges of a placement that a node holds, in token order.
+func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
+	for _, r := range p.Ranges(ring.FullRange()) {
+		if r.Replicas.Contains(id) {
+			out = append(out, r.Range)
+		}
+	}
+	return out
+}
+
+// gaps returns the ranges between those held, in token order. None of the ranges wraps.
+func gaps(held []ring.Range) (out []ring.Range) {
+	slices.SortFunc(held, func(a, b ring.Range) int {
+		switch {
+		case a.Start < b.Start:
+			return -1
+		case a.Start > b.Start:
+			return 1
+		}
+		return 0
+	})
+	at := ring.MinToken
+	for _, r := range held {
+		if r.Start > at {
+			out = append(out, ring.Range{Start: at, End: r.Start})
+		}
+		if r.End == ring.MinToken {
+			return out // the last range ends at the end of the ring
+		}
+		at = max(at, r.End)
+	}
+	return append(out, ring.Range{Start: at, End: ring.MinToken})
+}
+
+// MovementStatus is the progress of one operation on this node.
+type MovementStatus struct {
+	Operation    *ring.Operation
+	Ranges, Left int
+	Bytes        int64
+}
+
+// Status returns the progress of all operations under way, by operation.
+func (m *Movements) Status() (out []MovementStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.mu.movements {
+		s := MovementStatus{Operation: v.operation, Ranges: v.total, Left: len(v.queued)}
+		for _, n := range v.bytes {
+			s.Bytes += n
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b MovementStatus) int { return int(int64(a.Operation.ID) - int64(b.Operation.ID)) })
+	return out
+}

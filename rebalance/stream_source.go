@@ -1,0 +1,144 @@
+package rebalance
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+var (
+	errStreamNotYet   = errors.New("the source has not applied the topology, or a truncation, yet")
+	errStreamChecksum = errors.New("a block has a wrong checksum")
+	// errStreamTruncated reports that the table was truncated on this node since the session began its file.
+	errStreamTruncated = errors.New("the table was truncated")
+)
+
+// serve answers another node's request for a block.
+func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Respond) {
+	r, err := decodeStreamRequest(payload)
+	if err != nil {
+		respond(nil, replica.ToRemote(err))
+		return
+	}
+	s.mu.Lock()
+	if s.mu.closed || s.mu.held >= s.o.Limits.HeldMax {
+		s.mu.Unlock()
+		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
+		return
+	}
+	s.mu.held++
+	s.mu.Unlock()
+	s.o.Run(func() {
+		reply, err := s.export(&r)
+		s.record(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
+		if err != nil {
+			reply, err = nil, replica.ToRemote(replica.FromStorage(err))
+		}
+		s.send(reply, err, respond)
+	})
+}
+
+// Sending is a range that another node streams from this one.
+type Sending struct {
+	Peer  ring.NodeID
+	Table schema.StorageID
+	Range ring.Range
+}
+
+// sending counts the bytes sent of a Sending; last is the time of the last request (monotonic).
+type sending struct {
+	bytes int64
+	last  time.Duration
+}
+
+// record counts a block, and removes ranges that no node requests any more.
+func (s *Streams) record(x Sending, size int) {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range s.mu.out {
+		if now-v.last > sendingKept {
+			delete(s.mu.out, k)
+		}
+	}
+	v := s.mu.out[x]
+	if v == nil && len(s.mu.out) >= sendingMax {
+		return
+	}
+	if v == nil {
+		v = &sending{}
+		s.mu.out[x] = v
+	}
+	v.bytes, v.last = v.bytes+int64(size), now
+}
+
+// Sent returns the ranges that other nodes stream from this one, with the bytes sent so far.
+func (s *Streams) Sent() map[Sending]int64 {
+	now := s.o.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[Sending]int64{}
+	for k, v := range s.mu.out {
+		if now-v.last <= sendingKept {
+			out[k] = v.bytes
+		}
+	}
+	return out
+}
+
+// export reads the reply to a request. Before the first block, it waits for all mutations that were admitted at an earlier
+// topology: since the required one, coordinators send writes to the receiver, too.
+func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
+	if s.o.View.Topology().Epoch() < r.epoch {
+		return []byte{0}, nil
+	}
+	if !s.o.Local.Truncations().Ready(r.table, r.truncations, s.o.View.Schema()) {
+		return []byte{0}, nil
+	}
+	var total int64
+	if r.first {
+		s.o.Local.Settle()
+		if err := s.o.Engine.Drain(); err != nil {
+			return nil, err
+		}
+		if total, err = s.o.Engine.SizeOf(r.table, r.tokens); err != nil {
+			return nil, err
+		}
+	}
+	// The size of the header depends on next, which is known last.
+	block, next, err := s.o.Engine.Export(nil, r.table, r.tokens, r.after, r.bytesMax)
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	reply = make([]byte, 0, streamHead+32+len(next)+len(block))
+	reply = append(appendStreamReply(reply, total, next), block...)
+	sealStreamReply(reply)
+	return reply, nil
+}
+
+// send responds when the outbound budget allows.
+func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
+	s.mu.Lock()
+	now := s.o.Clock.Monotonic()
+	at := max(now, s.mu.free)
+	s.mu.free = at + time.Duration(int64(len(reply))*int64(time.Second)/s.o.Limits.BytesPerSecond)
+	s.mu.sent += int64(len(reply))
+	s.mu.Unlock()
+	release := func() {
+		s.mu.Lock()
+		s.mu.held--
+		s.mu.Unlock()
+		respond(reply, err)
+	}
+	if at-now <= streamBurst {
+		release()
+		return
+	}
+	s.o.Clock.After(at-now, release)
+}

@@ -1,0 +1,202 @@
+package repair
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Engine is the part of storage that a Service needs.
+type Engine interface {
+	Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64, err error)
+	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
+	Lift(table schema.StorageID, tokens ring.Range, since int64) error
+	Drain() error
+}
+
+// ServiceOptions are the dependencies of a Service. All are required except StepBytes.
+type ServiceOptions struct {
+	View      coordinator.View
+	Local     *replica.Local
+	Engine    Engine
+	Transport messaging.Transport
+	Clock     env.Clock
+	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation.
+	Run     func(func())
+	History *History
+	// StepBytes is the number of bytes hashed in one step; zero means 1 MiB.
+	StepBytes int64
+}
+
+// Service is the replica's half of repair. It answers requests of other nodes and implements Peers: requests to this node
+// are handled here, and all others are sent. It is safe for concurrent use.
+type Service struct {
+	o  ServiceOptions
+	mu struct {
+		sync.Mutex
+		// began is the time of the first step of each session on this node (ns, this node's clock); order lists the
+		// sessions, oldest first.
+		began map[uint64]int64
+		order []uint64
+	}
+}
+
+var _ Peers = (*Service)(nil)
+
+// NewService registers the handlers of the repair verbs. Call it before the transport starts.
+func NewService(o ServiceOptions) *Service {
+	o.StepBytes = cmp.Or(o.StepBytes, stepBytesDefault)
+	s := &Service{o: o}
+	s.mu.began = map[uint64]int64{}
+	messaging.Register(o.Transport,
+		messaging.Service{Verb: messaging.VerbMerkle, Name: "merkle", Blocking: true, Handler: s.serveHash},
+		messaging.Service{Verb: messaging.VerbRepaired, Name: "repaired", Blocking: true, Handler: s.serveNotice},
+	)
+	return s
+}
+
+func (s *Service) serveHash(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	req, err := decodeHashRequest(payload)
+	if err != nil {
+		respond(nil, replica.ToRemote(err))
+		return
+	}
+	s.hash(req, callNow, func(step HashStep, err error) {
+		if err != nil {
+			respond(nil, replica.ToRemote(err))
+			return
+		}
+		respond(appendHashStep(nil, &step), nil)
+	})
+}
+
+func (s *Service) serveNotice(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+	n, err := decodeNotice(payload)
+	if err == nil {
+		err = s.repaired(&n)
+	}
+	respond(nil, replica.ToRemote(err))
+}
+
+// Hash implements Peers.
+func (s *Service) Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error)) {
+	if node == s.o.View.Self() {
+		own := *req
+		s.hash(&own, s.o.Run, done)
+		return
+	}
+	s.o.Transport.Request(node, messaging.VerbMerkle, appendHashRequest(nil, req), timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(HashStep{}, replica.FromRemote(err))
+			return
+		}
+		done(decodeHashStep(payload))
+	})
+}
+
+// Repaired implements Peers.
+func (s *Service) Repaired(node ring.NodeID, n *Notice, timeout time.Duration, done func(error)) {
+	if node == s.o.View.Self() {
+		own := *n
+		s.o.Run(func() { done(s.repaired(&own)) })
+		return
+	}
+	s.o.Transport.Request(node, messaging.VerbRepaired, appendNotice(nil, n), timeout, func(_ []byte, err error) {
+		done(replica.FromRemote(err))
+	})
+}
+
+// callNow calls f in the caller's goroutine, which may wait for the disk.
+func callNow(f func()) { f() }
+
+// errTopologyUnknown refuses a request that requires a later topology than this node has applied. The requester retries.
+var errTopologyUnknown = errors.New("repair: this node has not applied the required topology yet")
+
+// hash performs one step of hashing. run runs the part that reads the disk.
+func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, error)) {
+	if err := s.o.Local.CheckEpoch(req.Epoch); err != nil {
+		done(HashStep{}, err)
+		return
+	}
+	if s.o.View.Topology().Epoch() < req.Since {
+		done(HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: errTopologyUnknown.Error()})
+		return
+	}
+	if req.Session != 0 {
+		s.begin(req.Session)
+	}
+	run(func() {
+		step, err := s.step(req)
+		if err != nil {
+			err = replica.FromStorage(err)
+		}
+		done(step, err)
+	})
+}
+
+func (s *Service) step(req *HashRequest) (step HashStep, err error) {
+	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now, After: req.After,
+		BytesMax: s.o.StepBytes}
+	if req.After == nil && req.Since != 0 {
+		s.o.Local.Settle()
+		if err := s.o.Engine.Drain(); err != nil {
+			return step, err
+		}
+	}
+	if req.After == nil {
+		if step.Size, err = s.o.Engine.SizeOf(req.Table, req.Tokens); err != nil {
+			return step, err
+		}
+	}
+	step.Next, step.Scanned, err = s.o.Engine.Hash(cmd, func(i int, h storage.LeafHash) {
+		if n := len(step.Leaves); n > 0 && step.Leaves[n-1] == i {
+			step.Hashes[n-1].Add(LeafHash(h))
+			return
+		}
+		step.Leaves, step.Hashes = append(step.Leaves, i), append(step.Hashes, LeafHash(h))
+	})
+	return step, err
+}
+
+// begin records the time of a session's first step.
+func (s *Service) begin(session uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.mu.began[session]; known {
+		return
+	}
+	if len(s.mu.order) >= sessionsMax {
+		delete(s.mu.began, s.mu.order[0])
+		s.mu.order = s.mu.order[1:]
+	}
+	s.mu.began[session] = s.o.Clock.Now().UnixNano()
+	s.mu.order = append(s.mu.order, session)
+}
+
+// repaired records that a range is repaired: storage may purge its older tombstones, and serves again what a corrupt file
+// had lost of it before the session began.
+func (s *Service) repaired(n *Notice) error {
+	s.mu.Lock()
+	began, known := s.mu.began[n.Session]
+	s.mu.Unlock()
+	var err error
+	if known {
+		err = s.o.Engine.Lift(n.Table, n.Tokens, began)
+	}
+	if err == nil {
+		err = s.o.History.Add(n.Table, n.Tokens, n.Until)
+	}
+	if err != nil {
+		err = replica.FromStorage(err)
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+package row
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// NextPage returns the command that continues a scan of tokens after page, the answer to cmd; nil when page was the last. A page
+// that ends within a partition is continued with a command of that partition alone. The result does not refer to page.
+func NextPage(cmd *ReadCommand, page []byte, tokens ring.Range) (*ReadCommand, error) {
+	var r PageReader
+	var x Row
+	var last *PartitionKey
+	var clustering []byte
+	for r.Reset(page); r.NextPartition(); {
+		last, clustering = &PartitionKey{Token: r.Key.Token, Bytes: r.Key.Bytes}, nil
+		for r.NextRow(&x) {
+			clustering = x.Clustering
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	next := *cmd
+	if !r.More() || last == nil {
+		if !cmd.SinglePartition() {
+			return nil, nil
+		}
+		// The partition within which a page ended is complete.
+		key := cmd.Key
+		next.Key, next.Slices = PartitionKey{}, []Slice{AllRows()}
+		next.Range = KeyRange{Tokens: tokens, After: &key}
+		return &next, nil
+	}
+	last.Bytes = slices.Clone(last.Bytes) // the caller may reuse page
+	if clustering != nil {
+		next.Key, next.Range = *last, KeyRange{}
+		next.Slices = []Slice{{Start: After(clustering)}}
+		return &next, nil
+	}
+	next.Range.After = last
+	return &next, nil
+}
