@@ -326,7 +326,8 @@ func (op *casRound) preparedLocked() {
 }
 
 // bringLocked sends the latest decided change to those of the quorum that lack it, and waits: what is
-// proposed next must not hide it. It frees mu.
+// proposed next must not hide it. Then it reads again: the pages that came with their promises lack the change, and so may
+// that of a pending replica, which receives the state of acceptors before the rows. It frees mu.
 func (op *casRound) bringLocked(commit Proposal) {
 	op.phase = casPreparedWork
 	var missing []ring.NodeID
@@ -356,7 +357,7 @@ func (op *casRound) bringLocked(commit Proposal) {
 				op.retryLocked(err)
 			default:
 				if left--; left == 0 {
-					op.readLocked()
+					op.rereadLocked("Missing commits were sent: reading at quorum")
 					return
 				}
 				op.mu.Unlock()
@@ -382,12 +383,17 @@ func (op *casRound) readLocked() {
 		op.decideLocked(page)
 		return
 	}
+	op.rereadLocked("Promises came with different rows: reading at quorum")
+}
+
+// rereadLocked reads at a quorum, with repairs. activity is the event of the trace. It frees mu.
+func (op *casRound) rereadLocked(activity string) {
 	op.reread = true
 	op.c.counts.casRereads.Add(1)
 	op.armLocked()
 	attempt := op.attempt
 	op.mu.Unlock()
-	op.trace("Promises came with different rows: reading at quorum")
+	op.trace(activity)
 	op.c.Read(&ReadRequest{
 		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
 	}, func(page []byte, err error) {

@@ -77,3 +77,13 @@ func TestEntitiesAreJudged(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingCommitsAreRead runs two seeds as they were drawn. Most commits are lost, and a node that joins or rebuilds has the
+// state of acceptors before the rows: it knew of a commit that its page did not show, so that all pages were equal, and
+// a round that had just sent the commit to the other replicas evaluated its conditions without it.
+func TestMissingCommitsAreRead(t *testing.T) {
+	for _, seed := range []uint64{811948, 812552} {
+		o := DrawnOptions(seed)
+		report(t, o, run(t, o))
+	}
+}
