@@ -115,3 +115,24 @@ func (r Resource) String() string {
 	}
 	return "<no resource>"
 }
+
+// Permissions returns the permissions that can be granted on the resource: those that GRANT ALL means.
+func (r Resource) Permissions() []Permission {
+	switch r.Kind {
+	case KindAllKeyspaces, KindKeyspace, KindAllTables:
+		return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
+	case KindTable:
+		return []Permission{Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
+	case KindAllRoles:
+		return []Permission{Create, Alter, Drop, Authorize, Describe}
+	case KindRole:
+		return []Permission{Alter, Drop, Authorize}
+	case KindAllFunctions, KindKeyspaceFunctions:
+		return []Permission{Create, Alter, Drop, Authorize, Execute}
+	case KindFunction:
+		return []Permission{Alter, Drop, Authorize, Execute}
+	case KindAllMBeans, KindMBean:
+		return []Permission{Select, Modify, Authorize, Describe, Execute}
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
@@ -17,6 +18,8 @@ type plan struct {
 	text     string
 	keyspace string // for unqualified names
 	stmt     cql.Statement
+
+	needs []auth.Requirement // what an execution needs
 
 	// One of these is set for a data statement.
 	modification *modification
@@ -111,6 +114,9 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
+	if pl.needs, err = requirements(keyspace, stmt); err != nil {
+		return nil, err
+	}
 	switch stmt := stmt.(type) {
 	case *cql.Select:
 		if err = c.enter(pl, stmt.Table); err == nil {
