@@ -143,16 +143,14 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	return pl, nil
 }
 
-// enter makes the statement's table that of the compiler.
+// enter makes the statement's table and its keyspace those of the compiler. The keyspace of one statement of a batch doesn't
+// count for the names of the next.
 func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
-	t, err := c.p.table(c.Schema, c.Keyspace, n)
+	t, err := c.p.table(c.Schema, pl.keyspace, n)
 	if err != nil {
 		return err
 	}
-	c.Table = t
-	if n.Keyspace != "" {
-		c.Keyspace = n.Keyspace
-	}
+	c.Table, c.Keyspace = t, t.Keyspace
 	pl.tables = append(pl.tables, t)
 	return nil
 }
