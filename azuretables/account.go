@@ -2,8 +2,8 @@ package azuretables
 
 import (
 	"bytes"
-	"context"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
 )
 
@@ -30,6 +30,9 @@ func (c *call) getProperties() error {
 	if err := c.grant.permits(readProperties(), ""); err != nil {
 		return err
 	}
+	if err := c.authorized(auth.Select, ""); err != nil {
+		return err
+	}
 	c.document(200, c.properties().append(c.resp.body))
 	return nil
 }
@@ -42,9 +45,7 @@ func (c *call) setProperties() error {
 	if err := p.parse(c.req.body); err != nil {
 		return err
 	}
-	limit, cancel := c.limited()
-	defer cancel()
-	if err := c.door.o.Service.SetProperty(limit, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
+	if err := c.door.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
 		return err
 	}
 	c.resp.status = 202
@@ -54,6 +55,9 @@ func (c *call) setProperties() error {
 // stats answers the secondary endpoint's question: every replica is as new as an acknowledged write.
 func (c *call) stats() error {
 	if err := c.grant.permits(readProperties(), ""); err != nil {
+		return err
+	}
+	if err := c.authorized(auth.Select, ""); err != nil {
 		return err
 	}
 	if !c.secondary {
@@ -84,6 +88,9 @@ func (c *call) policies() error {
 		if _, ok := service.Exists(c.account.name, table); !ok {
 			return odata.Of(odata.ResourceNotFound)
 		}
+		if err := c.authorized(auth.Select, table); err != nil {
+			return err
+		}
 		c.document(200, appendPolicies(c.resp.body, c.policiesOf(table)))
 		return nil
 	case "PUT":
@@ -93,6 +100,9 @@ func (c *call) policies() error {
 		if _, ok := service.Exists(c.account.name, table); !ok {
 			return odata.Of(odata.ResourceNotFound)
 		}
+		if err := c.authorized(auth.Authorize, table); err != nil { // policies grant access
+			return err
+		}
 		var policies []policy
 		if len(bytes.TrimSpace(c.req.body)) > 0 { // none: no policies
 			var err error
@@ -100,9 +110,7 @@ func (c *call) policies() error {
 				return err
 			}
 		}
-		limit, cancel := c.limited()
-		defer cancel()
-		if err := service.SetProperty(limit, c.account.name, table, policiesProperty, appendPolicies(nil, policies)); err != nil {
+		if err := service.SetProperty(&c.request, c.account.name, table, policiesProperty, appendPolicies(nil, policies)); err != nil {
 			return err
 		}
 		c.resp.status = 204
@@ -111,10 +119,10 @@ func (c *call) policies() error {
 	return odata.Of(odata.MethodNotAllowed)
 }
 
-// limited is the request's context with a time limit, for what all nodes must agree on. Reads and writes of
-// entities have limits of their own, below.
-func (c *call) limited() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.ctx, c.door.limits.RequestTimeout)
+// authorized returns nil if the client's principal has a permission on a table, or on the account's keyspace when table is empty.
+// It is for what only reads metadata; the Service asks for what it does itself.
+func (c *call) authorized(permission auth.Permission, table string) error {
+	return c.door.o.Service.Authorize(&c.request, permission, c.account.name, table)
 }
 
 // mayChange is permits for what changes something, which the secondary endpoint does not.

@@ -73,7 +73,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	if err := c.admit(first.Table, ops[0].Entity.PartitionKey, len(ops)); err != nil {
 		return nil, err
 	}
-	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, first.Table, ops)
+	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, first.Table, ops)
 	if err != nil {
 		c.req.kept = true
 		return nil, c.named(first.Table, err)
@@ -217,7 +217,7 @@ func preference(prefer string) string {
 
 // batchQuery answers a batch that is one GET.
 func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
-	inner := call{door: c.door, ctx: c.ctx, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
+	inner := call{door: c.door, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
 		account: c.account, secondary: c.secondary, hostForm: c.hostForm, grant: c.grant}
 	inner.path.Account = c.path.Account // of URLs in the answer
 	var err error

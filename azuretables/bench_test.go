@@ -12,20 +12,21 @@ import (
 
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/request"
 )
 
 // insertBody is an entity of a dozen properties, as the recorded ones.
 const insertBody = `{"PartitionKey": "pkd3851397", "PartitionKey@odata.type": "Edm.String", "RowKey": "rkd3851397", "RowKey@odata.type": "Edm.String", "age": 39, "sex": "male", "sex@odata.type": "Edm.String", "married": true, "deceased": false, "ratio": 3.1, "ratio@odata.type": "Edm.Double", "evenratio": 3.0, "evenratio@odata.type": "Edm.Double", "double": 5, "double@odata.type": "Edm.Double", "large": 933311100, "Birthday": "1973-10-04T00:00:00.000000Z", "Birthday@odata.type": "Edm.DateTime", "birthday": "1970-10-04T00:00:00.000000Z", "birthday@odata.type": "Edm.DateTime", "binary": "YmluYXJ5", "binary@odata.type": "Edm.Binary", "other": 20, "clsid": "c9da6455-213d-42c9-9a79-3e9149a57833", "clsid@odata.type": "Edm.Guid"}`
 
 // signed makes requests of one kind, signed.
-func (b *bench) signed(method, target, body string) func(*request) {
+func (b *bench) signed(method, target, body string) func(*httpRequest) {
 	contentType := ""
 	if body != "" {
 		contentType = "application/json;odata=nometadata"
 	}
 	date, authorization := b.date(), b.sign(DevelopmentAccount, method, target, contentType)
-	return func(r *request) {
-		*r = request{method: method, path: target, host: "127.0.0.1:10002", remote: netip.MustParseAddr("127.0.0.1")}
+	return func(r *httpRequest) {
+		*r = httpRequest{method: method, path: target, host: "127.0.0.1:10002", remote: netip.MustParseAddrPort("127.0.0.1:1")}
 		if body != "" {
 			r.body = []byte(body)
 		}
@@ -48,8 +49,8 @@ func benchmark(t *testing.B, method, target, body string, status int) {
 }
 
 // asking sends requests without a carrier. The answer is valid until the next.
-func (b *bench) asking(make func(*request)) func() *response {
-	var req request
+func (b *bench) asking(make func(*httpRequest)) func() *response {
+	var req httpRequest
 	var resp response
 	return func() *response {
 		make(&req)
@@ -98,11 +99,11 @@ func newIdleBench(t testing.TB) *bench {
 // idleService has one entity and takes every change.
 type idleService struct{ *memory }
 
-func (idleService) Apply(_ context.Context, _, _ string, ops []entity.Operation) ([]int64, error) {
+func (idleService) Apply(_ *request.Request, _, _ string, ops []entity.Operation) ([]int64, error) {
 	return slices.Repeat([]int64{16220452870454448}, len(ops)), nil
 }
 
-func (idleService) Get(context.Context, string, string, string, string, []string) (*odata.Entity, error) {
+func (idleService) Get(*request.Request, string, string, string, string, []string) (*odata.Entity, error) {
 	return &odata.Entity{PartitionKey: "p", RowKey: "r", Timestamp: 16220452870454448}, nil
 }
 
@@ -123,11 +124,11 @@ func batchOfHundred() []byte {
 	return append(b, "--changeset_c--\r\n--batch_b--\r\n"...)
 }
 
-func (b *bench) signedBatch(body []byte) func(*request) {
+func (b *bench) signedBatch(body []byte) func(*httpRequest) {
 	const target, contentType = "/devstoreaccount1/$batch", "multipart/mixed; boundary=batch_b"
 	make := b.signed("POST", target, "")
 	authorization := b.sign(DevelopmentAccount, "POST", target, contentType)
-	return func(r *request) {
+	return func(r *httpRequest) {
 		buffer := r.body[:0]
 		make(r)
 		r.header.contentType, r.header.authorization, r.body = contentType, authorization, append(buffer, body...)

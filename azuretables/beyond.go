@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 )
@@ -25,7 +26,7 @@ func (c *call) deletePartition() error {
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
-	if err := c.door.o.Service.DeletePartition(c.ctx, c.account.name, c.path.Table, c.path.PartitionKey); err != nil {
+	if err := c.door.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table, c.path.PartitionKey); err != nil {
 		return err
 	}
 	c.resp.status = 204
@@ -45,6 +46,9 @@ func (c *call) deleteMatching() error {
 		return odata.Of(odata.InvalidInput)
 	}
 	if err := c.mayChange(deleteEntity(), c.path.Table); err != nil {
+		return err
+	}
+	if err := c.authorized(auth.Modify, c.path.Table); err != nil { // also if no entity matches
 		return err
 	}
 	q, err := c.parseQuery()
@@ -113,7 +117,7 @@ func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted
 			ops[i] = entity.Operation{Kind: entity.Delete, Match: e.Timestamp, Conditional: true,
 				Entity: odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}}
 		}
-		_, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops)
+		_, err := c.door.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 		switch {
 		case err == nil:
 			deleted += n

@@ -97,7 +97,7 @@ func (r *corsRule) permits(headers string) bool {
 }
 
 // preflight answers a browser that asks whether a page may send a request. Nobody is asked who they are.
-func preflight(rules []corsRule, req *request, resp *response) error {
+func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 	h := &req.header
 	if h.origin == "" || h.corsMethod == "" {
 		e := odata.Of(odata.InvalidHeaderValue)
@@ -152,7 +152,7 @@ func (r *corsRule) expose(resp *response) string {
 
 // share adds what a browser wants to see before it shows an answer to a page; and Vary where another
 // origin would have got other headers. (REST reference, "CORS support", the table of headers.)
-func share(rules []corsRule, req *request, method string, resp *response) {
+func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 	if len(rules) == 0 {
 		return
 	}

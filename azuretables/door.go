@@ -14,6 +14,8 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/request"
+	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -121,11 +123,11 @@ func (d *Door) account(name string) (a *account, secondary bool) {
 // call is one request on its way. The fields are of one request; begin sets them.
 type call struct {
 	door      *Door
-	ctx       context.Context
-	req       *request
+	request   request.Request // as the parts below know it
+	req       *httpRequest
 	resp      *response
 	now       time.Time
-	began     time.Duration // monotonic; when somebody is told how long it took
+	began     time.Duration // monotonic
 	id        string
 	method    string // the effective one
 	path      odata.Path
@@ -142,7 +144,7 @@ type call struct {
 }
 
 // handle answers one request.
-func (d *Door) handle(ctx context.Context, req *request, resp *response) {
+func (d *Door) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
 	if err := c.serve(); err != nil {
@@ -155,7 +157,7 @@ func (d *Door) handle(ctx context.Context, req *request, resp *response) {
 }
 
 // recognize says whether a request is by someone who may send a large body: what is signed is all but that.
-func (d *Door) recognize(req *request) error {
+func (d *Door) recognize(req *httpRequest) error {
 	c := &call{door: d}
 	c.begin(context.Background(), req, nil)
 	err := c.locate()
@@ -169,25 +171,26 @@ func (d *Door) recognize(req *request) error {
 }
 
 // reject answers a request that was not read to its end.
-func (d *Door) reject(req *request, resp *response, err error) {
+func (d *Door) reject(req *httpRequest, resp *response, err error) {
 	c := &call{door: d}
 	c.begin(context.Background(), req, resp)
 	c.fail(err)
 	c.finish()
 }
 
-func (c *call) begin(ctx context.Context, req *request, resp *response) {
+func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 	d := c.door
-	*c = call{door: d, ctx: ctx, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
+	*c = call{door: d, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
 	if req == nil {
 		return
 	}
 	c.now = d.o.Clock.Now()
 	c.id = d.newID()
 	c.method = req.method
-	if d.o.Answered != nil {
-		c.began = d.o.Clock.Monotonic()
-	}
+	c.began = d.o.Clock.Monotonic()
+	// Azure Tables is strongly consistent; a client has no say in it.
+	c.request = request.Request{Context: ctx, Client: req.remote, Deadline: c.began + d.limits.RequestTimeout, Consistency: ring.Quorum,
+		SerialConsistency: ring.Serial}
 }
 
 // newID is an id as requests and batches have them.

@@ -130,7 +130,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 	if err := c.admit(c.path.Table, op.Entity.PartitionKey, 1); err != nil {
 		return nil, err
 	}
-	stamps, err := c.door.o.Service.Apply(c.ctx, c.account.name, c.path.Table, ops)
+	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 	if err != nil {
 		c.entity.Properties, c.req.kept = nil, true
 		return nil, err
@@ -191,7 +191,7 @@ func (c *call) get() error {
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
-	e, err := c.door.o.Service.Get(c.ctx, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
+	e, err := c.door.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
 	if err != nil {
 		return err
 	}

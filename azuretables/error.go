@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
@@ -54,10 +55,13 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		readFailure  *coordinator.ReadFailure
 		unknown      *coordinator.CASUnknown
 		panicked     *guard.PanicError
+		denied       *auth.Denied
 	)
 	switch {
 	case errors.As(err, &e):
 		return e, true
+	case errors.As(err, &denied):
+		return odata.Of(odata.AuthorizationPermissionMismatch), true
 	case errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),

@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 
 	"cqld/azuretables/odata"
+	"cqld/request"
 )
 
 // send1 has a door answer one request that no carrier carried.
-func send1(d *Door, req *request) *response {
+func send1(d *Door, req *httpRequest) *response {
 	var resp response
 	resp.reset()
-	req.remote = netip.MustParseAddr("127.0.0.1")
+	req.remote = netip.MustParseAddrPort("127.0.0.1:1")
 	d.handle(context.Background(), req, &resp)
 	return &resp
 }
@@ -54,7 +55,7 @@ func FuzzStrangers(f *testing.F) {
 	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='secret')\nContent-Type: application/json\n\n{\"a\":\"what nobody may see\"}")
 	writes := b.memory.writes
 	f.Fuzz(func(t *testing.T, method, path, query, authorization, body string) {
-		req := &request{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
+		req := &httpRequest{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
 		req.header = header{authorization: authorization, msDate: b.date(), accept: "application/json", contentType: "application/json", ifMatch: "*"}
 		r := send1(b.door, req)
 		wellFormed(t, r)
@@ -85,7 +86,7 @@ func FuzzRequests(f *testing.F) {
 	b := newBench(f, nil)
 	f.Fuzz(func(t *testing.T, method, target, contentType, body, ifMatch, accept string) {
 		if _, ok := b.memory.Exists(DevelopmentAccount, "races"); !ok {
-			if err := b.memory.CreateTable(context.Background(), DevelopmentAccount, "races"); err != nil {
+			if err := b.memory.CreateTable(new(request.Request), DevelopmentAccount, "races"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -93,7 +94,7 @@ func FuzzRequests(f *testing.F) {
 		if !strings.HasPrefix(target, "/") || strings.Contains(method, " ") {
 			return // another account, or nothing that a carrier lets through
 		}
-		req := &request{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
+		req := &httpRequest{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
 		req.header = header{msDate: b.date(), accept: accept, contentType: contentType, ifMatch: ifMatch}
 		p, err := parseParams(query)
 		if err != nil {
@@ -144,7 +145,7 @@ func FuzzRangesOfKeys(f *testing.F) {
 		s := &signature{version: "2019-02-02", table: "races", permissions: "raud", expiry: "2099-01-01", startPK: startPK, startRK: startRK, endPK: endPK, endRK: endRK}
 		a := b.door.accounts[DevelopmentAccount]
 		s.sig = b.hmac(DevelopmentAccount, string(a.appendTableString(nil, s, "races")))
-		g, err := a.authorizeSignature(&request{}, s, b.clock.Now(), nil)
+		g, err := a.authorizeSignature(&httpRequest{}, s, b.clock.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

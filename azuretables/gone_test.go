@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/request"
 )
 
 // patient is a Service whose queries end only when their context does.
@@ -24,11 +25,11 @@ type patient struct {
 	ended   chan error
 }
 
-func (p patient) Query(ctx context.Context, _, _ string, _ *entity.Query) (*entity.Page, error) {
+func (p patient) Query(r *request.Request, _, _ string, _ *entity.Query) (*entity.Page, error) {
 	p.entered <- struct{}{}
-	<-ctx.Done()
-	p.ended <- ctx.Err()
-	return nil, ctx.Err()
+	<-r.Context.Done()
+	p.ended <- r.Context.Err()
+	return nil, r.Context.Err()
 }
 
 func newPatient(t *testing.T) (patient, *bench) {

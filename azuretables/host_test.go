@@ -29,7 +29,7 @@ func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
 		{"evil.example", "/races/T", false}, // its key is no page's
 	} {
 		call := &call{door: b.door}
-		call.begin(t.Context(), &request{host: c.host, path: c.path, method: "GET"}, nil)
+		call.begin(t.Context(), &httpRequest{host: c.host, path: c.path, method: "GET"}, nil)
 		err := call.locate()
 		var e *odata.Error
 		refused := errors.As(err, &e) && e.Code == odata.AuthorizationFailure

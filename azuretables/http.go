@@ -45,7 +45,7 @@ type carrier struct {
 
 // pair is what a request and its answer are kept in.
 type pair struct {
-	req  request
+	req  httpRequest
 	resp response
 	body []byte // memory for a body
 }
@@ -250,7 +250,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	if p.req.kept {
 		p.body = nil
 	}
-	p.req = request{}
+	p.req = httpRequest{}
 }
 
 // panicked answers a request whose code panicked, and closes the connection: what was to be read of it, and the memory
@@ -268,7 +268,7 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 	ctx.Response.SetConnectionClose()
 }
 
-func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
+func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
 	target := string(h.RequestURI()) // entities keep parts of it
@@ -285,9 +285,9 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *request) {
 	r.conn = conn
 	r.tls = conn.tls
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
-		r.remote = a.AddrPort().Addr()
+		r.remote = a.AddrPort()
 	} else {
-		r.remote = netip.Addr{}
+		r.remote = netip.AddrPort{}
 	}
 	r.header = header{}
 	for name, value := range h.All() {

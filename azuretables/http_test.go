@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/request"
 )
 
 func largeEntity(bytes int) string {
@@ -173,10 +174,10 @@ type slow struct {
 	entered, leave chan struct{}
 }
 
-func (s slow) Apply(ctx context.Context, account, table string, ops []entity.Operation) ([]int64, error) {
+func (s slow) Apply(r *request.Request, account, table string, ops []entity.Operation) ([]int64, error) {
 	s.entered <- struct{}{}
 	<-s.leave
-	return s.memory.Apply(ctx, account, table, ops)
+	return s.memory.Apply(r, account, table, ops)
 }
 
 func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {

@@ -1,16 +1,17 @@
 package azuretables
 
 import (
-	"context"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
+	"cqld/request"
 )
 
 // memory is an entity.Service without a cluster: what it answers is plain to see. fail, when it is set, is
@@ -38,7 +39,7 @@ func (m *memory) table(account, name string) *memoryTable {
 	return m.tables[account+"/"+strings.ToLower(name)]
 }
 
-func (m *memory) Tables(account, from string, match func(string) bool, top int) (names []string, next string, err error) {
+func (m *memory) Tables(_ *request.Request, account, from string, match func(string) bool, top int) (names []string, next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, t := range m.tables {
@@ -53,7 +54,7 @@ func (m *memory) Tables(account, from string, match func(string) bool, top int) 
 	return names, "", m.fail
 }
 
-func (m *memory) CreateTable(_ context.Context, account, name string) error {
+func (m *memory) CreateTable(_ *request.Request, account, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -70,7 +71,7 @@ func (m *memory) CreateTable(_ context.Context, account, name string) error {
 	return nil
 }
 
-func (m *memory) DeleteTable(_ context.Context, account, name string) error {
+func (m *memory) DeleteTable(_ *request.Request, account, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.table(account, name) == nil {
@@ -90,7 +91,7 @@ func (m *memory) Exists(account, name string) (string, bool) {
 	return "", false
 }
 
-func (m *memory) Apply(_ context.Context, account, table string, ops []entity.Operation) ([]int64, error) {
+func (m *memory) Apply(_ *request.Request, account, table string, ops []entity.Operation) ([]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -150,7 +151,7 @@ func cloned(p odata.Property) odata.Property {
 	return p
 }
 
-func (m *memory) Get(_ context.Context, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity, error) {
+func (m *memory) Get(_ *request.Request, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -167,7 +168,7 @@ func (m *memory) Get(_ context.Context, account, table, partitionKey, rowKey str
 	return &e, nil
 }
 
-func (m *memory) Query(_ context.Context, account, table string, q *entity.Query) (*entity.Page, error) {
+func (m *memory) Query(r *request.Request, account, table string, q *entity.Query) (*entity.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -206,7 +207,7 @@ func (m *memory) Query(_ context.Context, account, table string, q *entity.Query
 			page.Next = &entity.Position{PartitionKey: e.PartitionKey, RowKey: e.RowKey}
 			break
 		}
-		page.Scanned++
+		r.Cost.Rows++
 		if q.Filter != nil && !odata.Matches(q.Filter, e) {
 			continue
 		}
@@ -222,7 +223,7 @@ func (m *memory) Query(_ context.Context, account, table string, q *entity.Query
 	return page, nil
 }
 
-func (m *memory) DeletePartition(_ context.Context, account, table, partitionKey string) error {
+func (m *memory) DeletePartition(_ *request.Request, account, table, partitionKey string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -250,7 +251,7 @@ func (m *memory) Property(account, table, name string) []byte {
 	return nil
 }
 
-func (m *memory) SetProperty(_ context.Context, account, table, name string, value []byte) error {
+func (m *memory) SetProperty(_ *request.Request, account, table, name string, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
@@ -261,6 +262,9 @@ func (m *memory) SetProperty(_ context.Context, account, table, name string, val
 	}
 	return m.fail
 }
+
+// Authorize implements entity.Service: everything is allowed.
+func (m *memory) Authorize(*request.Request, auth.Permission, string, string) error { return nil }
 
 // stillClock is a clock that moves when it is told to.
 type stillClock struct {

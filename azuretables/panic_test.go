@@ -3,7 +3,6 @@ package azuretables
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"log/slog"
 	"net"
 	"strings"
@@ -12,17 +11,18 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/guard"
+	"cqld/request"
 )
 
 // broken is a Service of which some methods panic.
 type broken struct{ *memory }
 
-func (b broken) Query(context.Context, string, string, *entity.Query) (*entity.Page, error) {
+func (b broken) Query(*request.Request, string, string, *entity.Query) (*entity.Page, error) {
 	var filter odata.Expr
 	return nil, filter.(error) // as a filter would that is none
 }
 
-func (b broken) Apply(context.Context, string, string, []entity.Operation) ([]int64, error) {
+func (b broken) Apply(*request.Request, string, string, []entity.Operation) ([]int64, error) {
 	panic("a change that panics")
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 )
@@ -64,9 +65,12 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 		if _, ok := c.door.o.Service.Exists(c.account.name, c.path.Table); !ok {
 			return nil, odata.Of(odata.TableNotFound)
 		}
+		if err := c.authorized(auth.Select, c.path.Table); err != nil {
+			return nil, err
+		}
 		return &entity.Page{Plan: entity.PointQuery}, nil
 	}
-	page, err := c.door.o.Service.Query(c.ctx, c.account.name, c.path.Table, q)
+	page, err := c.door.o.Service.Query(&c.request, c.account.name, c.path.Table, q)
 	if err != nil {
 		return nil, err
 	}
@@ -167,9 +171,9 @@ func onePartition(filter odata.Expr) (string, bool) {
 func (c *call) describe(page *entity.Page) {
 	c.proceed(page.Next)
 	r := c.resp
-	r.addInt("x-cqld-rows-scanned", page.Scanned)
+	r.addInt("x-cqld-rows-scanned", c.request.Cost.Rows)
 	r.add("x-cqld-plan", planName(page.Plan))
-	r.add("x-ms-request-charge", charge(page.Scanned))
+	r.add("x-ms-request-charge", charge(c.request.Cost.Rows))
 }
 
 // proceed tells where to go on.

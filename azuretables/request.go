@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// request is one request, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
+// httpRequest is one request as HTTP carries it, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
 // and hold until the answer is written, and so does body, unless it is kept; the door writes into it.
-type request struct {
+type httpRequest struct {
 	method string
 	path   string // as sent, percent-encoded
 	query  string // as sent, without the question mark
@@ -15,7 +15,7 @@ type request struct {
 	header header
 	body   []byte
 	kept   bool // a change whose outcome is not known may still look at body
-	remote netip.Addr
+	remote netip.AddrPort
 	tls    bool
 	conn   *connection // that it came on; nil in tests
 }

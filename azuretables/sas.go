@@ -25,7 +25,7 @@ func parseAccessTime(s string) (time.Time, bool) {
 
 // authorizeSignature checks a shared access signature; policies are the stored access policies of a table.
 // What is signed is looked at first: who cannot sign learns nothing else.
-func (a *account) authorizeSignature(req *request, s *signature, now time.Time, policies func(table string) []policy) (*grant, error) {
+func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time, policies func(table string) []policy) (*grant, error) {
 	var err error
 	g := &grant{}
 	switch {
@@ -163,7 +163,7 @@ func (s *signature) inTime(now time.Time) error {
 }
 
 // fromWhere says whether the signature is valid for this address and protocol.
-func (s *signature) fromWhere(req *request) error {
+func (s *signature) fromWhere(req *httpRequest) error {
 	switch s.protocol {
 	case "", "https,http":
 	case "https":
@@ -186,7 +186,7 @@ func (s *signature) fromWhere(req *request) error {
 	if err != nil || errTo != nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	client := req.remote.Unmap()
+	client := req.remote.Addr().Unmap()
 	if client.BitLen() != from.BitLen() || client.Less(from) || to.Less(client) {
 		return &odata.Error{Code: authorizationSourceIPMismatch,
 			Message: "This request is not authorized to perform this operation using this source IP " + client.String() + "."}

@@ -70,7 +70,7 @@ func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 }
 
 // authorizeKey checks an Authorization header, SharedKey or SharedKeyLite, that was made for path.
-func (a *account) authorizeKey(req *request, path, comp string, now time.Time) error {
+func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")
 	lite := scheme == "SharedKeyLite"
@@ -97,7 +97,7 @@ func (a *account) authorizeKey(req *request, path, comp string, now time.Time) e
 // appendStringToSign is what a request is signed by. The resource is the account and the path as sent, so
 // in the emulator's form the account stands there twice. (REST reference, "Authorize with Shared Key",
 // "Table service".)
-func (a *account) appendStringToSign(dst []byte, req *request, path string, lite bool, date, comp string) []byte {
+func (a *account) appendStringToSign(dst []byte, req *httpRequest, path string, lite bool, date, comp string) []byte {
 	if !lite {
 		dst = append(append(dst, req.method...), '\n')
 		dst = append(append(dst, req.header.contentMD5...), '\n')

@@ -3,6 +3,7 @@ package azuretables
 import (
 	"strings"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
 )
 
@@ -29,6 +30,9 @@ func (c *call) getTable() error {
 	name, ok := c.door.o.Service.Exists(c.account.name, c.path.Table)
 	if !ok {
 		return odata.Of(odata.ResourceNotFound)
+	}
+	if err := c.authorized(auth.Select, c.path.Table); err != nil {
+		return err
 	}
 	ctx := c.context("")
 	c.resp.status, c.resp.contentType = 200, c.level.ContentType()
@@ -62,9 +66,12 @@ func (c *call) listTables() error {
 	var names []string
 	next := ""
 	if top > 0 {
-		if names, next, err = c.door.o.Service.Tables(c.account.name, from, match, top); err != nil {
-			return err
-		}
+		names, next, err = c.door.o.Service.Tables(&c.request, c.account.name, from, match, top)
+	} else {
+		err = c.authorized(auth.Select, "")
+	}
+	if err != nil {
+		return err
 	}
 	ctx := c.context("")
 	r := c.resp
@@ -109,9 +116,7 @@ func (c *call) createTable() error {
 		return odata.Of(odata.PropertiesNeedValue)
 	}
 	name := string(p.Value.Bytes)
-	limit, cancel := c.limited()
-	defer cancel()
-	if err := c.door.o.Service.CreateTable(limit, c.account.name, name); err != nil {
+	if err := c.door.o.Service.CreateTable(&c.request, c.account.name, name); err != nil {
 		return err
 	}
 	ctx := c.context("")
@@ -126,9 +131,7 @@ func (c *call) deleteTable() error {
 	if err := c.mayChange(deleteTable(), ""); err != nil {
 		return err
 	}
-	limit, cancel := c.limited()
-	defer cancel()
-	if err := c.door.o.Service.DeleteTable(limit, c.account.name, c.path.Table); err != nil {
+	if err := c.door.o.Service.DeleteTable(&c.request, c.account.name, c.path.Table); err != nil {
 		return err
 	}
 	c.resp.status = 204

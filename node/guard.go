@@ -49,15 +49,6 @@ func (n *Node) requests() replica.Engine {
 	return replica.GuardReads(e, n.guard)
 }
 
-// store is the coordinator as CQL statements use it.
-func (n *Node) store() query.Store {
-	s := serving{n.coordinator, n.clockRefusal, &n.askedCQL}
-	if f := n.opts.faults.coordinator; f != nil {
-		return f(s)
-	}
-	return s
-}
-
 // virtualTables are the tables that this node makes up.
 func (n *Node) virtualTables() query.VirtualSource {
 	if f := n.opts.faults.virtual; f != nil {

@@ -20,6 +20,7 @@ import (
 	"cqld/internal/env"
 	"cqld/query"
 	"cqld/replica"
+	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
@@ -109,7 +110,7 @@ func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) 
 
 // faultyStore is a coordinator with faults.
 type faultyStore struct {
-	serving
+	request.Coordinator
 	f *faulty
 }
 
@@ -122,7 +123,7 @@ func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, er
 		}
 		req = &again
 	}
-	s.serving.CAS(req, done)
+	s.Coordinator.CAS(req, done)
 }
 
 // faultyTables are virtual tables with faults.
@@ -160,7 +161,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		o.DataDir = t.TempDir() // of the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.faults.engine = func(e replica.Engine) replica.Engine { return faultyEngine{e, f} }
-		o.faults.coordinator = func(s serving) query.Store { return faultyStore{s, f} }
+		o.faults.coordinator = func(s request.Coordinator) request.Coordinator { return faultyStore{s, f} }
 		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
 		if change != nil {
 			change(&o)

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"cqld/coordinator"
+	"cqld/internal/histogram"
+	"cqld/request"
 )
 
 // metricsPage serves the node's figures to Prometheus.
@@ -29,8 +31,8 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	m := metricSink{out}
 	c.ring(m)
 	c.requests(m)
-	c.asked(m, "cql", &c.n.askedCQL)
-	c.asked(m, "tables", &c.n.askedTables)
+	c.asked(m, "cql", c.n.executors.cql)
+	c.asked(m, "tables", c.n.executors.tables)
 	c.answered(m)
 	c.storage(m)
 	c.tables(m)
@@ -53,15 +55,15 @@ func (m metricSink) counter(name, help string, v int64) {
 }
 
 // histogram gives a histogram of seconds by octaves, from 65 µs to 17 s.
-func (m metricSink) histogram(name, help string, h *histogram, labels, values []string) {
-	buckets, count, sum := h.octaves(16, 34)
+func (m metricSink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
+	buckets, count, sum := h.Octaves(16, 34)
 	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, sum.Seconds(), buckets, values...)
 }
 
 // scaled gives the histogram of requests of which some were measured: all are counted, as if the others had taken as long.
-func (m metricSink) scaled(name, help string, t *timed, labels, values []string) {
-	buckets, measured, sum := t.latency.octaves(16, 34)
-	count := max(uint64(t.count.Load()), measured)
+func (m metricSink) scaled(name, help string, t *request.KindStats, labels, values []string) {
+	buckets, measured, sum := t.Latency.Octaves(16, 34)
+	count := max(uint64(t.Count.Load()), measured)
 	seconds := sum.Seconds()
 	if measured > 0 {
 		factor := float64(count) / float64(measured)
@@ -166,19 +168,20 @@ func (c figuresCollector) requests(m metricSink) {
 	}
 }
 
-// asked are the requests of one door's to the coordinator.
-func (c figuresCollector) asked(m metricSink, door string, f *requestFigures) {
-	for k := range requestKinds {
+// asked reports what an Executor asked the coordinator for.
+func (c figuresCollector) asked(m metricSink, door string, e *request.Executor) {
+	f := e.Stats()
+	for k := range request.Kinds {
 		labels, values := []string{"door", "kind"}, []string{door, k.String()}
-		t := &f.kinds[k]
-		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.count.Load()), labels, values)
+		t := &f.Kinds[k]
+		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.Count.Load()), labels, values)
 		m.scaled("coordinator_request_seconds", "How long requests took; of reads and writes one in eight is measured, and counts for eight.",
 			t, labels, values)
 	}
 	for _, r := range []struct {
 		result string
 		count  int64
-	}{{"applied", f.applied.Load()}, {"not_applied", f.notApplied.Load()}, {"failed", f.failed.Load()}} {
+	}{{"applied", f.Applied.Load()}, {"not_applied", f.NotApplied.Load()}, {"failed", f.Failed.Load()}} {
 		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.", float64(r.count),
 			[]string{"door", "result"}, []string{door, r.result})
 	}

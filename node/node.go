@@ -26,6 +26,7 @@ import (
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/server"
@@ -55,8 +56,7 @@ type Node struct {
 	tables      atomic.Pointer[azuretables.Door] // nil: clients of Azure Tables cannot connect
 	measured    *measured
 	estimates   estimates
-	askedCQL    requestFigures
-	askedTables requestFigures
+	executors   struct{ cql, tables *request.Executor }
 	answered    tablesFigures
 	control     *control.Server
 	started     time.Time
@@ -152,6 +152,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
+	n.openExecutors()
 	if err := n.checkDisk(); err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Store: n.store(), View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
+		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName,
 		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

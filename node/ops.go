@@ -18,7 +18,7 @@ import (
 // openControl opens the control port. A node without one works, so only what was asked for and
 // cannot be had is an error.
 func (n *Node) openControl() error {
-	n.control = control.NewServer(n.log)
+	n.control = control.NewServer(n.log, n.authorizer())
 	n.control.Guard = n.guard
 	n.handleOperations()
 	l, err := control.Listen(n.opts.DataDir)

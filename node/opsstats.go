@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"cqld/internal/histogram"
 	"cqld/internal/wire"
 	"cqld/node/control"
 	"cqld/schema"
@@ -71,7 +72,7 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Files: size.Files,
 			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
 			MeanPartition: partitions.MeanBytes, Reads: f.reads.Load(), Writes: f.writes.Load(),
-			ReadLatency: f.latency.mean()})
+			ReadLatency: f.latency.Mean()})
 	}
 	return out, nil
 }
@@ -90,7 +91,7 @@ func (n *Node) opHistograms(_ context.Context, a control.TableArgs, _ control.Re
 	if err != nil {
 		return control.TableHistograms{}, err
 	}
-	return control.TableHistograms{TableArgs: a, Read: n.measured.of(t.StorageID).latency.percentiles()}, nil
+	return control.TableHistograms{TableArgs: a, Read: percentiles(&n.measured.of(t.StorageID).latency)}, nil
 }
 
 // sampleMax bounds how long toppartitions looks.
@@ -255,4 +256,10 @@ func (n *Node) opClients(context.Context, control.None, control.Report) (control
 	}
 	slices.SortFunc(out.Clients, func(a, b control.Connection) int { return strings.Compare(a.Address, b.Address) })
 	return out, nil
+}
+
+// percentiles summarizes a histogram for an operator.
+func percentiles(h *histogram.Histogram) control.Percentiles {
+	p := h.Percentiles()
+	return control.Percentiles{Count: p.Count, P50: p.P50, P75: p.P75, P95: p.P95, P98: p.P98, P99: p.P99, Min: p.Min, Max: p.Max}
 }

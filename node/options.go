@@ -9,9 +9,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/auth"
 	"cqld/azuretables"
 	"cqld/query"
 	"cqld/replica"
+	"cqld/request"
 )
 
 // CommitLogSync says when a write is on disk.
@@ -98,7 +100,8 @@ type Options struct {
 // faults are what tests of this package put between the parts of a node; nil: nothing.
 type faults struct {
 	engine      func(replica.Engine) replica.Engine           // what this node's replica reads and writes
-	coordinator func(serving) query.Store                     // what CQL statements ask
+	coordinator func(request.Coordinator) request.Coordinator // what CQL statements read and write with
+	authorizer  auth.Authorizer                               // of clients and operators
 	virtual     func(query.VirtualSource) query.VirtualSource // the tables that this node makes up
 }
 

@@ -2,102 +2,11 @@ package node
 
 import (
 	"sync/atomic"
-	"time"
 
 	"cqld/azuretables"
 	"cqld/azuretables/odata"
+	"cqld/internal/histogram"
 )
-
-// requestKind is what a door asks the coordinator for.
-type requestKind int
-
-const (
-	reading requestKind = iota
-	writing
-	batching
-	counting
-	deciding
-	listing
-	requestKinds
-)
-
-// String is the kind as metrics call it.
-func (k requestKind) String() string {
-	return [requestKinds]string{"read", "write", "batch", "counter", "cas", "partitions"}[k]
-}
-
-// every is how many requests there are for one whose time is taken: see readsMeasured. The others do much more than
-// look at the clock.
-func (k requestKind) every() int64 {
-	if k == reading || k == writing {
-		return readsMeasured
-	}
-	return 1
-}
-
-// requestFigures are what one door asked the coordinator for since the node started.
-type requestFigures struct {
-	kinds [requestKinds]timed
-	// What became of conditional changes; an error says nothing of whether it was made.
-	applied, notApplied, failed atomic.Int64
-}
-
-// timed counts what was done, and how long some of it took.
-type timed struct {
-	count   atomic.Int64
-	latency histogram
-}
-
-// begin counts a request. It is its beginning, when its time is to be taken; else zero.
-func (f *requestFigures) begin(k requestKind) (began time.Time) {
-	if f.kinds[k].count.Add(1)%k.every() == 0 {
-		began = time.Now()
-	}
-	return began
-}
-
-func (f *requestFigures) end(k requestKind, began time.Time) {
-	f.kinds[k].latency.add(time.Since(began))
-}
-
-// measure counts a request whose end done is told.
-func (f *requestFigures) measure(k requestKind, done func(error)) func(error) {
-	began := f.begin(k)
-	if began.IsZero() {
-		return done
-	}
-	return func(err error) {
-		f.end(k, began)
-		done(err)
-	}
-}
-
-func (f *requestFigures) measureRead(done func([]byte, error)) func([]byte, error) {
-	began := f.begin(reading)
-	if began.IsZero() {
-		return done
-	}
-	return func(page []byte, err error) {
-		f.end(reading, began)
-		done(page, err)
-	}
-}
-
-func (f *requestFigures) measureCAS(done func(bool, []byte, error)) func(bool, []byte, error) {
-	began := f.begin(deciding)
-	return func(applied bool, page []byte, err error) {
-		f.end(deciding, began)
-		switch {
-		case err != nil:
-			f.failed.Add(1)
-		case applied:
-			f.applied.Add(1)
-		default:
-			f.notApplied.Add(1)
-		}
-		done(applied, page, err)
-	}
-}
 
 // tablesOperation is what a client of the Tables door wants.
 type tablesOperation int
@@ -171,7 +80,7 @@ func byMethod(method string, get, post, put, patch, del tablesOperation) tablesO
 // tablesFigures are what clients of the Tables door wanted, and were answered, since the node started.
 type tablesFigures struct {
 	operations [tablesOperations]struct {
-		latency  histogram
+		latency  histogram.Histogram
 		statuses [6]atomic.Int64 // by their first digit
 	}
 }
@@ -179,6 +88,6 @@ type tablesFigures struct {
 // answered is azuretables.Options.Answered.
 func (f *tablesFigures) answered(a azuretables.Answer) {
 	o := &f.operations[operationOf(a)]
-	o.latency.add(a.Took)
+	o.latency.Add(a.Took)
 	o.statuses[min(a.Status/100, len(o.statuses)-1)].Add(1)
 }

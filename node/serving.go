@@ -4,18 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/auth"
 	"cqld/query"
-	"cqld/schema"
+	"cqld/request"
 )
-
-// serving is the coordinator as clients reach it: while this node must not serve, they are told so and
-// drivers take the next node.
-type serving struct {
-	*coordinator.Coordinator
-	refusal func() error
-	figures *requestFigures
-}
 
 // clockRefusal says why this node must not serve for its clock; nil: it may.
 func (n *Node) clockRefusal() error {
@@ -26,62 +18,22 @@ func (n *Node) clockRefusal() error {
 	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the others'", ahead.Round(time.Millisecond))}
 }
 
-func (s serving) Write(req *coordinator.WriteRequest, done func(error)) {
-	if err := s.refusal(); err != nil {
-		done(err)
-		return
+// openExecutors makes what the requests of each protocol read and write with. While the node must not serve, each of them
+// refuses requests with an error of its own protocol.
+func (n *Node) openExecutors() {
+	var coordinator request.Coordinator = n.coordinator
+	if f := n.opts.faults.coordinator; f != nil {
+		coordinator = f(coordinator)
 	}
-	s.Coordinator.Write(req, s.figures.measure(writing, done))
+	n.executors.cql = request.New(request.Options{Coordinator: coordinator, Clock: n.clock, Authorizer: n.authorizer(), Refuse: n.clockRefusal})
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Clock: n.clock, Authorizer: n.authorizer(),
+		Refuse: n.tablesRefusal})
 }
 
-func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
-	if err := s.refusal(); err != nil {
-		done(err)
-		return
+// authorizer decides what clients and operators may do.
+func (n *Node) authorizer() auth.Authorizer {
+	if a := n.opts.faults.authorizer; a != nil {
+		return a
 	}
-	s.Coordinator.Count(req, s.figures.measure(counting, done))
-}
-
-func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
-	if err := s.refusal(); err != nil {
-		done(err)
-		return
-	}
-	s.Coordinator.Batch(req, s.figures.measure(batching, done))
-}
-
-func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
-	if err := s.refusal(); err != nil {
-		done(false, nil, err)
-		return
-	}
-	s.Coordinator.CAS(req, s.figures.measureCAS(done))
-}
-
-func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
-	if err := s.refusal(); err != nil {
-		done(nil, err)
-		return
-	}
-	s.Coordinator.Read(req, s.figures.measureRead(done))
-}
-
-func (s serving) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
-	if err := s.refusal(); err != nil {
-		done(nil, err)
-		return
-	}
-	began := s.figures.begin(listing)
-	s.Coordinator.Partitions(req, func(p *coordinator.Partitions, err error) {
-		s.figures.end(listing, began)
-		done(p, err)
-	})
-}
-
-func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
-	if err := s.refusal(); err != nil {
-		done(err)
-		return
-	}
-	s.Coordinator.Truncate(table, timeout, done)
+	return auth.AllowAll{}
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,10 +23,10 @@ func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
 		stamp := now + c.ahead.Microseconds()
 		insert := "INSERT INTO t (k, v) VALUES (1, 1)"
 		inText := fmt.Sprintf("%s USING TIMESTAMP %d", insert, stamp)
-		_, text := p.Query(context.Background(), s, inText, &Params{Consistency: ring.One})
-		_, request := p.Query(context.Background(), s, insert, &Params{Consistency: ring.One, HasTimestamp: true, Timestamp: stamp})
-		_, batch := p.Batch(context.Background(), s, &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{{Text: insert}, {Text: insert}},
-			Params: Params{Consistency: ring.One, HasTimestamp: true, Timestamp: stamp}})
+		_, text := p.Query(at(ring.One), s, inText, &Params{})
+		_, request := p.Query(at(ring.One), s, insert, &Params{HasTimestamp: true, Timestamp: stamp})
+		_, batch := p.Batch(at(ring.One), s, &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{{Text: insert}, {Text: insert}},
+			Params: Params{HasTimestamp: true, Timestamp: stamp}})
 		for where, err := range map[string]error{"text": text, "request": request, "batch": batch} {
 			var invalid *Invalid
 			if c.refused != (errors.As(err, &invalid) && strings.Contains(err.Error(), "maximum_timestamp")) {

@@ -4,11 +4,11 @@ import (
 	"net/netip"
 	"time"
 
-	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -18,30 +18,26 @@ import (
 // sets Keyspace when a Result of KindSetKeyspace tells it to.
 type Session struct {
 	Keyspace string // empty: none in use
-	User     string // empty: anonymous
-	Client   netip.AddrPort
-	Version  int // of the native protocol: 3, 4 or 5
+	Version  int    // of the native protocol: 3, 4 or 5
 	Options  map[string]string
 }
 
 // Params are what comes with a statement (native protocol v5 §4.1.4). Slices belong to the caller
 // and are not kept after the call.
 type Params struct {
-	Consistency       ring.Consistency
-	SerialConsistency ring.Consistency // Serial when the request does not say
-	Values            []wire.Value
-	Names             []string // of Values; nil when they are positional
-	PageSize          int32    // rows; zero or less: no paging
-	PagingState       []byte   // nil: from the beginning
-	Timestamp         int64    // µs, when HasTimestamp
-	HasTimestamp      bool
-	stated            bool   // by USING of a batch, not by a driver that gives one with every request
-	Keyspace          string // v5; empty: the session's
-	NowInSeconds      int64  // v5, when HasNow
-	HasNow            bool
-	SkipMetadata      bool
-	ResultMetadataID  []byte // v5 EXECUTE
-	Tracing           bool
+	Values           []wire.Value
+	Names            []string // of Values; nil when they are positional
+	PageSize         int32    // rows; zero or less: no paging
+	PagingState      []byte   // nil: from the beginning
+	Timestamp        int64    // µs, when HasTimestamp
+	HasTimestamp     bool
+	stated           bool   // by USING of a batch, not by a driver that gives one with every request
+	Keyspace         string // v5; empty: the session's
+	NowInSeconds     int64  // v5, when HasNow
+	HasNow           bool
+	SkipMetadata     bool
+	ResultMetadataID []byte // v5 EXECUTE
+	Tracing          bool
 }
 
 // BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one.
@@ -82,8 +78,7 @@ const (
 
 // Result is the answer to a statement.
 type Result struct {
-	Kind     ResultKind
-	Warnings []string
+	Kind ResultKind
 	// TracingID is meaningful when Traced.
 	TracingID [16]byte
 	Traced    bool
@@ -122,17 +117,6 @@ type SchemaChange struct {
 	Keyspace string
 	Name     string   // empty for KEYSPACE
 	Args     []string // of FUNCTION and AGGREGATE
-}
-
-// Store is the coordinator as query uses it. Every method calls done exactly once, possibly before
-// it returns; see coordinator/api.go.
-type Store interface {
-	Write(req *coordinator.WriteRequest, done func(error))
-	Count(req *coordinator.WriteRequest, done func(error))
-	Batch(req *coordinator.WriteRequest, done func(error))
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
-	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
-	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
 
 // View is what query knows of the cluster at the moment.
@@ -175,17 +159,16 @@ type Limits struct {
 
 // Options are what a Processor is made of.
 type Options struct {
-	Store      Store
+	Executor   *request.Executor // what statements read and write with
 	View       View
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables
 	Clock      env.Clock
-	Rand       env.Rand          // for uuid() and the like; query serializes its use
-	Timestamps Timestamps        // nil: a generator of query's own, from Clock
-	NewWaiter  func() env.Waiter // nil: a channel
-	PagingKey  func() []byte     // authenticates paging states; equal on all nodes of a cluster
-	Local      netip.AddrPort    // this node's native address, for traces
-	Timeouts   Timeouts          // zero: Cassandra's defaults
+	Rand       env.Rand       // for uuid() and the like; query serializes its use
+	Timestamps Timestamps     // nil: a generator of query's own, from Clock
+	PagingKey  func() []byte  // authenticates paging states; equal on all nodes of a cluster
+	Local      netip.AddrPort // this node's native address, for traces
+	Timeouts   Timeouts       // zero: Cassandra's defaults
 	// ClusterName is what DESCRIBE CLUSTER shows.
 	ClusterName string
 	Limits      Limits

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -60,7 +60,7 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	return b, checkConditionalBatch(b.statements, b.timestamp != nil)
 }
 
-func (p *Processor) executeBatchPlan(ctx context.Context, b *batchPlan, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executeBatchPlan(r *request.Request, b *batchPlan, params *Params) (*Result, error) {
 	statements := make([]batchStatement, len(b.statements))
 	for i, m := range b.statements {
 		statements[i] = batchStatement{m, params.Values}
@@ -77,12 +77,12 @@ func (p *Processor) executeBatchPlan(ctx context.Context, b *batchPlan, params *
 		}
 		params = &with
 	}
-	return p.executeBatch(ctx, b.kind, statements, params, t)
+	return p.executeBatch(r, b.kind, statements, params)
 }
 
 // Batch executes a BATCH message.
-func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) (*Result, error) {
-	return p.traced(s, &params.Params, "Execute batch of CQL3 queries", "", nil, func(t *trace) (*Result, error) {
+func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (*Result, error) {
+	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
@@ -96,9 +96,12 @@ func (p *Processor) Batch(ctx context.Context, s *Session, params *BatchParams) 
 			if len(e.Values) != len(pl.markers) {
 				return nil, invalidf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(e.Values))
 			}
+			if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+				return nil, err
+			}
 			statements = append(statements, batchStatement{pl.modification, e.Values})
 		}
-		return p.executeBatch(ctx, params.Kind, statements, &params.Params, t)
+		return p.executeBatch(r, params.Kind, statements, &params.Params)
 	})
 }
 
@@ -111,7 +114,7 @@ func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
 }
 
 // executeBatch makes one mutation for each partition of each table and writes them.
-func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statements []batchStatement, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, statements []batchStatement, params *Params) (*Result, error) {
 	modifications := make([]*modification, len(statements))
 	for i := range statements {
 		modifications[i] = statements[i].m
@@ -123,9 +126,9 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 		if err := checkConditionalBatch(modifications, false); err != nil {
 			return nil, err
 		}
-		return p.executeConditional(ctx, statements, true, params, t)
+		return p.executeConditional(r, statements, true, params)
 	}
-	if err := checkWriteConsistency(params.Consistency); err != nil {
+	if err := checkWriteConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
 	w := p.writes.Get().(*write)
@@ -137,7 +140,7 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 	var c mutationCollector
 	ordered := false
 	for _, s := range statements {
-		w.begin(p, params, s.values, p.nowSeconds(params))
+		w.begin(p, r, params, s.values, p.nowSeconds(params))
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, err
 		}
@@ -149,17 +152,16 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 	if len(c.mutations) == 0 {
 		return voidResult(), nil
 	}
-	r := voidResult()
 	if c.partitions(true) > 1 {
-		if err := p.checkBatch(kind, &c, r); err != nil {
+		if err := p.checkBatch(r, kind, &c); err != nil {
 			return nil, err
 		}
 	}
 	if len(c.mutations) > 1 && kind == cql.BatchLogged {
-		p.warnOfGrace(&c, r)
+		p.warnOfGrace(r, &c)
 	}
-	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: params.Consistency,
-		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Ordered: ordered, Stamp: timestamp, Trace: t.sink()}
+	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: r.Consistency,
+		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Ordered: ordered, Stamp: timestamp}
 	switch {
 	case isCounterTable(c.tables[0]):
 		req.Type, req.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
@@ -168,10 +170,10 @@ func (p *Processor) executeBatch(ctx context.Context, kind cql.BatchKind, statem
 	case kind == cql.BatchLogged:
 		req.Type = coordinator.WriteBatch
 	}
-	if err := p.write(req); err != nil {
+	if err := p.o.Executor.Write(r, req); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return voidResult(), nil
 }
 
 // mutationCollector puts the changes of one partition together.
@@ -219,7 +221,7 @@ func (c *mutationCollector) tableNames() string {
 }
 
 // checkBatch warns of batches over several partitions that are large, and refuses larger ones.
-func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Result) error {
+func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *mutationCollector) error {
 	size := 0
 	for i, m := range c.mutations {
 		size += batchSize(c.tables[i], m)
@@ -228,7 +230,7 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 	case size > l.BatchFailBytes:
 		return invalidf("Batch too large")
 	case size > l.BatchWarnBytes:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
+		r.Warn(fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
 			c.tableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
 	}
 	if kind == cql.BatchLogged {
@@ -239,14 +241,14 @@ func (p *Processor) checkBatch(kind cql.BatchKind, c *mutationCollector, r *Resu
 		if strings.Contains(c.tableNames(), ",") {
 			plural = "s"
 		}
-		r.Warnings = append(r.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
+		r.Warn(fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
 			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.tableNames()))
 	}
 	return nil
 }
 
 // warnOfGrace warns when a logged batch cannot be replayed for want of gc_grace_seconds.
-func (p *Processor) warnOfGrace(c *mutationCollector, r *Result) {
+func (p *Processor) warnOfGrace(r *request.Request, c *mutationCollector) {
 	var without []string
 	for _, t := range c.tables {
 		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
@@ -260,7 +262,7 @@ func (p *Processor) warnOfGrace(c *mutationCollector, r *Result) {
 	if len(without) > 1 {
 		plural = "s"
 	}
-	r.Warnings = append(r.Warnings, fmt.Sprintf("Executing a LOGGED BATCH on table%s [%s], configured with a gc_grace_seconds of 0. "+
+	r.Warn(fmt.Sprintf("Executing a LOGGED BATCH on table%s [%s], configured with a gc_grace_seconds of 0. "+
 		"The gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on tables involved in an atomic "+
 		"batch might cause batchlog entries to expire before being replayed.", plural, strings.Join(without, ", ")))
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -23,7 +22,8 @@ func TestBatchesHaveCassandrasSize(t *testing.T) {
 	pattern := regexp.MustCompile(`^Batch for \[.*\] is of size (\d+), exceeding specified threshold of 5120 by (\d+)\.$`)
 	size := func(batch string) (n int, rest []string) {
 		t.Helper()
-		r, err := p.Query(context.Background(), s, batch, &Params{Consistency: ring.One})
+		r := at(ring.One)
+		_, err := p.Query(r, s, batch, &Params{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestBatchesHaveCassandrasSize(t *testing.T) {
 			t.Errorf("%d bytes: %d, want %d", test.length, got, test.size)
 		}
 	}
-	if _, err := p.Query(context.Background(), s, two(50961), &Params{Consistency: ring.One}); err == nil || err.Error() != "Batch too large" {
+	if _, err := p.Query(at(ring.One), s, two(50961), &Params{}); err == nil || err.Error() != "Batch too large" {
 		t.Errorf("51,201 bytes: %v", err)
 	}
 }

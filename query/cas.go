@@ -2,13 +2,12 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"slices"
 
 	"cqld/coordinator"
-	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -18,6 +17,7 @@ import (
 // cas is one execution of conditional statements on one partition.
 type cas struct {
 	p          *Processor
+	request    *request.Request
 	params     *Params
 	table      *schema.Table
 	key        row.PartitionKey
@@ -48,37 +48,31 @@ type casRow struct {
 }
 
 // executeConditional executes statements of which at least one has a condition.
-func (p *Processor) executeConditional(ctx context.Context, statements []batchStatement, batch bool, params *Params, trace *trace) (*Result, error) {
-	if params.Consistency.IsSerial() {
+func (p *Processor) executeConditional(r *request.Request, statements []batchStatement, batch bool, params *Params) (*Result, error) {
+	if r.Consistency.IsSerial() {
 		return nil, invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
-			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", params.Consistency)
+			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", r.Consistency)
 	}
-	if r := statements[0].m.table.Replication; params.Consistency == ring.EachQuorum && r.Class != ring.NetworkTopology {
-		return nil, invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", r.Class.Name())
+	if x := statements[0].m.table.Replication; r.Consistency == ring.EachQuorum && x.Class != ring.NetworkTopology {
+		return nil, invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", x.Class.Name())
 	}
-	if !params.SerialConsistency.IsSerial() {
+	if !r.SerialConsistency.IsSerial() {
 		return nil, invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
-	x := &cas{p: p, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
+	x := &cas{p: p, request: r, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
 	req := &coordinator.CASRequest{
-		Command: x.command(), Serial: params.SerialConsistency, Consistency: params.Consistency,
-		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Trace: trace.sink(), Update: x.update, Cancel: env.NewCancel(ctx),
+		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
+		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Update: x.update,
 	}
-	c := p.calls.get()
-	defer p.calls.put(c)
-	applied := false
-	p.o.Store.CAS(req, func(ok bool, page []byte, err error) {
-		applied = ok
-		c.onPage(page, err)
-	})
-	env.WaitOrCancel(ctx, c.waiter, req.Cancel)
-	if c.err != nil {
-		return nil, ended(c.err)
+	applied, call, err := p.o.Executor.CAS(r, req)
+	if err != nil {
+		return nil, err
 	}
-	return x.result(applied, c.page)
+	defer call.Release()
+	return x.result(applied, call.Page())
 }
 
 // prepare finds the partition and what is asked of which row.
@@ -331,7 +325,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
 	for _, s := range x.statements {
-		w.begin(x.p, x.params, s.values, x.now)
+		w.begin(x.p, x.request, x.params, s.values, x.now)
 		w.known = x.known
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, false, err

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -62,14 +62,14 @@ func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 			for i := range 60 {
 				key, c := wire.AppendInt32(nil, int32(g)), wire.AppendInt32(nil, int32(i))
 				want := fmt.Sprintf("value %d of %d", i, g)
-				params := &Params{Consistency: ring.One, PageSize: 7, Values: []wire.Value{
+				params := &Params{PageSize: 7, Values: []wire.Value{
 					wire.BytesValue(key), wire.BytesValue(c), wire.BytesValue([]byte(want))}}
-				if _, err := p.Execute(context.Background(), s, insert.ID, params); err != nil {
+				if _, err := p.Execute(at(ring.One), s, insert.ID, params); err != nil {
 					t.Error(err)
 					return
 				}
 				params.Values = params.Values[:2]
-				r, err := p.Execute(context.Background(), s, point.ID, params)
+				r, err := p.Execute(at(ring.One), s, point.ID, params)
 				if err != nil {
 					t.Error(err)
 					return
@@ -93,7 +93,7 @@ func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 // TestTraces: a traced statement leaves a session with a duration and events.
 func TestTraces(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
-	r, err := p.Query(context.Background(), s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{Consistency: ring.One, Tracing: true})
+	r, err := p.Query(at(ring.One), s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{Tracing: true})
 	if err != nil || !r.Traced {
 		t.Fatalf("traced %v: %v", r, err)
 	}
@@ -122,8 +122,10 @@ func TestBatches(t *testing.T) {
 		return BatchEntry{ID: info.ID, Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, k)),
 			wire.BytesValue(wire.AppendInt32(nil, c)), wire.BytesValue([]byte(v))}}
 	}
-	batch := func(kind cql.BatchKind, entries ...BatchEntry) (*Result, error) {
-		return p.Batch(context.Background(), s, &BatchParams{Kind: kind, Entries: entries, Params: Params{Consistency: ring.One}})
+	batch := func(kind cql.BatchKind, entries ...BatchEntry) (*request.Request, error) {
+		r := at(ring.One)
+		_, err := p.Batch(r, s, &BatchParams{Kind: kind, Entries: entries})
+		return r, err
 	}
 	if _, err := batch(cql.BatchLogged, entry(1, 1, "a"), entry(1, 2, "b"), BatchEntry{Text: "DELETE FROM t WHERE k = 1 AND c = 1"}); err != nil {
 		t.Error(err)

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"testing"
 
 	"cqld/ring"
@@ -12,7 +11,7 @@ import (
 func TestCountTakesABlob(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c int, v text, l list<int>, PRIMARY KEY (p, c))")
 	exec := func(text string) error {
-		_, err := p.Query(context.Background(), s, text, &Params{Consistency: ring.One})
+		_, err := p.Query(at(ring.One), s, text, &Params{})
 		return err
 	}
 	for _, text := range []string{"INSERT INTO t (p, c, v, l) VALUES (1, 1, 'a', [1])", "INSERT INTO t (p, c) VALUES (2, 2)"} {

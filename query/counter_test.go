@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -115,7 +114,7 @@ func TestCounterBatchMessages(t *testing.T) {
 		{cql.BatchUnlogged, []BatchEntry{counter, plain}, "Counter and non-counter mutations cannot exist in the same batch"},
 		{cql.BatchLogged, []BatchEntry{counter}, "Cannot include a counter statement in a logged batch"},
 	} {
-		_, err := p.Batch(context.Background(), s, &BatchParams{Params: Params{Consistency: ring.One}, Kind: c.kind, Entries: c.entries})
+		_, err := p.Batch(at(ring.One), s, &BatchParams{Kind: c.kind, Entries: c.entries})
 		var invalid *Invalid
 		if errors.As(err, &invalid) && invalid.Msg == c.want || err == nil && c.want == "" {
 			continue

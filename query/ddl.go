@@ -7,6 +7,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/definition"
+	"cqld/request"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -21,12 +22,12 @@ type Changer interface {
 // executeDefinition executes a statement that defines something: keyspaces, tables, types, roles….
 // Names in it are as written; s.Keyspace is the keyspace of unqualified ones. A definition that has
 // nothing to do (IF [NOT] EXISTS, or options as they were) is answered without asking other nodes.
-func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.Statement) (*Result, error) {
+func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
 		NowMicros: p.timestamps.Next}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
-		return p.executeTruncate(d, truncate)
+		return p.executeTruncate(r, d, truncate)
 	}
 	def, err := d.Define(stmt)
 	if err != nil {
@@ -36,10 +37,11 @@ func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.
 	if err != nil {
 		return nil, definitionError(err)
 	}
+	r.Warnings = append(r.Warnings, def.Warnings...)
 	if next == now {
-		return &Result{Kind: KindVoid, Warnings: def.Warnings}, nil
+		return voidResult(), nil
 	}
-	limited, cancel := context.WithTimeout(ctx, p.o.Timeouts.Schema)
+	limited, cancel := p.o.Executor.WithDeadline(r, p.o.Timeouts.Schema)
 	defer cancel()
 	if err := p.o.Changer.ProposeSchema(limited, def.Change); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -49,7 +51,7 @@ func (p *Processor) executeDefinition(ctx context.Context, s *Session, stmt cql.
 		return nil, definitionError(err)
 	}
 	e := def.Event
-	return &Result{Kind: KindSchemaChange, Warnings: def.Warnings,
+	return &Result{Kind: KindSchemaChange,
 		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
 }
 
@@ -102,7 +104,7 @@ func (p *Processor) newTimeUUID() schema.UUID {
 }
 
 // executeTruncate drops all rows of a table on all replicas.
-func (p *Processor) executeTruncate(d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
+func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return nil, definitionError(err)
@@ -118,7 +120,7 @@ func (p *Processor) executeTruncate(d *definition.Definer, stmt *cql.Truncate) (
 	if t.Virtual {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	if err := p.truncate(t, p.o.Timeouts.Truncate); err != nil {
+	if err := p.o.Executor.Truncate(r, t, p.o.Timeouts.Truncate); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

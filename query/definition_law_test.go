@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -17,14 +16,14 @@ import (
 // definitions runs statements and gives the last result.
 func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 	t.Helper()
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n})})
 	var r *Result
 	for _, text := range texts {
 		stmt, err := cql.Parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if r, err = p.executeDefinition(context.Background(), &Session{Keyspace: "k"}, stmt); err != nil {
+		if r, err = p.executeDefinition(at(ring.One), &Session{Keyspace: "k"}, stmt); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}
@@ -106,7 +105,7 @@ func TestDefinitionsTellWhatChanged(t *testing.T) {
 func TestWhatIsNotExecutedYetSaysSo(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}")
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}, Executor: over(nil)})
 	for text, what := range map[string]string{
 		"CREATE INDEX ON t (a)":    "CREATE INDEX",
 		"DROP MATERIALIZED VIEW v": "DROP MATERIALIZED VIEW",
@@ -121,7 +120,7 @@ func TestWhatIsNotExecutedYetSaysSo(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		_, err = p.executeDefinition(context.Background(), &Session{Keyspace: "k"}, stmt)
+		_, err = p.executeDefinition(at(ring.One), &Session{Keyspace: "k"}, stmt)
 		var invalid *Invalid
 		if !errors.As(err, &invalid) || invalid.Msg != what+" is not supported yet" {
 			t.Errorf("%s: %v", text, err)
@@ -133,12 +132,12 @@ func TestDescribeByPages(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
 		"CREATE TABLE a (a int PRIMARY KEY)", "CREATE TABLE b (a int PRIMARY KEY)", "CREATE TABLE c (a int PRIMARY KEY)")
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}, Executor: over(nil)})
 	s := &Session{Keyspace: "k"}
 	params := &Params{PageSize: 2}
 	var sizes []int32
 	for {
-		r, err := p.describe(context.Background(), s, &cql.Describe{Kind: cql.DescribeTables}, params)
+		r, err := p.describe(s, &cql.Describe{Kind: cql.DescribeTables}, params)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,12 +151,12 @@ func TestDescribeByPages(t *testing.T) {
 		t.Errorf("pages of %v rows", sizes)
 	}
 	definitions(t, n, "DROP TABLE c")
-	_, err := p.describe(context.Background(), s, &cql.Describe{Kind: cql.DescribeTables}, params)
+	_, err := p.describe(s, &cql.Describe{Kind: cql.DescribeTables}, params)
 	if err == nil || !strings.HasPrefix(err.Error(), "The schema has changed since the previous page") {
 		t.Errorf("a page of another schema: %v", err)
 	}
 	params.PagingState = []byte("nonsense")
-	_, err = p.describe(context.Background(), s, &cql.Describe{Kind: cql.DescribeTables}, params)
+	_, err = p.describe(s, &cql.Describe{Kind: cql.DescribeTables}, params)
 	var bad *BadRequest
 	if !errors.As(err, &bad) {
 		t.Errorf("nonsense for a paging state: %v", err)
@@ -168,8 +167,8 @@ func TestDescribeClusterShowsWhoHoldsTheRanges(t *testing.T) {
 	n := newOneNode()
 	n.members("a", "a")
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}")
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Clock: &testClock{}, ClusterName: "c"})
-	r, err := p.describe(context.Background(), &Session{Keyspace: "k"}, &cql.Describe{Kind: cql.DescribeCluster}, &Params{})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Clock: &testClock{}, Executor: over(nil), ClusterName: "c"})
+	r, err := p.describe(&Session{Keyspace: "k"}, &cql.Describe{Kind: cql.DescribeCluster}, &Params{})
 	if err != nil {
 		t.Fatal(err)
 	}

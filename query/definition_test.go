@@ -13,6 +13,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 
@@ -66,7 +67,7 @@ func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing wait
 func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
 		n := newOneNode()
-		p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Store: &truncateStore{n: n},
+		p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n}),
 			ClusterName: "Test Cluster"})
 		s := &Session{Version: 5}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -78,6 +79,7 @@ func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 func runDefinition(p *Processor, s *Session, text string) string {
 	stmt, err := cql.Parse(text)
 	var r *Result
+	req := at(ring.One)
 	switch stmt := stmt.(type) {
 	case nil:
 	case *cql.Use:
@@ -87,9 +89,9 @@ func runDefinition(p *Processor, s *Session, text string) string {
 		s.Keyspace = stmt.Keyspace
 		return "ok\n"
 	case *cql.Describe:
-		r, err = p.describe(context.Background(), s, stmt, &Params{})
+		r, err = p.describe(s, stmt, &Params{})
 	default:
-		r, err = p.executeDefinition(context.Background(), s, stmt)
+		r, err = p.executeDefinition(req, s, stmt)
 	}
 	if err != nil {
 		return errorText(err)
@@ -106,7 +108,7 @@ func runDefinition(p *Processor, s *Session, text string) string {
 		}
 		lines = append(lines, strings.Join(row, " | "))
 	}
-	for _, w := range r.Warnings {
+	for _, w := range req.Warnings {
 		lines = append(lines, "warning: "+w)
 	}
 	if len(lines) == 0 {
@@ -136,9 +138,9 @@ func errorText(err error) string {
 	return fmt.Sprintf("error 0000: %T %v\n", err, err)
 }
 
-// truncateStore is a Store for TRUNCATE only.
+// truncateStore is a coordinator for TRUNCATE only.
 type truncateStore struct {
-	Store
+	request.Coordinator
 	n *oneNode
 }
 

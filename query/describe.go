@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 
 	"cqld/cql"
@@ -12,7 +11,7 @@ import (
 )
 
 // describe answers DESCRIBE, by pages.
-func (p *Processor) describe(_ context.Context, s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
+func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Describer{Schema: now, Topology: p.o.View.Topology(), Cluster: p.o.ClusterName,
 		Keyspace: keyspaceOf(s, params.Keyspace), Internals: stmt.Internals}

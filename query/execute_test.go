@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/model"
 	"cqld/internal/wire"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -56,16 +58,30 @@ func (s *modelStore) Read(req *coordinator.ReadRequest, done func([]byte, error)
 	done(s.table(req.Command.Table).Read(req.Command), nil)
 }
 
+func (s *modelStore) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+	done(nil, errors.New("this coordinator lists nothing"))
+}
+
 func (s *modelStore) Truncate(t *schema.Table, _ time.Duration, done func(error)) {
 	s.table(t.StorageID).Truncate()
 	done(nil)
 }
 
+// at returns a request at a consistency level.
+func at(level ring.Consistency) *request.Request {
+	return &request.Request{Context: context.Background(), Consistency: level, SerialConsistency: ring.Serial}
+}
+
+// over returns an Executor of a coordinator, which may be nil if no statement reads or writes rows.
+func over(c request.Coordinator) *request.Executor {
+	return request.New(request.Options{Coordinator: c, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+}
+
 // newTestProcessor is a Processor over a model, with a keyspace ks in use.
-func newTestProcessor(t testing.TB, store Store, definitions ...string) (*Processor, *Session) {
+func newTestProcessor(t testing.TB, store request.Coordinator, definitions ...string) (*Processor, *Session) {
 	t.Helper()
 	n := newOneNode()
-	p := New(Options{View: n, Changer: n, Store: store, Clock: &testClock{now: time.Unix(1700000000, 0)},
+	p := New(Options{View: n, Changer: n, Executor: over(store), Clock: &testClock{now: time.Unix(1700000000, 0)},
 		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }})
 	s := &Session{Version: 5}
 	mustQuery(t, p, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -78,11 +94,11 @@ func newTestProcessor(t testing.TB, store Store, definitions ...string) (*Proces
 
 func mustQuery(t testing.TB, p *Processor, s *Session, text string, values ...[]byte) *Result {
 	t.Helper()
-	params := &Params{Consistency: ring.One, SerialConsistency: ring.Serial}
+	params := &Params{}
 	for _, v := range values {
 		params.Values = append(params.Values, wire.BytesValue(v))
 	}
-	r, err := p.Query(context.Background(), s, text, params)
+	r, err := p.Query(at(ring.One), s, text, params)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -100,6 +116,9 @@ func (s *nullStore) CAS(_ *coordinator.CASRequest, done func(bool, []byte, error
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Read(_ *coordinator.ReadRequest, done func([]byte, error)) {
 	done(s.page, nil)
+}
+func (s *nullStore) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+	done(nil, errors.New("this coordinator lists nothing"))
 }
 func (s *nullStore) Truncate(_ *schema.Table, _ time.Duration, done func(error)) { done(nil) }
 
@@ -129,6 +148,7 @@ func userPage(p *Processor, rows int) []byte {
 // hotStatement is a prepared statement and what it is executed with.
 type hotStatement struct {
 	p      *Processor
+	r      *request.Request
 	s      *Session
 	id     []byte
 	params Params
@@ -138,12 +158,12 @@ func prepareHot(t testing.TB, store *nullStore, rows int, text string, values ..
 	t.Helper()
 	p, s := newTestProcessor(t, store, userTable)
 	store.page = userPage(p, rows)
-	r, err := p.Prepare(context.Background(), s, text, "")
+	r, err := p.Prepare(at(ring.One), s, text, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hotStatement{p: p, s: s, id: r.Prepared.ID}
-	h.params = Params{Consistency: ring.Quorum, PageSize: 5000, SkipMetadata: true, HasTimestamp: true, Timestamp: 5}
+	h := &hotStatement{p: p, r: at(ring.Quorum), s: s, id: r.Prepared.ID}
+	h.params = Params{PageSize: 5000, SkipMetadata: true, HasTimestamp: true, Timestamp: 5}
 	for _, v := range values {
 		h.params.Values = append(h.params.Values, wire.BytesValue(v))
 	}
@@ -151,7 +171,7 @@ func prepareHot(t testing.TB, store *nullStore, rows int, text string, values ..
 }
 
 func (h *hotStatement) run(t testing.TB) {
-	r, err := h.p.Execute(context.Background(), h.s, h.id, &h.params)
+	r, err := h.p.Execute(h.r, h.s, h.id, &h.params)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestKeyLengths(t *testing.T) {
 		{"DELETE FROM t WHERE a = ?", func(n int) int { return n }},
 	} {
 		for _, n := range []int{30000, 32764, 32765, 32767, 32768, 40000, 65534, 65535, 65536, 70000} {
-			params := &Params{Consistency: ring.One, SerialConsistency: ring.Serial}
+			params := &Params{}
 			for range strings.Count(c.text, "?") {
 				params.Values = append(params.Values, wire.BytesValue(bytes.Repeat([]byte("x"), n)))
 			}
@@ -60,7 +59,7 @@ func TestKeyLengths(t *testing.T) {
 			if c.length != nil && c.length(n) > 65535 {
 				want = fmt.Sprintf("Key length of %d is longer than maximum of 65535", c.length(n))
 			}
-			_, err := p.Query(context.Background(), s, c.text, params)
+			_, err := p.Query(at(ring.One), s, c.text, params)
 			if got := fmt.Sprint(err); got != want {
 				t.Errorf("%s with %d bytes: %s, want %s", c.text, n, got, want)
 			}

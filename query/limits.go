@@ -1,6 +1,11 @@
 package query
 
-import "fmt"
+import (
+	"fmt"
+
+	"cqld/request"
+	"cqld/schema"
+)
 
 // The bounds of a Processor, with Cassandra's defaults (cassandra.yaml) where it has them.
 const (
@@ -47,7 +52,7 @@ func defaultLimits(l Limits) Limits {
 }
 
 // tombstoneWarning is Cassandra's warning of a read that went through many tombstones.
-func tombstoneWarning(run *selectRun, n int) string {
+func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
-		run.scan.live, n, run.plan.table.Keyspace, run.plan.table.Name)
+		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,11 +54,11 @@ func TestNestedExpressionsCompileOnce(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int, l list<int>)")
 	for name, text := range nestings() {
 		for _, n := range []int{1, 2, 60} {
-			params := &Params{Consistency: ring.One, SerialConsistency: ring.Serial}
+			params := &Params{}
 			if strings.Contains(text(n), "?") {
 				params.Values = []wire.Value{wire.BytesValue([]byte{0, 0, 0, 1})}
 			}
-			_, err := p.Query(context.Background(), s, text(n), params)
+			_, err := p.Query(at(ring.One), s, text(n), params)
 			var invalid *Invalid
 			if err != nil && !errors.As(err, &invalid) {
 				t.Errorf("%s, %d levels: %v", name, n, err)

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"testing"
 
 	"cqld/coordinator"
@@ -67,9 +66,9 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 		{text: "BEGIN BATCH INSERT INTO p (k, c, v) VALUES (1, 1, 1); APPLY BATCH"},
 	} {
 		store.last = nil
-		params := &Params{Consistency: ring.Quorum, Values: c.values, HasTimestamp: c.driver != 0, Timestamp: c.driver}
+		params := &Params{Values: c.values, HasTimestamp: c.driver != 0, Timestamp: c.driver}
 		before := p.timestamps.Next()
-		if _, err := p.Query(context.Background(), s, c.text, params); err != nil {
+		if _, err := p.Query(at(ring.Quorum), s, c.text, params); err != nil {
 			t.Fatalf("%s: %v", c.text, err)
 		}
 		req := store.last
@@ -102,8 +101,8 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 		}
 	}
 	// A BATCH message is a batch without a USING.
-	_, err := p.Batch(context.Background(), s, &BatchParams{Kind: cql.BatchLogged, Entries: []BatchEntry{{Text: insert}},
-		Params: Params{Consistency: ring.Quorum, HasTimestamp: true, Timestamp: 77}})
+	_, err := p.Batch(at(ring.Quorum), s, &BatchParams{Kind: cql.BatchLogged, Entries: []BatchEntry{{Text: insert}},
+		Params: Params{HasTimestamp: true, Timestamp: 77}})
 	if err != nil || !store.last.Ordered || store.last.Stamp != 77 {
 		t.Errorf("BATCH: %+v, %v", store.last, err)
 	}

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -94,7 +93,7 @@ func newPagingCase(t *testing.T, seed uint64) *pagingCase {
 // execute changes rows; some generated statements are invalid and change nothing.
 func (c *pagingCase) execute(s generate.Statement) {
 	text := s.Literal()
-	if _, err := c.p.Query(context.Background(), c.s, text, &Params{Consistency: ring.One, SerialConsistency: ring.Serial}); err == nil {
+	if _, err := c.p.Query(at(ring.One), c.s, text, &Params{}); err == nil {
 		c.history = append(c.history, text)
 	}
 }
@@ -130,12 +129,12 @@ func (c *pagingCase) compare(t *testing.T) bool {
 
 // rows executes a query by pages. It gives the rows and the size of the largest page.
 func (c *pagingCase) rows(q generate.Statement, size int32) (all []string, largest int32, err error) {
-	params := &Params{Consistency: ring.One, PageSize: size}
+	params := &Params{PageSize: size}
 	for _, v := range q.Values {
 		params.Values = append(params.Values, wire.BytesValue(v.Bytes))
 	}
 	for pages := 0; ; pages++ {
-		r, err := c.p.Query(context.Background(), c.s, q.Text, params)
+		r, err := c.p.Query(at(ring.One), c.s, q.Text, params)
 		if err != nil {
 			return nil, 0, err
 		}

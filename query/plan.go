@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
@@ -17,6 +18,8 @@ type plan struct {
 	text     string
 	keyspace string // for unqualified names
 	stmt     cql.Statement
+
+	needs []auth.Requirement // what an execution needs
 
 	// One of these is set for a data statement.
 	modification *modification
@@ -111,6 +114,9 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
+	if pl.needs, err = requirements(keyspace, stmt); err != nil {
+		return nil, err
+	}
 	switch stmt := stmt.(type) {
 	case *cql.Select:
 		if err = c.enter(pl, stmt.Table); err == nil {
@@ -137,16 +143,14 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	return pl, nil
 }
 
-// enter makes the statement's table that of the compiler.
+// enter makes the statement's table and its keyspace those of the compiler. The keyspace of one statement of a batch doesn't
+// count for the names of the next.
 func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
-	t, err := c.p.table(c.Schema, c.Keyspace, n)
+	t, err := c.p.table(c.Schema, pl.keyspace, n)
 	if err != nil {
 		return err
 	}
-	c.Table = t
-	if n.Keyspace != "" {
-		c.Keyspace = n.Keyspace
-	}
+	c.Table, c.Keyspace = t, t.Keyspace
 	pl.tables = append(pl.tables, t)
 	return nil
 }

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 func prepare(t *testing.T, p *Processor, s *Session, text string) *PreparedInfo {
 	t.Helper()
-	r, err := p.Prepare(context.Background(), s, text, "")
+	r, err := p.Prepare(at(ring.One), s, text, "")
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -58,7 +57,7 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{})
 	var unprepared *Unprepared
 	for _, id := range [][]byte{nil, {1, 2}, make([]byte, 16)} {
-		_, err := p.Execute(context.Background(), s, id, &Params{})
+		_, err := p.Execute(at(ring.One), s, id, &Params{})
 		if !errors.As(err, &unprepared) || !bytes.Equal(unprepared.ID, id) {
 			t.Errorf("%x: %v", id, err)
 		}
@@ -73,7 +72,7 @@ func TestAlterUnpreparesStatements(t *testing.T) {
 	const text = "SELECT * FROM t WHERE k = ?"
 	info, other := prepare(t, p, s, text), prepare(t, p, s, "SELECT * FROM other WHERE k = ?")
 	execute := func(version int, info *PreparedInfo, metadata []byte) (*Result, error) {
-		return p.Execute(context.Background(), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{Consistency: ring.One,
+		return p.Execute(at(ring.One), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{
 			SkipMetadata: true, ResultMetadataID: metadata, Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
 	}
 	var unprepared *Unprepared
@@ -120,7 +119,7 @@ func TestAlterUnpreparesStatements(t *testing.T) {
 func TestWrongNumberOfValues(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	info := prepare(t, p, s, "INSERT INTO t (k, v) VALUES (?, ?)")
-	_, err := p.Execute(context.Background(), s, info.ID, &Params{Consistency: ring.One, Values: make([]wire.Value, 1)})
+	_, err := p.Execute(at(ring.One), s, info.ID, &Params{Values: make([]wire.Value, 1)})
 	if err == nil || err.Error() != "there were 2 markers(?) in CQL but 1 bound variables" {
 		t.Errorf("got %v", err)
 	}

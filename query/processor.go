@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"sync"
 
 	"cqld/cql"
@@ -10,6 +9,7 @@ import (
 	"cqld/query/identifier"
 	"cqld/query/plancache"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/schema"
 )
 
@@ -23,7 +23,6 @@ type Processor struct {
 	prepared   *plancache.Cache[plan] // by id
 	texts      *plancache.Cache[plan] // by text
 
-	calls      calls
 	writes     sync.Pool
 	selects    sync.Pool
 	rowBuffers sync.Pool
@@ -33,9 +32,6 @@ type Processor struct {
 func New(o Options) *Processor {
 	o.Timeouts = defaultTimeouts(o.Timeouts)
 	o.Limits = defaultLimits(o.Limits)
-	if o.NewWaiter == nil {
-		o.NewWaiter = env.NewChannelWaiter
-	}
 	if o.Timestamps == nil {
 		o.Timestamps = env.NewHLC(o.Clock, 0)
 	}
@@ -46,7 +42,6 @@ func New(o Options) *Processor {
 		timestamps: o.Timestamps,
 		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
 		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
-		calls:      calls{newWaiter: o.NewWaiter},
 	}
 	p.writes.New = func() any { return new(write) }
 	p.selects.New = func() any { return new(selectRun) }
@@ -55,8 +50,8 @@ func New(o Options) *Processor {
 }
 
 // Query parses and executes text.
-func (p *Processor) Query(ctx context.Context, s *Session, text string, params *Params) (*Result, error) {
-	return p.traced(s, params, "Execute CQL3 query", text, nil, func(t *trace) (*Result, error) {
+func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (*Result, error) {
+	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (*Result, error) {
 		pl, err := p.textPlan(keyspaceOf(s, params.Keyspace), text)
 		if err != nil {
 			return nil, err
@@ -67,7 +62,7 @@ func (p *Processor) Query(ctx context.Context, s *Session, text string, params *
 		}
 		params := *params
 		params.Values, params.Names = values, nil
-		return p.run(ctx, s, pl, &params, t)
+		return p.run(r, s, pl, &params)
 	})
 }
 
@@ -103,7 +98,7 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 
 // Prepare makes a plan for text and remembers it; the result is of KindPrepared. keyspace overrides
 // the session's unless it is empty (v5).
-func (p *Processor) Prepare(_ context.Context, s *Session, text, keyspace string) (*Result, error) {
+func (p *Processor) Prepare(_ *request.Request, s *Session, text, keyspace string) (*Result, error) {
 	ks := keyspaceOf(s, keyspace)
 	stmt, err := cql.Parse(text)
 	if err != nil {
@@ -162,7 +157,7 @@ func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
 }
 
 // Execute executes a prepared statement.
-func (p *Processor) Execute(ctx context.Context, s *Session, id []byte, params *Params) (*Result, error) {
+func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (*Result, error) {
 	e, pl, err := p.preparedPlan(id)
 	if err != nil {
 		return nil, err
@@ -174,14 +169,14 @@ func (p *Processor) Execute(ctx context.Context, s *Session, id []byte, params *
 			params = &named
 		}
 		markers := append([]term.Marker{}, pl.markers...) // not nil: a prepared statement
-		return p.traced(s, params, "Execute CQL3 prepared query", pl.text, markers, func(t *trace) (*Result, error) {
-			return p.executePlan(ctx, s, e, pl, params, t)
+		return p.traced(r, params, "Execute CQL3 prepared query", pl.text, markers, func() (*Result, error) {
+			return p.executePlan(r, s, e, pl, params)
 		})
 	}
-	return p.executePlan(ctx, s, e, pl, params, nil)
+	return p.executePlan(r, s, e, pl, params)
 }
 
-func (p *Processor) executePlan(ctx context.Context, s *Session, e *plancache.Entry[plan], pl *plan, params *Params, t *trace) (*Result, error) {
+func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan, params *Params) (*Result, error) {
 	if params.Names != nil {
 		named := *params
 		named.Values, named.Names = pl.values(params), nil
@@ -195,22 +190,26 @@ func (p *Processor) executePlan(ctx context.Context, s *Session, e *plancache.En
 		// whatever comes with them: as in Cassandra the statement has to be prepared again.
 		return nil, &Unprepared{ID: append([]byte(nil), e.Key.ID[:]...)}
 	}
-	r, err := p.run(ctx, s, pl, params, t)
+	result, err := p.run(r, s, pl, params)
 	if err == nil && s.Version < 5 && e.Changed {
-		r.NoMetadata = false // other clients may know older columns still
+		result.NoMetadata = false // other clients may know older columns still
 	}
-	return r, err
+	return result, err
 }
 
-// run executes a plan with its values in place.
-func (p *Processor) run(ctx context.Context, s *Session, pl *plan, params *Params, t *trace) (*Result, error) {
+// run executes a plan with its values in place. The permissions are asked for at each execution, since they may change after
+// a statement was prepared.
+func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params) (*Result, error) {
+	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+		return nil, err
+	}
 	switch {
 	case pl.modification != nil:
-		return p.executeModification(ctx, pl.modification, params, params.Values, t)
+		return p.executeModification(r, pl.modification, params, params.Values)
 	case pl.selectPlan != nil:
-		return p.executeSelect(ctx, pl.selectPlan, s, params, params.Values, t)
+		return p.executeSelect(r, pl.selectPlan, s, params, params.Values)
 	case pl.batch != nil:
-		return p.executeBatchPlan(ctx, pl.batch, params, t)
+		return p.executeBatchPlan(r, pl.batch, params)
 	}
 	if pl.keyspace != s.Keyspace {
 		in := *s
@@ -224,7 +223,7 @@ func (p *Processor) run(ctx context.Context, s *Session, pl *plan, params *Param
 		}
 		return &Result{Kind: KindSetKeyspace, Keyspace: stmt.Keyspace}, nil
 	case *cql.Describe:
-		return p.describe(ctx, s, stmt, params)
+		return p.describe(s, stmt, params)
 	}
-	return p.executeDefinition(ctx, s, pl.stmt)
+	return p.executeDefinition(r, s, pl.stmt)
 }

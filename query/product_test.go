@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,7 +29,7 @@ func TestProductOfINListsIsBounded(t *testing.T) {
 			if strings.HasPrefix(text, "UPDATE") && !test.refused {
 				continue // 131,044 rows
 			}
-			_, err := p.Query(context.Background(), s, text, &Params{Consistency: ring.One})
+			_, err := p.Query(at(ring.One), s, text, &Params{})
 			var invalid *Invalid
 			if err != nil && !strings.Contains(err.Error(), "restrictions on primary key produces "+fmt.Sprint(test.keys*test.rows)+" values") {
 				t.Errorf("%d keys by %d rows, %.10s: %v", test.keys, test.rows, text, err)

@@ -2,12 +2,12 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -54,17 +54,13 @@ type scan struct {
 	share        uint32 // PER PARTITION LIMIT, whoever counts; 0: none
 	now          int64
 
-	consistency ring.Consistency
-	trace       coordinator.Trace
-	ctx         context.Context
-	cancel      *env.Cancel // ends with ctx; nil: the scan is too short
+	request *request.Request
+	cancel  *env.Cancel // ends with the request; nil means that the scan is too short to be canceled
 
-	at         position
-	more       bool // stopped before the end
-	view       rowView
-	reader     row.PageReader
-	tombstones int
-	live       int // rows
+	at     position
+	more   bool // stopped before the end
+	view   rowView
+	reader row.PageReader
 }
 
 // run feeds c until it has enough or nothing is left.
@@ -192,7 +188,7 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 		return false, false, err
 	}
 	if held != nil {
-		defer s.p.calls.put(held)
+		defer held.Release()
 	}
 	r := &s.reader
 	r.Reset(page)
@@ -210,7 +206,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	v := &s.view
 	v.header = r.Header
 	v.partition(r.Key)
-	s.tombstones += 2 * len(r.RangeTombstones) // their begins and ends, as Cassandra counts
+	s.request.Cost.Tombstones += 2 * len(r.RangeTombstones) // their begins and ends, as Cassandra counts
 	fixed := len(v.marked)
 	if !resumed {
 		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
@@ -219,11 +215,11 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	any := resumed
 	for r.NextRow(&v.row) {
 		if !v.live(&v.row) {
-			s.tombstones++
+			s.request.Cost.Tombstones++
 			continue
 		}
 		any = true
-		s.live++
+		s.request.Cost.Rows++
 		v.next(fixed, v.row.Clustering)
 		if v.clustering == nil {
 			v.clustering = []byte{}
@@ -297,12 +293,12 @@ func (s *scan) anyLeft(r *row.PageReader) bool {
 }
 
 // fetch executes a command, by the coordinator or on a virtual table.
-func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) {
-	if err := s.ctx.Err(); err != nil {
+func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *request.Call, err error) {
+	if err := s.request.Context.Err(); err != nil {
 		return nil, nil, err
 	}
 	if s.p.isVirtual(s.table) {
-		if err := checkLocalLevel(s.table, s.consistency); err != nil {
+		if err := checkLocalLevel(s.table, s.request.Consistency); err != nil {
 			return nil, nil, err
 		}
 		page, err := s.p.virtualPage(s.table, cmd)
@@ -312,13 +308,12 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *call, err error) 
 	if cmd.SinglePartition() {
 		timeout = s.p.o.Timeouts.Read
 	}
-	call, err := s.p.read(s.ctx, &coordinator.ReadRequest{
-		Command: cmd, Consistency: s.consistency, Timeout: timeout, Contention: s.p.o.Timeouts.CAS, Trace: s.trace, Cancel: s.cancel,
-	})
+	call, err := s.p.o.Executor.Read(s.request, &coordinator.ReadRequest{Command: cmd, Consistency: s.request.Consistency, Timeout: timeout,
+		Contention: s.p.o.Timeouts.CAS, Cancel: s.cancel})
 	if err != nil {
 		return nil, nil, err
 	}
-	return call.page, call, nil
+	return call.Page(), call, nil
 }
 
 // defaultTimeouts are those of cassandra.yaml.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/cql"
+	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -24,12 +25,12 @@ func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
 func TestDefinitionWithoutAMajority(t *testing.T) {
 	n := newOneNode()
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: noMajority{}, Clock: &testClock{now: time.Unix(1700000000, 0)},
-		ClusterName: "Test Cluster", Timeouts: Timeouts{Schema: 20 * time.Millisecond}})
+		Executor: over(nil), ClusterName: "Test Cluster", Timeouts: Timeouts{Schema: 20 * time.Millisecond}})
 	stmt, err := cql.Parse("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.executeDefinition(context.Background(), &Session{Version: 5}, stmt)
+	_, err = p.executeDefinition(at(ring.One), &Session{Version: 5}, stmt)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "majority") || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("the error is: %v", err)
 	}

@@ -2,13 +2,13 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"math"
 	"slices"
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -41,8 +41,8 @@ type selectRun struct {
 }
 
 // executeSelect executes a SELECT.
-func (p *Processor) executeSelect(ctx context.Context, plan *selectPlan, s *Session, params *Params, values []wire.Value, trace *trace) (*Result, error) {
-	if err := checkReadConsistency(params.Consistency); err != nil {
+func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
+	if err := checkReadConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
 	run := p.selects.Get().(*selectRun)
@@ -87,14 +87,13 @@ func (p *Processor) executeSelect(ctx context.Context, plan *selectPlan, s *Sess
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	run.limits(params.PageSize)
-	if err := checkSerialLevel(params.Consistency, len(run.scan.keys)); err != nil && !empty {
+	if err := checkSerialLevel(r.Consistency, len(run.scan.keys)); err != nil && !empty {
 		return nil, err
 	}
-	run.scan.ctx = ctx
+	run.scan.request = r
 	if !plan.single { // one row does not take long
-		run.scan.cancel = env.NewCancel(ctx)
+		run.scan.cancel = env.NewCancel(r.Context)
 	}
-	run.scan.consistency, run.scan.trace = params.Consistency, trace.sink()
 	if !empty {
 		if err := run.scan.run(run); err != nil {
 			return nil, err
@@ -103,7 +102,7 @@ func (p *Processor) executeSelect(ctx context.Context, plan *selectPlan, s *Sess
 	if err := run.end(); err != nil {
 		return nil, err
 	}
-	return run.result(s, params, remaining)
+	return run.result(r, s, params, remaining)
 }
 
 func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
@@ -405,29 +404,29 @@ func (run *selectRun) end() error {
 	return nil
 }
 
-func (run *selectRun) result(s *Session, params *Params, remaining uint32) (*Result, error) {
-	r := &Result{Kind: KindRows, RowCount: run.count, Rows: run.buf.b, pooled: run.buf}
-	r.setMetadata(run.plan.selection.metadata, s, params)
+func (run *selectRun) result(r *request.Request, s *Session, params *Params, remaining uint32) (*Result, error) {
+	result := &Result{Kind: KindRows, RowCount: run.count, Rows: run.buf.b, pooled: run.buf}
+	result.setMetadata(run.plan.selection.metadata, s, params)
 	run.buf = nil
 	if run.plan.aggregates() {
 		switch where := run.plan.where; {
 		case !where.keyNamed:
-			r.Warnings = append(r.Warnings, "Aggregation query used without partition key")
+			r.Warn("Aggregation query used without partition key")
 		case where.keyLists:
-			r.Warnings = append(r.Warnings, "Aggregation query used on multiple partition keys (IN restriction)")
+			r.Warn("Aggregation query used on multiple partition keys (IN restriction)")
 		}
 	}
-	if n := run.scan.tombstones; n > tombstonesWarn {
-		r.Warnings = append(r.Warnings, tombstoneWarning(run, n))
+	if r.Cost.Tombstones > tombstonesWarn {
+		r.Warn(tombstoneWarning(run.plan.table, &r.Cost))
 	}
 	left := uint32(0)
 	if remaining > 0 {
 		left = remaining - uint32(run.count)
 	}
 	if run.scan.more && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		r.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.scan.at, remaining: left})
+		result.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.scan.at, remaining: left})
 	}
-	return r, nil
+	return result, nil
 }
 
 func checkReadConsistency(c ring.Consistency) error {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,8 @@ func TestStatementsAnswerAsCassandra(t *testing.T) {
 }
 
 func runStatement(p *Processor, s *Session, text string) string {
-	r, err := p.Query(context.Background(), s, text, &Params{Consistency: ring.One, SerialConsistency: ring.Serial})
+	req := at(ring.One)
+	r, err := p.Query(req, s, text, &Params{})
 	if err != nil {
 		var failure *FunctionFailure
 		if errors.As(err, &failure) {
@@ -38,7 +38,7 @@ func runStatement(p *Processor, s *Session, text string) string {
 		return errorText(err)
 	}
 	var out strings.Builder
-	for _, w := range r.Warnings {
+	for _, w := range req.Warnings {
 		fmt.Fprintf(&out, "warning: %s\n", w)
 	}
 	switch r.Kind {
@@ -125,10 +125,10 @@ func TestPagesOfAnySizeGiveTheSameRows(t *testing.T) {
 // collectPages executes a statement page by page and renders all rows.
 func collectPages(t *testing.T, p *Processor, s *Session, text string, size int32) string {
 	t.Helper()
-	params := &Params{Consistency: ring.One, PageSize: size}
+	params := &Params{PageSize: size}
 	var all strings.Builder
 	for pages := 0; ; pages++ {
-		r, err := p.Query(context.Background(), s, text, params)
+		r, err := p.Query(at(ring.One), s, text, params)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -155,7 +155,7 @@ func TestPagingStatesAreOurs(t *testing.T) {
 		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (k, c) VALUES (1, %d)", c))
 	}
 	query := func(text string, state []byte) (*Result, error) {
-		return p.Query(context.Background(), s, text, &Params{Consistency: ring.One, PageSize: 2, PagingState: state})
+		return p.Query(at(ring.One), s, text, &Params{PageSize: 2, PagingState: state})
 	}
 	r, err := query("SELECT * FROM t", nil)
 	if err != nil || r.PagingState == nil {
@@ -178,8 +178,8 @@ func TestPagingStatesAreOurs(t *testing.T) {
 		t.Errorf("another table's: %v", err)
 	}
 	other, session := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, PRIMARY KEY (k, c))")
-	if _, err := other.Query(context.Background(), session, "SELECT * FROM t",
-		&Params{Consistency: ring.One, PageSize: 2, PagingState: r.PagingState}); err != nil {
+	if _, err := other.Query(at(ring.One), session, "SELECT * FROM t",
+		&Params{PageSize: 2, PagingState: r.PagingState}); err != nil {
 		t.Errorf("on another node: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/types"
 )
@@ -124,32 +125,26 @@ func (t *trace) close() []traceEvent {
 	return t.mu.events
 }
 
-// sink is the trace as the coordinator takes it.
-func (t *trace) sink() coordinator.Trace {
-	if t == nil {
-		return nil
-	}
-	return t
-}
-
-// traced executes f, and writes its trace when the request asks for one. bound are the markers of a prepared statement,
+// traced executes f, with a trace that it then writes if the client asks for one. bound are the markers of a prepared statement,
 // whose values the trace shows.
-func (p *Processor) traced(s *Session, params *Params, request, text string, bound []term.Marker, f func(*trace) (*Result, error)) (*Result, error) {
+func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker, f func() (*Result, error)) (*Result, error) {
 	if !params.Tracing {
-		return f(nil)
+		return f()
 	}
-	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic(), settled: p.o.NewWaiter()}
+	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic(), settled: p.o.Executor.NewWaiter()}
 	started := p.o.Clock.Now()
 	if text != "" && bound == nil {
 		t.Add(p.o.View.Self(), "Parsing "+text)
 	}
-	r, err := f(t)
+	r.Trace = t
+	result, err := f()
+	r.Trace = nil
 	duration := t.elapsed()
-	p.writeTrace(t, s, traceParameters(params, text, bound), request, started, duration)
-	if r != nil {
-		r.TracingID, r.Traced = t.id, true
+	p.writeTrace(r, t, traceParameters(r, params, text, bound), what, started, duration)
+	if result != nil {
+		result.TracingID, result.Traced = t.id, true
 	}
-	return r, err
+	return result, err
 }
 
 // The statements that write a trace. Clients poll until the session has a duration, so it is written last.
@@ -162,7 +157,7 @@ const (
 )
 
 // writeTrace writes a trace. Its failure is no failure of the statement.
-func (p *Processor) writeTrace(t *trace, s *Session, parameters wire.Value, request string, started time.Time, duration time.Duration) {
+func (p *Processor) writeTrace(r *request.Request, t *trace, parameters wire.Value, what string, started time.Time, duration time.Duration) {
 	events := t.close()
 	id := wire.BytesValue(t.id[:])
 	at := p.address(p.o.View.Self())
@@ -172,8 +167,8 @@ func (p *Processor) writeTrace(t *trace, s *Session, parameters wire.Value, requ
 			statements = append(statements, batchStatement{pl.modification, values})
 		}
 	}
-	add(traceSession, id, inetValue(s.Client.Addr()), inetValue(at.Addr()), intValue(int32(at.Port())),
-		parameters, textValue(request), wire.BytesValue(wire.AppendInt64(nil, started.UnixMilli())))
+	add(traceSession, id, inetValue(r.Client.Addr()), inetValue(at.Addr()), intValue(int32(at.Port())),
+		parameters, textValue(what), wire.BytesValue(wire.AppendInt64(nil, started.UnixMilli())))
 	last := int64(-1)
 	for _, e := range events {
 		source := p.address(e.source)
@@ -183,13 +178,13 @@ func (p *Processor) writeTrace(t *trace, s *Session, parameters wire.Value, requ
 		add(traceEventText, id, wire.BytesValue(event), textValue(e.activity), inetValue(source.Addr()),
 			intValue(int32(source.Port())), intValue(int32(e.elapsed.Microseconds())), textValue("cqld"))
 	}
-	level := &Params{Consistency: ring.One}
-	if _, err := p.executeBatch(context.Background(), cql.BatchUnlogged, statements, level, nil); err != nil {
+	own := &request.Request{Context: context.Background(), Consistency: ring.One} // the trace is written even if the client has gone
+	if _, err := p.executeBatch(own, cql.BatchUnlogged, statements, new(Params)); err != nil {
 		return
 	}
 	statements = statements[:0]
 	add(traceDuration, intValue(int32(duration.Microseconds())), id)
-	_, _ = p.executeBatch(context.Background(), cql.BatchUnlogged, statements, level, nil)
+	_, _ = p.executeBatch(own, cql.BatchUnlogged, statements, new(Params))
 }
 
 // address is where other nodes reach a node.
@@ -210,10 +205,10 @@ func inetValue(a netip.Addr) wire.Value {
 func intValue(v int32) wire.Value      { return wire.BytesValue(wire.AppendInt32(nil, v)) }
 func textValue(text string) wire.Value { return wire.BytesValue([]byte(text)) }
 
-func traceParameters(params *Params, text string, bound []term.Marker) wire.Value {
+func traceParameters(r *request.Request, params *Params, text string, bound []term.Marker) wire.Value {
 	parts := [][]byte{
-		[]byte("consistency_level"), []byte(params.Consistency.String()),
-		[]byte("serial_consistency_level"), []byte(params.SerialConsistency.String()),
+		[]byte("consistency_level"), []byte(r.Consistency.String()),
+		[]byte("serial_consistency_level"), []byte(r.SerialConsistency.String()),
 	}
 	if params.PageSize > 0 {
 		parts = append(parts, []byte("page_size"), []byte(strconv.Itoa(int(params.PageSize))))

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -18,13 +17,13 @@ func TestTracesShowBoundValues(t *testing.T) {
 	}
 	value := func(b ...byte) wire.Value { return wire.BytesValue(b) }
 	text := "INSERT INTO t (p, c, v, m, l, b) VALUES (?, :name, ?, ?, ?, ?)"
-	prepared, err := p.Prepare(context.Background(), s, text, "")
+	prepared, err := p.Prepare(at(ring.One), s, text, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	execute := func(values ...wire.Value) string {
 		t.Helper()
-		r, err := p.Execute(context.Background(), s, prepared.Prepared.ID, &Params{Consistency: ring.One, Tracing: true, Values: values})
+		r, err := p.Execute(at(ring.One), s, prepared.Prepared.ID, &Params{Tracing: true, Values: values})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +48,8 @@ func TestTracesShowBoundValues(t *testing.T) {
 			t.Errorf("%.40s… is not in %s", want, got)
 		}
 	}
-	r, err := p.Query(context.Background(), s, "DELETE FROM t WHERE p = ?",
-		&Params{Consistency: ring.One, Tracing: true, Values: []wire.Value{value(0, 0, 0, 1)}})
+	r, err := p.Query(at(ring.One), s, "DELETE FROM t WHERE p = ?",
+		&Params{Tracing: true, Values: []wire.Value{value(0, 0, 0, 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"math"
 	"slices"
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -18,6 +18,7 @@ import (
 type write struct {
 	scope     term.Scope
 	p         *Processor
+	request   *request.Request
 	env       environment
 	params    *Params
 	timestamp int64 // µs
@@ -38,8 +39,8 @@ type write struct {
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
 // begin readies w for one statement with its values.
-func (w *write) begin(p *Processor, params *Params, values []wire.Value, now int64) {
-	w.p, w.params = p, params
+func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now int64) {
+	w.p, w.request, w.params = p, r, params
 	w.now = now
 	w.scope = term.Scope{Values: values, Env: &w.env}
 	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
@@ -347,7 +348,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 		w.found = w.known(clustering)
 		return nil
 	}
-	level := w.params.Consistency
+	level := w.request.Consistency
 	if level == ring.Any {
 		return invalidf("ANY ConsistencyLevel is only supported for writes")
 	}
@@ -358,15 +359,15 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	} else {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	call, err := w.p.read(context.Background(), &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
+	call, err := w.p.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
 	if err != nil {
 		return err
 	}
-	defer w.p.calls.put(call)
+	defer call.Release()
 	v := &rowView{}
 	v.reset(t, w.now)
 	var r row.PageReader
-	r.Reset(call.page)
+	r.Reset(call.Page())
 	if r.NextPartition() {
 		v.header = r.Header
 		v.partition(r.Key)
@@ -414,16 +415,16 @@ func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 }
 
 // executeModification executes an INSERT, UPDATE or DELETE.
-func (p *Processor) executeModification(ctx context.Context, m *modification, params *Params, values []wire.Value, trace *trace) (*Result, error) {
+func (p *Processor) executeModification(r *request.Request, m *modification, params *Params, values []wire.Value) (*Result, error) {
 	if m.conditional() {
-		return p.executeConditional(ctx, []batchStatement{{m, values}}, false, params, trace)
+		return p.executeConditional(r, []batchStatement{{m, values}}, false, params)
 	}
-	if err := m.checkConsistency(params.Consistency); err != nil {
+	if err := m.checkConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
 	w := p.writes.Get().(*write)
 	defer p.writes.Put(w)
-	w.begin(p, params, values, p.nowSeconds(params))
+	w.begin(p, r, params, values, p.nowSeconds(params))
 	timestamp := params.Timestamp
 	if !params.HasTimestamp {
 		timestamp = p.timestamps.Next()
@@ -446,8 +447,8 @@ func (p *Processor) executeModification(ctx context.Context, m *modification, pa
 	if err != nil || x.list[0] == nil {
 		return voidResult(), err
 	}
-	x.request = coordinator.WriteRequest{Mutations: x.list[:], Consistency: params.Consistency,
-		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Ordered: w.ordered(m.table), Stamp: timestamp, Trace: trace.sink()}
+	x.request = coordinator.WriteRequest{Mutations: x.list[:], Consistency: r.Consistency,
+		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Ordered: w.ordered(m.table), Stamp: timestamp}
 	if more != nil {
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
@@ -455,7 +456,7 @@ func (p *Processor) executeModification(ctx context.Context, m *modification, pa
 	if isCounterTable(m.table) {
 		x.request.Type, x.request.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
 	}
-	if err := p.write(&x.request); err != nil {
+	if err := p.o.Executor.Write(r, &x.request); err != nil {
 		return nil, err
 	}
 	return voidResult(), nil

@@ -15,6 +15,7 @@ import (
 
 	"cqld/internal/guard"
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 )
 
@@ -285,7 +286,7 @@ func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
 	_, addr := start(t, Options{Guard: g, Processor: &fake{
-		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "panic" {
 				panic("a defect")
 			}
@@ -318,14 +319,14 @@ func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
 
 // untilContext is a processor whose statements end when their contexts do.
 func untilContext(entered chan<- struct{}, ended chan<- error) *fake {
-	return &fake{query: func(ctx context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+	return &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 		if text != "slow" {
 			return void()
 		}
 		entered <- struct{}{}
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return nil, ctx.Err()
+		<-r.Context.Done()
+		ended <- r.Context.Err()
+		return nil, r.Context.Err()
 	}}
 }
 

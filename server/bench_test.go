@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/server/frame"
 )
@@ -22,7 +22,7 @@ func BenchmarkServer(b *testing.B) {
 	row := rowsOf(1, "a row of two hundred bytes or so .................................................................................")
 	row.NoMetadata = true
 	_, addr := start(b, Options{Processor: &fake{
-		execute: func(context.Context, *query.Session, []byte, *query.Params) (*query.Result, error) {
+		execute: func(*request.Request, *query.Session, []byte, *query.Params) (*query.Result, error) {
 			copied := *row
 			return &copied, nil
 		},

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,42 +11,43 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/server/frame"
 )
 
 // fake is a Processor whose statements do what the test says.
 type fake struct {
-	query   func(ctx context.Context, s *query.Session, text string, p *query.Params) (*query.Result, error)
-	execute func(ctx context.Context, s *query.Session, id []byte, p *query.Params) (*query.Result, error)
-	batch   func(ctx context.Context, s *query.Session, p *query.BatchParams) (*query.Result, error)
+	query   func(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
+	execute func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error)
+	batch   func(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error)
 }
 
 func void() (*query.Result, error) { return &query.Result{Kind: query.KindVoid}, nil }
 
-func (f *fake) Query(ctx context.Context, s *query.Session, text string, p *query.Params) (*query.Result, error) {
+func (f *fake) Query(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error) {
 	if f.query == nil {
 		return void()
 	}
-	return f.query(ctx, s, text, p)
+	return f.query(r, s, text, p)
 }
 
-func (f *fake) Prepare(context.Context, *query.Session, string, string) (*query.Result, error) {
+func (f *fake) Prepare(*request.Request, *query.Session, string, string) (*query.Result, error) {
 	return &query.Result{Kind: query.KindPrepared, Prepared: &query.PreparedInfo{ID: []byte{1, 2}, Result: &query.Metadata{ID: []byte{3}}}}, nil
 }
 
-func (f *fake) Execute(ctx context.Context, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
+func (f *fake) Execute(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
 	if f.execute == nil {
 		return void()
 	}
-	return f.execute(ctx, s, id, p)
+	return f.execute(r, s, id, p)
 }
 
-func (f *fake) Batch(ctx context.Context, s *query.Session, p *query.BatchParams) (*query.Result, error) {
+func (f *fake) Batch(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error) {
 	if f.batch == nil {
 		return void()
 	}
-	return f.batch(ctx, s, p)
+	return f.batch(r, s, p)
 }
 
 // start serves on a loopback port until the test ends, which fails if bytes

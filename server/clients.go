@@ -28,7 +28,7 @@ func (s *Server) Clients() []Client {
 			TLS:      s.options.TLS != nil,
 		}
 		if session := c.session.Load(); session != nil {
-			client.User, client.Keyspace = session.User, session.Keyspace
+			client.User, client.Keyspace = c.principal().Name, session.Keyspace
 			client.ProtocolVersion, client.Options = session.Version, session.Options
 			client.DriverName, client.DriverVersion = session.Options["DRIVER_NAME"], session.Options["DRIVER_VERSION"]
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/auth"
 	"cqld/query"
 	"cqld/server/frame"
 )
@@ -75,13 +76,22 @@ type conn struct {
 	draining  atomic.Bool              // it shall end when it is quiet
 	boundary  atomic.Bool              // the reader waits for a request
 	session   atomic.Pointer[query.Session]
-	events    atomic.Uint32 // frame.Events the client registered for
+	user      atomic.Pointer[auth.Principal] // nil until the client has authenticated
+	events    atomic.Uint32                  // frame.Events the client registered for
 	requests  atomic.Int64
 	served    atomic.Bool   // a statement of it has been executed
 	stopping  atomic.Bool   // the reader shall not read any more
 	halting   sync.Once     // of halt
 	halt      chan struct{} // closed when stopping becomes true
 	ended     chan struct{} // closed when nothing of it runs any more
+}
+
+// principal is the role that the client logged in as.
+func (c *conn) principal() auth.Principal {
+	if p := c.user.Load(); p != nil {
+		return *p
+	}
+	return auth.Principal{}
 }
 
 // errHangUp ends a connection after an error was sent: the reader lingers so

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 )
 
@@ -102,7 +103,7 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 	const rows = 64
 	large := bytes.Repeat([]byte("x"), 64<<10)
 	s, addr := start(t, Options{Limits: Limits{DrainHold: time.Minute, DrainTimeout: time.Minute}, Processor: &fake{
-		query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+		query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
 			return nil, &query.Invalid{Msg: string(large[:32<<10])}
 		},
 	}})

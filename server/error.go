@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 
+	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/guard"
@@ -65,6 +66,7 @@ func requestError(err error) *frame.Error {
 		syntax        *cql.SyntaxError
 		invalid       *query.Invalid
 		unauthorized  *query.Unauthorized
+		denied        *auth.Denied
 		config        *query.ConfigError
 		alreadyExists *query.AlreadyExists
 		unprepared    *query.Unprepared
@@ -88,7 +90,7 @@ func requestError(err error) *frame.Error {
 		return coded(frame.CodeInvalid)
 	case errors.As(err, &notServing):
 		return coded(frame.CodeBootstrapping)
-	case errors.As(err, &unauthorized):
+	case errors.As(err, &unauthorized), errors.As(err, &denied):
 		return coded(frame.CodeUnauthorized)
 	case errors.As(err, &config):
 		return coded(frame.CodeConfigError)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/query"
@@ -42,6 +43,7 @@ func TestErrorTable(t *testing.T) {
 		{&coordinator.UnknownTable{Table: 1046}, frame.Error{Code: frame.CodeInvalid}},
 		{&query.Invalid{Msg: "i"}, frame.Error{Code: frame.CodeInvalid}},
 		{&query.Unauthorized{Msg: "u"}, frame.Error{Code: frame.CodeUnauthorized}},
+		{&auth.Denied{Requirement: auth.Requirement{Permission: auth.Select, Resource: auth.Table("k", "t")}}, frame.Error{Code: frame.CodeUnauthorized}},
 		{&query.ConfigError{Msg: "c"}, frame.Error{Code: frame.CodeConfigError}},
 		{&query.AlreadyExists{Keyspace: "k", Table: "t"}, frame.Error{Code: frame.CodeAlreadyExists, Keyspace: "k", Name: "t"}},
 		{&query.Unprepared{ID: []byte{1}}, frame.Error{Code: frame.CodeUnprepared, ID: []byte{1}}},

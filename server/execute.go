@@ -4,6 +4,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 )
 
@@ -18,6 +19,7 @@ type worker struct {
 	execute frame.Execute
 	batch   frame.Batch
 
+	request request.Request
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
@@ -78,48 +80,54 @@ func (w *worker) process(j job) (*query.Result, error) {
 	cur := wire.NewCursor(j.body)
 	frame.ConsumeRequestPrefix(&cur, v, j.request.Flags) // nothing here reads custom payloads
 	processor, session := c.server.options.Processor, c.session.Load()
+	r := w.begin(c)
 	switch j.request.Opcode {
 	case frame.OpQuery:
 		if err := w.query.Consume(&cur, v); err != nil {
 			return nil, err
 		}
-		return processor.Query(c.ctx, session, w.query.Query, w.setParams(&w.query.Params, j))
+		return processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params, j))
 	case frame.OpPrepare:
 		if err := w.prepare.Consume(&cur, v); err != nil {
 			return nil, err
 		}
-		return processor.Prepare(c.ctx, session, w.prepare.Query, w.prepare.Keyspace)
+		return processor.Prepare(r, session, w.prepare.Query, w.prepare.Keyspace)
 	case frame.OpExecute:
 		if err := w.execute.Consume(&cur, v); err != nil {
 			return nil, err
 		}
 		params := w.setParams(&w.execute.Params, j)
 		params.ResultMetadataID = w.execute.ResultMetadataID
-		return processor.Execute(c.ctx, session, w.execute.ID, params)
+		return processor.Execute(r, session, w.execute.ID, params)
 	default: // BATCH: handle dispatches nothing else
 		if err := w.batch.Consume(&cur, v); err != nil {
 			return nil, err
 		}
-		return processor.Batch(c.ctx, session, w.batchParams(j))
+		return processor.Batch(r, session, w.batchParams(j))
 	}
 }
 
-// setParams turns the request's parameters into the worker's query.Params.
-// Nothing is copied but the fields.
+// begin makes the worker's request one of c, and returns it.
+func (w *worker) begin(c *conn) *request.Request {
+	w.request = request.Request{Context: c.ctx, Principal: c.principal(), Client: c.client}
+	return &w.request
+}
+
+// setParams turns the parameters of the message into the worker's query.Params and the consistency of its request. Values and
+// names stay where they are in the body.
 func (w *worker) setParams(p *frame.Params, j job) *query.Params {
+	w.request.Consistency, w.request.SerialConsistency = p.Consistency, p.SerialConsistency
 	w.params = query.Params{
-		Consistency:       p.Consistency,
-		SerialConsistency: p.SerialConsistency,
-		Values:            p.Values,
-		PageSize:          p.PageSize,
-		PagingState:       p.PagingState,
-		Timestamp:         p.Timestamp,
-		HasTimestamp:      p.HasTimestamp,
-		Keyspace:          p.Keyspace,
-		NowInSeconds:      int64(p.NowInSeconds),
-		HasNow:            p.HasNowInSeconds,
-		SkipMetadata:      p.SkipMetadata,
-		Tracing:           j.request.Flags&frame.FlagTracing != 0,
+		Values:       p.Values,
+		PageSize:     p.PageSize,
+		PagingState:  p.PagingState,
+		Timestamp:    p.Timestamp,
+		HasTimestamp: p.HasTimestamp,
+		Keyspace:     p.Keyspace,
+		NowInSeconds: int64(p.NowInSeconds),
+		HasNow:       p.HasNowInSeconds,
+		SkipMetadata: p.SkipMetadata,
+		Tracing:      j.request.Flags&frame.FlagTracing != 0,
 	}
 	if len(p.Names) > 0 {
 		w.params.Names = p.Names

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 )
 
@@ -24,13 +25,13 @@ func gate() (p *fake, running *atomic.Int64, open func()) {
 	opened := make(chan struct{})
 	running = new(atomic.Int64)
 	return &fake{
-		query: func(ctx context.Context, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
 			running.Add(1)
 			select {
 			case <-opened:
 				return void()
-			case <-ctx.Done(): // a failed test must not hang
-				return nil, ctx.Err()
+			case <-r.Context.Done(): // a failed test must not hang
+				return nil, r.Context.Err()
 			}
 		},
 	}, running, func() { close(opened) }
@@ -190,7 +191,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	big := rowsOf(1, strings.Repeat("x", 256<<10))
 	s, addr := start(t, Options{
 		Limits: Limits{WriteTimeout: 100 * time.Millisecond, ConnectionBytesMax: 2 << 20},
-		Processor: &fake{query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+		Processor: &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
 			copied := *big
 			return &copied, nil
 		}},
@@ -352,10 +353,10 @@ func TestDrainAnswersWhatWasRead(t *testing.T) {
 func TestDrainHasADeadline(t *testing.T) {
 	cancelled := make(chan struct{})
 	s, addr := start(t, Options{Processor: &fake{
-		query: func(ctx context.Context, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
-			<-ctx.Done()
+		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+			<-r.Context.Done()
 			close(cancelled)
-			return nil, ctx.Err()
+			return nil, r.Context.Err()
 		},
 	}})
 	c := connect(t, addr, 4)

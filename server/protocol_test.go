@@ -10,6 +10,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 	"cqld/types"
 )
@@ -73,9 +74,10 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 
 func TestRowsArriveWhole(t *testing.T) {
 	result := rowsOf(50_000, "a cell with some text") // 1.2 MB: many v5 segments
-	result.PagingState, result.Warnings, result.Traced, result.TracingID = []byte("state"), []string{"careful"}, true, [16]byte{1}
+	result.PagingState, result.Traced, result.TracingID = []byte("state"), true, [16]byte{1}
 	_, addr := start(t, Options{Processor: &fake{
-		query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+			r.Warn("careful")
 			copied := *result
 			return &copied, nil
 		},
@@ -99,7 +101,7 @@ func TestRowsArriveWhole(t *testing.T) {
 
 func TestLargeRequestsArriveWhole(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
-		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			return rowsOf(1, fmt.Sprint(len(text), strings.Count(text, "x"))), nil
 		},
 	}})
@@ -120,13 +122,13 @@ func TestLargeRequestsArriveWhole(t *testing.T) {
 func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	var executed, batched string
 	_, addr := start(t, Options{Processor: &fake{
-		execute: func(_ context.Context, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
-			executed = fmt.Sprint(id, p.Consistency, p.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
+		execute: func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
+			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
 				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, p.Tracing, s.Version)
 			return void()
 		},
-		batch: func(_ context.Context, _ *query.Session, p *query.BatchParams) (*query.Result, error) {
-			batched = fmt.Sprint(p.Kind, p.Entries, p.Consistency)
+		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {
+			batched = fmt.Sprint(p.Kind, p.Entries, r.Consistency)
 			return void()
 		},
 	}})
@@ -160,7 +162,7 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 
 func TestUseChangesTheSession(t *testing.T) {
 	s, addr := start(t, Options{Processor: &fake{
-		query: func(_ context.Context, s *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		query: func(_ *request.Request, s *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if name, ok := strings.CutPrefix(text, "USE "); ok {
 				return &query.Result{Kind: query.KindSetKeyspace, Keyspace: name}, nil
 			}
@@ -184,7 +186,7 @@ func TestUseChangesTheSession(t *testing.T) {
 func TestRequestsOfAConnectionAreConcurrent(t *testing.T) {
 	release := make(chan struct{})
 	_, addr := start(t, Options{Processor: &fake{
-		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "slow" {
 				<-release
 			}
@@ -208,7 +210,7 @@ func TestRequestsOfAConnectionAreConcurrent(t *testing.T) {
 
 func TestManyRequestsInFlight(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
-		query: func(_ context.Context, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			return rowsOf(1, text), nil
 		},
 	}})
@@ -303,8 +305,8 @@ func (e *exchange) Evaluate(_ context.Context, token []byte) (string, bool, []by
 
 func TestAuthentication(t *testing.T) {
 	_, addr := start(t, Options{Authenticator: passwords{}, Processor: &fake{
-		query: func(_ context.Context, s *query.Session, _ string, _ *query.Params) (*query.Result, error) {
-			return rowsOf(1, "user "+s.User), nil
+		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+			return rowsOf(1, "user "+r.Principal.Name), nil
 		},
 	}})
 	everyWay(t, func(t *testing.T, v frame.Version, options []frame.StringPair) {

@@ -8,23 +8,24 @@ import (
 // appendReply appends the RESULT envelope that answers h with r.
 func (w *worker) appendReply(dst []byte, h header, r *query.Result) []byte {
 	start := len(dst)
-	flags := resultFlags(h.Version, r)
+	warnings := w.request.Warnings
+	flags := resultFlags(h.Version, r, warnings)
 	dst = frame.AppendHeader(dst, header{
 		Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpResult,
 	})
 	if flags != 0 {
-		dst = frame.AppendPrefix(dst, flags, frame.Prefix{TracingID: r.TracingID, Warnings: r.Warnings})
+		dst = frame.AppendPrefix(dst, flags, frame.Prefix{TracingID: r.TracingID, Warnings: warnings})
 	}
 	dst = w.appendResult(dst, h.Version, r)
 	frame.FinishEnvelope(dst, start)
 	return dst
 }
 
-func resultFlags(v frame.Version, r *query.Result) (flags frame.Flags) {
+func resultFlags(v frame.Version, r *query.Result, warnings []string) (flags frame.Flags) {
 	if r.Traced {
 		flags |= frame.FlagTracing
 	}
-	if len(r.Warnings) > 0 && v >= frame.V4 {
+	if len(warnings) > 0 && v >= frame.V4 {
 		flags |= frame.FlagWarnings
 	}
 	return flags

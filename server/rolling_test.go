@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/query"
+	"cqld/request"
 	"cqld/server/frame"
 )
 
@@ -105,7 +106,7 @@ const lostMax = 1
 // every request that fails must be among what the server found behind the end.
 func TestRollingRestartsAnswerWhatWasSent(t *testing.T) {
 	const restarts, workers = 20, 16
-	processor := &fake{query: func(context.Context, *query.Session, string, *query.Params) (*query.Result, error) {
+	processor := &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		return void()
 	}}

@@ -15,6 +15,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/intake"
 	"cqld/query"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/server/frame"
 )
@@ -24,10 +25,10 @@ import (
 // parameters are not kept after a call, except for the bytes of values,
 // which are never overwritten.
 type Processor interface {
-	Query(ctx context.Context, s *query.Session, text string, p *query.Params) (*query.Result, error)
-	Prepare(ctx context.Context, s *query.Session, text, keyspace string) (*query.Result, error)
-	Execute(ctx context.Context, s *query.Session, id []byte, p *query.Params) (*query.Result, error)
-	Batch(ctx context.Context, s *query.Session, p *query.BatchParams) (*query.Result, error)
+	Query(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
+	Prepare(r *request.Request, s *query.Session, text, keyspace string) (*query.Result, error)
+	Execute(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error)
+	Batch(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error)
 }
 
 // Options are what a Server is made of.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cqld/auth"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/server/frame"
@@ -146,7 +147,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int
 	}
 	c.version, c.compression, c.options = h.Version, compression, options
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
-	c.session.Store(&query.Session{Client: c.client, Version: int(h.Version), Options: options})
+	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
 	if a := c.server.options.Authenticator; a != nil {
 		c.exchange = a.Begin(c.client)
 		c.stage.Store(uint32(stageAuth))
@@ -193,9 +194,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 		c.answer(h, frame.OpAuthChallenge, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
 		return nil
 	}
-	session := *c.session.Load()
-	session.User = user
-	c.session.Store(&session)
+	c.user.Store(&auth.Principal{Name: user})
 	c.exchange = nil
 	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })

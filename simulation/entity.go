@@ -10,6 +10,8 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/request"
+	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -61,7 +63,7 @@ func (w *entities) store(l *life) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
-			Coordinator: l.coord, View: l, Clock: clock{l}, NewWaiter: l.newWaiter,
+			Executor: request.New(request.Options{Coordinator: l.coord, Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
 			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.lives)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},
@@ -132,7 +134,7 @@ func (w *entities) run(l *life, client, partition int, in entityInput, done func
 		var err error
 		switch s := w.store(l); {
 		case in.wipe:
-			err = s.DeletePartition(context.Background(), keyspace, entityTable, entityKey(partition))
+			err = s.DeletePartition(quorum(), keyspace, entityTable, entityKey(partition))
 		case in.ops != nil:
 			err = w.apply(s, partition, in.ops)
 		default:
@@ -167,7 +169,7 @@ func (w *entities) apply(s *entity.Store, partition int, ops []entityOp) error {
 		}
 		all = append(all, o)
 	}
-	stamps, err := s.Apply(context.Background(), keyspace, entityTable, all)
+	stamps, err := s.Apply(quorum(), keyspace, entityTable, all)
 	if err == nil {
 		for i, op := range ops {
 			if op.kind != entity.Delete {
@@ -194,7 +196,7 @@ func (w *entities) stamped(version, stamp int64) {
 func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]entityRow, err error) {
 	var found []odata.Entity
 	if only >= 0 {
-		e, err := s.Get(context.Background(), keyspace, entityTable, entityKey(partition), fmt.Sprint(only), nil)
+		e, err := s.Get(quorum(), keyspace, entityTable, entityKey(partition), fmt.Sprint(only), nil)
 		var refused *odata.Error
 		switch {
 		case errors.As(err, &refused) && refused.Code == odata.ResourceNotFound:
@@ -204,7 +206,7 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]
 		}
 		found = append(found, *e)
 	} else {
-		page, err := s.Query(context.Background(), keyspace, entityTable, &entity.Query{Filter: keyFilter(odata.Eq, entityKey(partition))})
+		page, err := s.Query(quorum(), keyspace, entityTable, &entity.Query{Filter: keyFilter(odata.Eq, entityKey(partition))})
 		if err != nil {
 			return rows, err
 		}
@@ -262,7 +264,7 @@ func (w *entities) insert(l *life, client int, next func()) {
 	w.tried++
 	l.run(func() {
 		partition, row, _ := strings.Cut(key, "/")
-		_, err := w.store(l).Apply(context.Background(), keyspace, entityTable, []entity.Operation{{Kind: entity.Insert,
+		_, err := w.store(l).Apply(quorum(), keyspace, entityTable, []entity.Operation{{Kind: entity.Insert,
 			Entity: odata.Entity{PartitionKey: partition, RowKey: row, Properties: []odata.Property{numberProperty("version", x.call)}}}})
 		w.c.kernel.Trace(fmt.Sprint("end entity insert ", key, err))
 		var failed *entity.Failed
@@ -289,7 +291,7 @@ func (w *entities) list(l *life) error {
 	w.tried++
 	listed := map[string]bool{}
 	for {
-		page, err := w.store(l).Query(context.Background(), keyspace, entityTable, q)
+		page, err := w.store(l).Query(quorum(), keyspace, entityTable, q)
 		if err != nil {
 			return err
 		}
@@ -324,4 +326,9 @@ func (w *entities) readBack() {
 		})
 	}
 	w.c.everywhere("the entities", func(l *life, done func(error)) { l.run(func() { done(w.list(l)) }) })
+}
+
+// quorum returns a request of the Tables server.
+func quorum() *request.Request {
+	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
 }

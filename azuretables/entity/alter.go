@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
+	"cqld/request"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -79,8 +81,8 @@ func (a *altering) end(table schema.UUID) {
 
 // turn returns the columns that the caller has to add to the table; the caller calls altering.end when it has. Without any,
 // another writer has just changed the table, and the caller looks again.
-func (s *Store) turn(ctx context.Context, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
-	waiter := s.o.NewWaiter()
+func (s *Store) turn(r *request.Request, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
+	waiter := s.o.Executor.NewWaiter()
 	var once sync.Once
 	wake := func() { once.Do(waiter.Signal) }
 	if all, first := s.altering.begin(table, missing, wake); first {
@@ -89,9 +91,9 @@ func (s *Store) turn(ctx context.Context, table schema.UUID, missing []schema.Co
 	late := s.o.Clock.Monotonic() + s.o.Timeouts.Change
 	timer := s.o.Clock.After(s.o.Timeouts.Change, wake)
 	defer timer.Stop()
-	defer context.AfterFunc(ctx, wake)()
+	defer context.AfterFunc(r.Context, wake)()
 	waiter.Wait()
-	if err := ctx.Err(); err != nil {
+	if err := r.Context.Err(); err != nil {
 		return nil, err
 	}
 	if s.o.Clock.Monotonic() >= late {
@@ -102,9 +104,12 @@ func (s *Store) turn(ctx context.Context, table schema.UUID, missing []schema.Co
 
 // planFor is the table with columns for all properties that ops write. What is missing is added by one
 // change of the schema; when another was faster with another type, there is more to add.
-func (s *Store) planFor(ctx context.Context, account, table string, ops []Operation) (*plan, error) {
-	for range altersMax {
+func (s *Store) planFor(r *request.Request, account, table string, ops []Operation) (*plan, error) {
+	for i := range altersMax {
 		p, err := s.plan(account, table)
+		if err == nil && i == 0 {
+			err = s.permits(r, auth.Modify, p)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +121,7 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
 		}
-		all, err := s.turn(ctx, p.table.ID, missing)
+		all, err := s.turn(r, p.table.ID, missing)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +130,7 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 		}
 		err = func() error {
 			defer s.altering.end(p.table.ID) // the others do not wait for one that panicked
-			return s.addColumns(ctx, account, p.table, missing, all)
+			return s.addColumns(r, account, p.table, missing, all)
 		}()
 		var gone *schema.NotFound
 		var refused *schema.Invalid
@@ -142,10 +147,10 @@ func (s *Store) planFor(ctx context.Context, account, table string, ops []Operat
 }
 
 // addColumns proposes a change that adds all columns; if it is refused because of another writer's, one with the caller's own.
-func (s *Store) addColumns(ctx context.Context, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
+func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
 	all = all[:min(len(all), max(len(own), s.o.Limits.Columns-len(t.Regulars)))]
 	propose := func(add []schema.ColumnSpec) error {
-		return s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
+		return s.propose(r, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
 	}
 	err := propose(all)
 	var refused *schema.Invalid

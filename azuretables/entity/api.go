@@ -3,21 +3,13 @@ package entity
 import (
 	"context"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
-	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 )
-
-// Coordinator is the coordinator as entity uses it (coordinator/api.go); done is called exactly once.
-type Coordinator interface {
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
-	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
-	Write(req *coordinator.WriteRequest, done func(error))
-	// Partitions lists partition keys in their own order (coordinator/partitions.go).
-	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
-}
 
 // View is what entity knows of the cluster at the moment.
 type View interface {
@@ -32,15 +24,13 @@ type Changer interface {
 
 // Options are what a Store is made of.
 type Options struct {
-	Coordinator Coordinator
-	View        View
-	Changer     Changer
-	Clock       env.Clock
-	Rand        env.Rand
-	Limits      Limits
-	Timeouts    Timeouts
-	// NewWaiter makes what a request waits with; nil: a channel.
-	NewWaiter func() env.Waiter
+	Executor *request.Executor // what requests read and write with
+	View     View
+	Changer  Changer
+	Clock    env.Clock
+	Rand     env.Rand
+	Limits   Limits
+	Timeouts Timeouts
 }
 
 // Kind is what an operation does to an entity.
@@ -112,7 +102,6 @@ type Page struct {
 	Entities []odata.Entity
 	Count    int       // of entities that matched
 	Next     *Position // nil: that was all
-	Scanned  int       // rows read for it
 	Plan     Plan
 }
 
@@ -141,23 +130,27 @@ func (p Plan) String() string {
 }
 
 // Service is what the door does with tables and entities: *Store implements it. Errors are *odata.Error,
-// *Failed, or the coordinator's.
+// *Failed, *auth.Denied, or the coordinator's. Exists and Property read metadata only, on behalf of the server itself, and ask for
+// no permission.
 type Service interface {
 	// Tables lists the account's tables by name (as created), from the one at or behind from on.
-	Tables(account, from string, match func(name string) bool, top int) (names []string, next string, err error)
-	CreateTable(ctx context.Context, account, name string) error
-	DeleteTable(ctx context.Context, account, name string) error
+	Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string, next string, err error)
+	CreateTable(r *request.Request, account, name string) error
+	DeleteTable(r *request.Request, account, name string) error
 	// Exists says whether the account has the table, and how its name was spelled.
 	Exists(account, name string) (spelled string, ok bool)
 	// Apply does all operations, which are of one partition and of different entities, or none, and says
 	// each one's new Timestamp. Its memory is the caller's again when there is no error.
-	Apply(ctx context.Context, account, table string, ops []Operation) (timestamps []int64, err error)
-	Get(ctx context.Context, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error)
-	Query(ctx context.Context, account, table string, q *Query) (*Page, error)
+	Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error)
+	Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error)
+	Query(r *request.Request, account, table string, q *Query) (*Page, error)
 	// DeletePartition deletes a whole partition in one request.
-	DeletePartition(ctx context.Context, account, table, partitionKey string) error
+	DeletePartition(r *request.Request, account, table, partitionKey string) error
 	// Property reads, and SetProperty keeps, what an account or table has besides its data: service
 	// properties, stored access policies. Of an account, table is empty.
 	Property(account, table, name string) []byte
-	SetProperty(ctx context.Context, account, table, name string, value []byte) error
+	SetProperty(r *request.Request, account, table, name string, value []byte) error
+	// Authorize returns nil if the request has the permission on a table, or on the account's keyspace when table is empty. The other
+	// methods that take a Request ask for what they need themselves.
+	Authorize(r *request.Request, permission auth.Permission, account, table string) error
 }

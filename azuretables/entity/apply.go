@@ -1,16 +1,15 @@
 package entity
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"slices"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
-	"cqld/internal/env"
-	"cqld/ring"
+	"cqld/request"
 	"cqld/row"
 )
 
@@ -22,22 +21,22 @@ const keyBytesMax = 1<<16 - 1
 
 // Apply implements Service. A change that certainly did not happen because others were ahead is tried
 // again as long as Timeouts.Change allows; one whose outcome was lost is looked for (outcome).
-func (s *Store) Apply(ctx context.Context, account, table string, ops []Operation) (timestamps []int64, err error) {
+func (s *Store) Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error) {
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	p, err := s.planFor(ctx, account, table, ops)
+	p, err := s.planFor(r, account, table, ops)
 	if err != nil {
 		return nil, err
 	}
 	t := s.transactions.Get().(*transaction)
-	if err := t.prepare(p, ops); err != nil {
+	if err := t.prepare(r, p, ops); err != nil {
 		s.recycle(t)
 		return nil, err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		err := t.attempt(ctx)
+		err := t.attempt(r)
 		switch {
 		case err == nil && t.failed != nil:
 			err = t.failed
@@ -52,15 +51,15 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 			return timestamps, nil
 		}
 		// From here on t is left to the garbage collector: somebody may still look at it.
-		next, sure := t.after(ctx, err, deadline)
-		if !sure || s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+		next, sure := t.after(r, err, deadline)
+		if !sure || s.o.Clock.Monotonic() >= deadline || r.Context.Err() != nil {
 			return nil, err
 		}
 		if next == nil {
 			return t.timestamps(), nil
 		}
-		s.rest(next.waiter, pause) // an attempt may have failed at once, as on a full disk
-		if err := next.prepare(p, ops); err != nil {
+		s.o.Executor.Pause(pause) // an attempt may have failed at once, as on a full disk
+		if err := next.prepare(r, p, ops); err != nil {
 			return nil, err
 		}
 		t = next
@@ -71,14 +70,14 @@ func (s *Store) Apply(ctx context.Context, account, table string, ops []Operatio
 const ticksPerMicro = 10
 
 // attempt makes the change once.
-func (t *transaction) attempt(ctx context.Context) error {
+func (t *transaction) attempt(r *request.Request) error {
 	t.stamps = t.stamps[:0]
-	if ctx.Done() != nil {
-		t.asked.req.Cancel = env.NewCancel(ctx)
+	_, call, err := t.s.o.Executor.CAS(r, &t.asked.req)
+	if err != nil {
+		return known(err)
 	}
-	t.s.o.Coordinator.CAS(&t.asked.req, t.onDone)
-	env.WaitOrCancel(ctx, t.waiter, t.asked.req.Cancel)
-	return known(t.err)
+	call.Release()
+	return nil
 }
 
 // recycle keeps t for another transaction. Nobody else may know it.
@@ -97,14 +96,14 @@ func (t *transaction) timestamps() []int64 {
 
 // after says what follows a failed attempt: sure says that its outcome is known, and then next is the
 // transaction to try with, or nil when the change was made.
-func (t *transaction) after(ctx context.Context, err error, deadline time.Duration) (next *transaction, sure bool) {
+func (t *transaction) after(r *request.Request, err error, deadline time.Duration) (next *transaction, sure bool) {
 	var timeout *coordinator.WriteTimeout
 	var unknown *coordinator.CASUnknown
 	switch {
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
 		return newTransaction(t.s), true // nothing was proposed that could be decided
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteSimple, errors.As(err, &unknown):
-		return t.outcome(ctx, deadline)
+		return t.outcome(r, deadline)
 	}
 	return nil, false
 }
@@ -113,11 +112,11 @@ func (t *transaction) after(ctx context.Context, err error, deadline time.Durati
 // whatever is in progress on the partition. Then anything with one of the change's timestamps, which nobody
 // else has, says that it was made; and when nothing is newer than them, it was not. It may also have been
 // made and overwritten: nobody can tell.
-func (t *transaction) outcome(ctx context.Context, deadline time.Duration) (next *transaction, sure bool) {
+func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false
 	}
-	page, ok := t.s.settled(ctx, t.asked.cmd, deadline)
+	page, ok := t.s.settled(r, t.asked.cmd, deadline)
 	if !ok {
 		return nil, false
 	}
@@ -149,26 +148,20 @@ const (
 	pauseMost  = 200 * time.Millisecond
 )
 
-// rest is a pause of a request that waits with w.
-func (s *Store) rest(w env.Waiter, pause time.Duration) {
-	s.o.Clock.After(pause, w.Signal)
-	w.Wait()
-}
-
 // settled reads after finishing what is in progress on the partition; false when there was no time for it.
-func (s *Store) settled(ctx context.Context, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
+func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		r := newRead(s)
-		r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS}
-		s.o.Coordinator.Read(&r.req, r.onPage)
-		page, err := r.end(ctx)
+		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS})
 		if err == nil {
+			page := call.Page()
+			call.Keep()
+			call.Release()
 			return page, true
 		}
-		if s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+		if s.o.Clock.Monotonic() >= deadline || r.Context.Err() != nil {
 			return nil, false
 		}
-		s.rest(s.o.NewWaiter(), pause)
+		s.o.Executor.Pause(pause)
 	}
 }
 
@@ -197,9 +190,12 @@ func (t *transaction) timestampsOf() iter.Seq[int64] {
 }
 
 // DeletePartition implements Service.
-func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKey string) error {
+func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey string) error {
 	p, err := s.plan(account, table)
 	if err != nil {
+		return err
+	}
+	if err := s.permits(r, auth.Modify, p); err != nil {
 		return err
 	}
 	if p.counters {
@@ -212,14 +208,14 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 	// No slices: only the header is read.
 	cmd := row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Now: s.now()}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		stamps, err := s.deletePartition(cmd)
+		stamps, err := s.deletePartition(r, cmd)
 		var timeout *coordinator.WriteTimeout
 		var unknown *coordinator.CASUnknown
 		switch {
 		case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
 		case errors.As(err, &timeout), errors.As(err, &unknown):
 			// Doing it twice would take away what others have inserted meanwhile.
-			deleted, ok := s.deletedAt(ctx, cmd, deadline)
+			deleted, ok := s.deletedAt(r, cmd, deadline)
 			if !ok {
 				return err
 			}
@@ -229,16 +225,16 @@ func (s *Store) DeletePartition(ctx context.Context, account, table, partitionKe
 		default:
 			return err
 		}
-		if s.o.Clock.Monotonic() >= deadline || ctx.Err() != nil {
+		if s.o.Clock.Monotonic() >= deadline || r.Context.Err() != nil {
 			return err
 		}
-		s.rest(s.o.NewWaiter(), pause)
+		s.o.Executor.Pause(pause)
 	}
 }
 
 // deletedAt is when the partition was deleted last, and certainly so.
-func (s *Store) deletedAt(ctx context.Context, cmd row.ReadCommand, deadline time.Duration) (timestamp int64, ok bool) {
-	page, ok := s.settled(ctx, cmd, deadline)
+func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (timestamp int64, ok bool) {
+	page, ok := s.settled(r, cmd, deadline)
 	if !ok {
 		return 0, false
 	}
@@ -251,8 +247,8 @@ func (s *Store) deletedAt(ctx context.Context, cmd row.ReadCommand, deadline tim
 }
 
 // deletePartition tries it once; stamps are those that the deletion was proposed with.
-func (s *Store) deletePartition(cmd row.ReadCommand) (stamps []int64, err error) {
-	req := &coordinator.CASRequest{Command: &cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+func (s *Store) deletePartition(r *request.Request, cmd row.ReadCommand) (stamps []int64, err error) {
+	req := &coordinator.CASRequest{Command: &cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
 	req.Update = func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
 		stamps = append(stamps, timestamp)
@@ -262,13 +258,12 @@ func (s *Store) deletePartition(cmd row.ReadCommand) (stamps []int64, err error)
 		m.AddHeader(header)
 		return m, true, nil
 	}
-	waiter := s.o.NewWaiter()
-	s.o.Coordinator.CAS(req, func(_ bool, _ []byte, failed error) {
-		err = failed
-		waiter.Signal()
-	})
-	waiter.Wait()
-	return stamps, known(err)
+	_, call, err := s.o.Executor.CAS(r, req)
+	if err != nil {
+		return stamps, known(err)
+	}
+	call.Release()
+	return stamps, nil
 }
 
 func errCounters(p *plan) error {

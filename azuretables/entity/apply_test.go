@@ -1,7 +1,6 @@
 package entity_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,7 +41,7 @@ func TestATransactionIsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: %v, want that of %d", c.code, err, c.index)
 		}
 	}
-	page, err := r.nodes[0].store.Query(context.Background(), account, "things", &entity.Query{})
+	page, err := r.nodes[0].store.Query(anyone(), account, "things", &entity.Query{})
 	if err != nil || len(page.Entities) != 1 || show(&page.Entities[0]) != `p/b v:Edm.String="old"` {
 		t.Error(page, err)
 	}
@@ -76,12 +75,12 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 		s := r.nodes[i%3].store
 		wg.Go(func() {
 			for done := 0; done < rounds; {
-				a, err := s.Get(context.Background(), account, "things", "p", "a", nil)
+				a, err := s.Get(anyone(), account, "things", "p", "a", nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				b, err := s.Get(context.Background(), account, "things", "p", "b", nil)
+				b, err := s.Get(anyone(), account, "things", "p", "b", nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -90,7 +89,7 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 				first, second := op(entity.Merge, "p", "a", number("n", n+1)), op(entity.Update, "p", "b", number("n", n+1))
 				first.Conditional, first.Match = true, a.Timestamp
 				second.Conditional, second.Match = true, b.Timestamp
-				_, err = s.Apply(context.Background(), account, "things", []entity.Operation{first, second})
+				_, err = s.Apply(anyone(), account, "things", []entity.Operation{first, second})
 				var lost *coordinator.CASUnknown
 				if errors.As(err, &lost) { // made or not, others have changed both since
 					unknown.Add(1)
@@ -129,7 +128,7 @@ func TestOfRacingInsertsOneWins(t *testing.T) {
 		wins, by, doubt := 0, -1, map[int]bool{}
 		for i := range 9 {
 			wg.Go(func() {
-				_, err := r.nodes[i%3].store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", fmt.Sprint(round), number("by", int64(i)))})
+				_, err := r.nodes[i%3].store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Insert, "p", fmt.Sprint(round), number("by", int64(i)))})
 				mu.Lock()
 				defer mu.Unlock()
 				var unknown *coordinator.CASUnknown
@@ -186,14 +185,14 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 		e := r.get("things", "p", "n")
 		o := op(entity.Update, "p", "n", number("v", int64(i+1)))
 		o.Conditional, o.Match = true, e.Timestamp
-		stamps, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{o, op(entity.Insert, "p", fmt.Sprint(i))})
+		stamps, err := n.store.Apply(anyone(), account, "things", []entity.Operation{o, op(entity.Insert, "p", fmt.Sprint(i))})
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 		if e := r.get("things", "p", "n"); e.Properties[0].Value.Int != int64(i+1) || e.Timestamp != stamps[0] {
 			t.Fatalf("%d: %s at %d, told %d", i, show(e), e.Timestamp, stamps[0])
 		}
-		if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
+		if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
@@ -215,7 +214,7 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 		})
 	}
 	lose := n.faults.cas
-	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
+	_, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
 	if !errors.Is(err, error(lost)) {
 		t.Error(err)
 	}
@@ -224,7 +223,7 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
 	overloaded := &coordinator.Overloaded{What: "a test"}
 	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
-	if _, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
+	if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
 		t.Error(err)
 	}
 }
@@ -239,12 +238,12 @@ func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 		tried++
 		done(false, nil, refused)
 	}
-	_, err := n.store.Apply(context.Background(), account, "things", []entity.Operation{op(entity.Insert, "p", "r")})
+	_, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Insert, "p", "r")})
 	if !errors.Is(err, error(refused)) || tried > 10 {
 		t.Errorf("an insert was tried %d times: %v", tried, err)
 	}
 	tried = 0
-	if err := n.store.DeletePartition(context.Background(), account, "things", "p"); !errors.Is(err, error(refused)) || tried > 10 {
+	if err := n.store.DeletePartition(anyone(), account, "things", "p"); !errors.Is(err, error(refused)) || tried > 10 {
 		t.Errorf("the deletion of a partition was tried %d times: %v", tried, err)
 	}
 }
@@ -279,15 +278,15 @@ func TestAPartitionIsDeletedOnce(t *testing.T) {
 				}()
 			})
 		}
-		err := n.store.DeletePartition(context.Background(), account, "things", p)
+		err := n.store.DeletePartition(anyone(), account, "things", p)
 		if err != nil || made != (tried == 0) {
 			t.Errorf("made %v: tried %d times more, %v", made, tried, err)
 		}
 		n.faults.cas = nil
-		if _, err := n.store.Get(context.Background(), account, "things", p, "before", nil); code(err) != odata.ResourceNotFound {
+		if _, err := n.store.Get(anyone(), account, "things", p, "before", nil); code(err) != odata.ResourceNotFound {
 			t.Error(err)
 		}
-		if _, err := n.store.Get(context.Background(), account, "things", p, "meanwhile", nil); (err == nil) != made {
+		if _, err := n.store.Get(anyone(), account, "things", p, "meanwhile", nil); (err == nil) != made {
 			t.Errorf("made %v: what was inserted meanwhile: %v", made, err)
 		}
 	}
@@ -306,7 +305,7 @@ func TestAcknowledgedEntitiesSurviveACrash(t *testing.T) {
 	r.close()
 	n.fs = fs
 	n.open()
-	page, err := n.store.Query(context.Background(), account, "things", &entity.Query{})
+	page, err := n.store.Query(anyone(), account, "things", &entity.Query{})
 	if err != nil || len(page.Entities) != 49 {
 		t.Fatal(err, len(page.Entities))
 	}
@@ -323,11 +322,11 @@ func TestDeletePartition(t *testing.T) {
 	}
 	s := r.nodes[1].store
 	for _, pk := range []string{"", "b", "none"} {
-		if err := s.DeletePartition(context.Background(), account, "things", pk); err != nil {
+		if err := s.DeletePartition(anyone(), account, "things", pk); err != nil {
 			t.Error(err)
 		}
 	}
-	page, err := s.Query(context.Background(), account, "things", &entity.Query{})
+	page, err := s.Query(anyone(), account, "things", &entity.Query{})
 	if err != nil || len(page.Entities) != 2 || page.Entities[0].PartitionKey != "a" {
 		t.Error(page, err)
 	}
@@ -349,7 +348,7 @@ func TestAllocationsOfAChange(t *testing.T) {
 		most float64
 	}{{hundred[:1], 6}, {hundred, 20}} {
 		n := testing.AllocsPerRun(100, func() {
-			if _, err := s.Apply(context.Background(), account, "Things", c.ops); err != nil {
+			if _, err := s.Apply(anyone(), account, "Things", c.ops); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -2,13 +2,14 @@ package entity
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
@@ -132,7 +133,10 @@ func (s *Store) Exists(account, name string) (spelled string, ok bool) {
 }
 
 // Tables implements Service.
-func (s *Store) Tables(account, from string, match func(name string) bool, top int) (names []string, next string, err error) {
+func (s *Store) Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string, next string, err error) {
+	if err := s.authorize(r, auth.Select, auth.AllTables(account)); err != nil {
+		return nil, "", err
+	}
 	if top <= 0 || top > s.o.Limits.PageEntities {
 		top = s.o.Limits.PageEntities
 	}
@@ -157,17 +161,20 @@ func (s *Store) Tables(account, from string, match func(name string) bool, top i
 }
 
 // CreateTable implements Service. The first table of an account makes its keyspace.
-func (s *Store) CreateTable(ctx context.Context, account, name string) error {
+func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	if err := odata.CheckTableName(name); err != nil {
 		return err
 	}
 	if schema.IsSystem(account) {
 		return odata.Of(odata.AuthorizationFailure)
 	}
+	if err := s.authorize(r, auth.Create, auth.AllTables(account)); err != nil {
+		return err
+	}
 	if _, ok := s.Exists(account, name); ok {
 		return odata.Of(odata.TableAlreadyExists)
 	}
-	if err := s.ensureKeyspace(ctx, account); err != nil {
+	if err := s.ensureKeyspace(r, account); err != nil {
 		return err
 	}
 	text := types.Native(types.Text)
@@ -179,7 +186,7 @@ func (s *Store) CreateTable(ctx context.Context, account, name string) error {
 	if name != change.Table {
 		change.Options.Extensions = map[string][]byte{nameExtension: []byte(name)}
 	}
-	err := s.o.Changer.ProposeSchema(ctx, change)
+	err := s.propose(r, change)
 	var exists *schema.Exists
 	if errors.As(err, &exists) {
 		return odata.Of(odata.TableAlreadyExists)
@@ -191,14 +198,17 @@ func (s *Store) CreateTable(ctx context.Context, account, name string) error {
 // names no factor for (query/definition).
 const replicationFactor = 4
 
-func (s *Store) ensureKeyspace(ctx context.Context, account string) error {
+func (s *Store) ensureKeyspace(r *request.Request, account string) error {
 	if s.o.View.Schema().Keyspace(account) != nil {
 		return nil
 	}
 	if err := schema.CheckKeyspaceName(account); err != nil {
 		return odata.Of(odata.InvalidResourceName)
 	}
-	return s.o.Changer.ProposeSchema(ctx, &schema.CreateKeyspace{Keyspace: account, IfNotExists: true,
+	if err := s.authorize(r, auth.Create, auth.AllKeyspaces()); err != nil {
+		return err
+	}
+	return s.propose(r, &schema.CreateKeyspace{Keyspace: account, IfNotExists: true,
 		Replication: defaultReplication(s.o.View.Topology()), DurableWrites: true})
 }
 
@@ -224,12 +234,15 @@ func defaultReplication(t *ring.Topology) ring.Replication {
 }
 
 // DeleteTable implements Service.
-func (s *Store) DeleteTable(ctx context.Context, account, name string) error {
+func (s *Store) DeleteTable(r *request.Request, account, name string) error {
 	p := s.catalog(account).find(name)
 	if p == nil {
 		return odata.Of(odata.ResourceNotFound)
 	}
-	err := s.o.Changer.ProposeSchema(ctx, &schema.DropTable{Keyspace: account, Table: p.table.Name})
+	if err := s.permits(r, auth.Drop, p); err != nil {
+		return err
+	}
+	err := s.propose(r, &schema.DropTable{Keyspace: account, Table: p.table.Name})
 	var missing *schema.NotFound
 	if errors.As(err, &missing) {
 		return odata.Of(odata.ResourceNotFound)
@@ -253,22 +266,28 @@ func (s *Store) Property(account, table, name string) []byte {
 }
 
 // SetProperty implements Service. The first property of an account makes its keyspace.
-func (s *Store) SetProperty(ctx context.Context, account, table, name string, value []byte) error {
+func (s *Store) SetProperty(r *request.Request, account, table, name string, value []byte) error {
 	if schema.IsSystem(account) {
 		return odata.Of(odata.AuthorizationFailure)
 	}
 	extend := map[string][]byte{name: value}
 	if table == "" {
-		if err := s.ensureKeyspace(ctx, account); err != nil {
+		if err := s.authorize(r, auth.Alter, auth.Keyspace(account)); err != nil {
 			return err
 		}
-		return s.o.Changer.ProposeSchema(ctx, &schema.AlterKeyspace{Keyspace: account, Extend: extend})
+		if err := s.ensureKeyspace(r, account); err != nil {
+			return err
+		}
+		return s.propose(r, &schema.AlterKeyspace{Keyspace: account, Extend: extend})
 	}
 	p := s.catalog(account).find(table)
 	if p == nil {
 		return odata.Of(odata.TableNotFound)
 	}
-	err := s.o.Changer.ProposeSchema(ctx, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Extend: extend})
+	if err := s.permits(r, auth.Alter, p); err != nil {
+		return err
+	}
+	err := s.propose(r, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Extend: extend})
 	var missing *schema.NotFound
 	if errors.As(err, &missing) {
 		return odata.Of(odata.TableNotFound)

@@ -4,8 +4,6 @@ import (
 	"math"
 
 	"cqld/coordinator"
-	"cqld/internal/env"
-	"cqld/ring"
 	"cqld/row"
 )
 
@@ -124,23 +122,13 @@ func (f *feed) fetch() error {
 	f.asked = true
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
 	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
-		Consistency: ring.Quorum, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
+		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}
-	waiter := f.r.s.o.NewWaiter()
-	var answer coordinator.Partitions
-	var failed error
-	f.r.s.o.Coordinator.Partitions(req, func(p *coordinator.Partitions, err error) {
-		if p != nil {
-			answer = *p
-		}
-		failed = err
-		waiter.Signal()
-	})
-	env.WaitOrCancel(f.r.ctx, waiter, f.r.cancel)
-	if failed != nil {
-		return known(failed)
+	answer, err := f.r.s.o.Executor.Partitions(f.r.request, req)
+	if err != nil {
+		return known(err)
 	}
 	f.keys, f.more = answer.Keys, answer.More
 	if f.more {

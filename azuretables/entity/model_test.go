@@ -1,7 +1,6 @@
 package entity_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -198,7 +197,7 @@ func (m *model) pages(t *testing.T, s *entity.Store, table string, q entity.Quer
 	var out []*odata.Entity
 	for {
 		q.Top = m.rnd.IntN(5)
-		page, err := s.Query(context.Background(), account, table, &q)
+		page, err := s.Query(anyone(), account, table, &q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +253,7 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 			count := 0
 			for counted := q; ; {
 				counted.CountOnly, counted.Top = true, m.rnd.IntN(9)
-				page, err := s.Query(context.Background(), account, "things", &counted)
+				page, err := s.Query(anyone(), account, "things", &counted)
 				if err != nil || len(page.Entities) > 0 {
 					t.Fatal(page, err)
 				}
@@ -272,7 +271,7 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 			}
 		case 1:
 			pk, rk := m.partitionKey(), m.rowKey()
-			e, err := s.Get(context.Background(), account, "things", pk, rk, nil)
+			e, err := s.Get(anyone(), account, "things", pk, rk, nil)
 			want := m.entities[[2]string{pk, rk}]
 			if want == nil && code(err) != odata.ResourceNotFound || want != nil && (err != nil || show(e) != show(want) || e.Timestamp != want.Timestamp) {
 				t.Fatalf("seed %d, step %d: %v, %v, want %v", seed, step, e, err, want)
@@ -282,7 +281,7 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 				continue
 			}
 			pk := m.partitionKey()
-			if err := s.DeletePartition(context.Background(), account, "things", pk); err != nil {
+			if err := s.DeletePartition(anyone(), account, "things", pk); err != nil {
 				t.Fatal(err)
 			}
 			for key := range m.entities {
@@ -293,14 +292,14 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 		default:
 			ops := m.operations()
 			index, want := m.expect(ops)
-			stamps, err := s.Apply(context.Background(), account, "things", ops)
+			stamps, err := s.Apply(anyone(), account, "things", ops)
 			var failed *entity.Failed
 			for _, o := range ops {
 				hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey] += fmt.Sprintf("step %d kind %d ops %d err %v stamps %v\n", step, o.Kind, len(ops), err, stamps)
 			}
 			if errors.As(err, &failed) && failed.Index != index || code(err) != want {
 				for _, o := range ops {
-					e, err2 := s.Get(context.Background(), account, "things", o.Entity.PartitionKey, o.Entity.RowKey, nil)
+					e, err2 := s.Get(anyone(), account, "things", o.Entity.PartitionKey, o.Entity.RowKey, nil)
 					t.Logf("%q/%q: %v %v\n%s", o.Entity.PartitionKey, o.Entity.RowKey, e, err2, hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey])
 				}
 				t.Fatalf("seed %d, step %d: %v, want %s of %d\n%+v", seed, step, err, want, index, ops)

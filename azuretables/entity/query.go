@@ -1,49 +1,61 @@
 package entity
 
 import (
-	"context"
 	"math"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
+	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/request"
 	"cqld/row"
 )
 
+// pointRead is a read of one entity: one allocation. Replicas may look at it after the answer, so it is not reused.
+type pointRead struct {
+	req    coordinator.ReadRequest
+	cmd    row.ReadCommand
+	slices [1]row.Slice
+}
+
 // Get implements Service.
-func (s *Store) Get(ctx context.Context, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error) {
+func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error) {
 	p, err := s.plan(account, table)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.permits(r, auth.Select, p); err != nil {
 		return nil, err
 	}
 	if err := checkKeys(partitionKey, rowKey); err != nil {
 		return nil, odata.Of(odata.ResourceNotFound)
 	}
-	r := s.reads.Get().(*read)
-	defer func() {
-		r.page = nil // the entity points into it
-		s.put(r)
-	}()
-	cmd := row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)),
-		Slices: []row.Slice{row.ExactRow(p.appendClustering(nil, []byte(rowKey)))}, Now: s.now()}
-	r.req.Command = &cmd
-	s.begin(r, s.o.Timeouts.Read)
-	page, err := r.end(ctx)
+	x := &pointRead{slices: [1]row.Slice{row.ExactRow(p.appendClustering(nil, []byte(rowKey)))}}
+	x.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Slices: x.slices[:], Now: s.now()}
+	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: r.Consistency, Timeout: s.o.Timeouts.Read}
+	call, err := s.o.Executor.Read(r, &x.req)
 	if err != nil {
-		return nil, err
+		return nil, known(err)
 	}
+	page := call.Page()
+	call.Keep() // the entity points into it
+	call.Release()
 	d := s.decoders.Get().(*decoder)
 	defer s.putDecoder(d)
-	d.reset(p, cmd.Now)
+	d.reset(p, x.cmd.Now)
 	d.wanted = p.wanted(selected)
 	var reader row.PageReader
 	reader.Reset(page)
 	for reader.NextPartition() {
+		r.Cost.Tombstones += 2 * len(reader.RangeTombstones)
 		for reader.NextRow(&d.row) {
 			newest := d.newest(&d.row)
 			if newest == row.NoTimestamp {
+				r.Cost.Tombstones++
 				continue
 			}
+			r.Cost.Rows++
 			return &odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro,
 				Properties: d.properties(&reader.Header, &d.row)}, nil
 		}
@@ -75,13 +87,16 @@ func (p *plan) wanted(selected []string) []bool {
 
 // Query implements Service. The Position of a Descending query is behind the rows that it gave: at it
 // nothing more begins.
-func (s *Store) Query(ctx context.Context, account, table string, q *Query) (*Page, error) {
+func (s *Store) Query(req *request.Request, account, table string, q *Query) (*Page, error) {
 	p, err := s.plan(account, table)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.permits(req, auth.Select, p); err != nil {
+		return nil, err
+	}
 	where := boxesOf(q.Filter, false)
-	r := &run{s: s, p: p, q: q, ctx: ctx, cancel: env.NewCancel(ctx), now: s.now(), exact: where.exact}
+	r := &run{s: s, p: p, q: q, request: req, cancel: env.NewCancel(req.Context), rowsBefore: req.Cost.Rows, now: s.now(), exact: where.exact}
 	list := stretches(where.list)
 	r.page.Plan = planOf(list)
 	r.left = s.o.Limits.PageEntities
@@ -114,15 +129,16 @@ func (s *Store) Query(ctx context.Context, account, table string, q *Query) (*Pa
 //
 //	feed ─ key ─▶ [reading][reading][reading] ─ rows ─▶ filter ─▶ page
 type run struct {
-	s   *Store
-	p   *plan
-	q   *Query
-	ctx context.Context
-	// cancel ends with ctx, and with it what the coordinator and replicas do for the query.
-	cancel *env.Cancel
-	d      *decoder
-	now    int64 // seconds
-	end    time.Duration
+	s       *Store
+	p       *plan
+	q       *Query
+	request *request.Request
+	// cancel ends with the request, and with it what the coordinator and replicas do for the query.
+	cancel     *env.Cancel
+	d          *decoder
+	now        int64 // seconds
+	end        time.Duration
+	rowsBefore int // that the request had read before this query
 
 	exact    bool   // what is read matches
 	asked    []bool // properties that the filter looks at
@@ -196,7 +212,7 @@ func (r *run) run() error {
 
 // late says whether the page has taken as long as it may.
 func (r *run) late() bool {
-	return r.s.o.Clock.Monotonic() >= r.end || r.ctx.Err() != nil
+	return r.s.o.Clock.Monotonic() >= r.end || r.request.Context.Err() != nil
 }
 
 // patience is how long the page may still take; not zero.
@@ -213,7 +229,7 @@ func (r *run) stop(at Position) { r.page.Next = &at }
 // cut ends the page where an error ended it, if that is further than where it began: the next page, if the
 // error is still there, will tell.
 func (r *run) cut(err error) error {
-	if r.page.Scanned == 0 || r.ctx.Err() != nil {
+	if r.request.Cost.Rows == r.rowsBefore || r.request.Context.Err() != nil {
 		return err
 	}
 	r.stop(r.reached())
@@ -243,7 +259,7 @@ func (r *run) fill() error {
 			Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
 		r.start(x)
 		r.readings = append(r.readings, x)
-		if len(r.readings) == 1 && x.read.answered.Load() {
+		if len(r.readings) == 1 && x.call.Answered() {
 			return nil // this node's own answer: it is taken while it is in the processor's cache
 		}
 	}
@@ -281,19 +297,19 @@ func (r *run) partitionsLeft() int {
 
 // pop removes the first reading.
 func (r *run) pop() {
-	r.s.put(r.readings[0].read)
+	r.readings[0].call.Release()
 	r.readings = r.readings[1:]
 }
 
 // drain waits for what is under way still.
 func (r *run) drain() {
 	for _, x := range r.readings {
-		if x.read != nil {
+		if x.call != nil {
 			if x.open {
 				r.cancel.Cancel() // the result is not wanted
-				_, _ = x.read.end(r.ctx)
+				_, _ = x.call.Wait(r.request)
 			}
-			r.s.put(x.read)
+			x.call.Release()
 		}
 	}
 	r.readings = nil
@@ -305,28 +321,29 @@ type reading struct {
 	from  string // RowKey at which the query begins in it
 	cmd   row.ReadCommand
 	limit uint32
-	read  *read
-	open  bool // the read was begun, and nobody has waited for it
+	req   coordinator.ReadRequest
+	call  *request.Call // of the read that was begun last
+	open  bool          // call was not waited for yet
 }
 
 func (r *run) start(x *reading) {
-	if x.read == nil {
-		x.read = r.s.reads.Get().(*read)
+	if x.call != nil {
+		x.call.Release()
 	}
 	x.cmd.Limits.Rows = x.limit
 	x.cmd.Cancel = r.cancel
-	x.read.req.Command, x.read.req.Cancel, x.open = &x.cmd, r.cancel, true
-	r.s.begin(x.read, r.timeout())
+	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: r.request.Consistency, Timeout: r.timeout(), Cancel: r.cancel}
+	x.call, x.open = r.s.o.Executor.Start(r.request, &x.req), true
 }
 
 // take takes the rows of the first reading; full says that the page has ended.
 func (r *run) take(x *reading) (full bool, err error) {
-	before, scanned := r.page.Count, r.page.Scanned
+	before, scanned := r.page.Count, r.request.Cost.Rows
 	for {
-		page, err := x.read.end(r.ctx)
+		page, err := x.call.Wait(r.request)
 		x.open = false
 		if err != nil {
-			return false, err
+			return false, known(err)
 		}
 		r.takenBytes += len(page)
 		last, more, full, err := r.rows(x, page)
@@ -351,7 +368,7 @@ func (r *run) take(x *reading) (full bool, err error) {
 		}
 		r.start(x)
 	}
-	if r.page.Scanned == scanned {
+	if r.request.Cost.Rows == scanned {
 		r.feed.dead = true
 	}
 	r.taken++
@@ -366,16 +383,18 @@ func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err e
 	kept := false
 	defer func() {
 		if kept {
-			x.read.page = nil // entities point into it
+			x.call.Keep() // entities point into the page
 		}
 	}()
 	reader := &d.reader
 	reader.Reset(page)
 	for reader.NextPartition() {
+		r.request.Cost.Tombstones += 2 * len(reader.RangeTombstones)
 		for reader.NextRow(&d.row) {
 			last = d.row.Clustering
 			newest := d.newest(&d.row)
 			if newest == row.NoTimestamp {
+				r.request.Cost.Tombstones++
 				continue
 			}
 			rowKey := d.rowKey(d.row.Clustering)
@@ -383,7 +402,7 @@ func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err e
 				r.stop(r.before(x.key, rowKey))
 				return nil, false, true, nil
 			}
-			r.page.Scanned++
+			r.request.Cost.Rows++
 			if r.row(x.key, rowKey, newest) {
 				kept = true
 			}

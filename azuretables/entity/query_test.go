@@ -1,7 +1,6 @@
 package entity_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/request"
 )
 
 func and(list ...odata.Expr) odata.Expr {
@@ -24,11 +24,19 @@ func and(list ...odata.Expr) odata.Expr {
 
 func (r *testRing) query(q *entity.Query) *entity.Page {
 	r.t.Helper()
-	page, err := r.nodes[0].store.Query(context.Background(), account, "things", q)
+	page, _ := r.cost(q)
+	return page
+}
+
+// cost is query with what it cost.
+func (r *testRing) cost(q *entity.Query) (*entity.Page, request.Cost) {
+	r.t.Helper()
+	req := anyone()
+	page, err := r.nodes[0].store.Query(req, account, "things", q)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return page
+	return page, req.Cost
 }
 
 // load makes partitions p000, p001… with rows r000, r001… each.
@@ -73,9 +81,9 @@ func TestQueriesReadLittle(t *testing.T) {
 	} {
 		n.faults.reads.Store(0)
 		n.faults.listed.Store(0)
-		page := r.query(&c.q)
-		if page.Count != c.count || page.Scanned > c.scanned || n.faults.reads.Load() > c.reads || n.faults.listed.Load() > c.listed || page.Plan != c.plan {
-			t.Errorf("%s: %d entities of %d rows by %d reads and %d lists, %s", c.name, page.Count, page.Scanned, n.faults.reads.Load(), n.faults.listed.Load(), page.Plan)
+		page, cost := r.cost(&c.q)
+		if page.Count != c.count || cost.Rows > c.scanned || n.faults.reads.Load() > c.reads || n.faults.listed.Load() > c.listed || page.Plan != c.plan {
+			t.Errorf("%s: %d entities of %d rows by %d reads and %d lists, %s", c.name, page.Count, cost.Rows, n.faults.reads.Load(), n.faults.listed.Load(), page.Plan)
 		}
 		if (page.Next != nil) != (c.q.Top == 1) || len(page.Entities) != page.Count && !c.q.CountOnly {
 			t.Errorf("%s: %d entities, next %v", c.name, len(page.Entities), page.Next)
@@ -100,9 +108,9 @@ func TestManySmallPartitionsAreOnePage(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	page := r.query(&entity.Query{})
-	if len(page.Entities) != 1000 || page.Next != nil || page.Scanned != 1000 {
-		t.Fatal(len(page.Entities), page.Next, page.Scanned)
+	page, cost := r.cost(&entity.Query{})
+	if len(page.Entities) != 1000 || page.Next != nil || cost.Rows != 1000 {
+		t.Fatal(len(page.Entities), page.Next, cost.Rows)
 	}
 	if most < 32 || most > 64 {
 		t.Errorf("%d reads in flight at most, in %s", most, time.Since(began))
@@ -271,7 +279,7 @@ func TestAnErrorEndsAPage(t *testing.T) {
 	if len(page.Entities) != 30 || page.Next == nil {
 		t.Fatal(len(page.Entities), page.Next)
 	}
-	if _, err := n.store.Query(context.Background(), account, "things", &entity.Query{From: page.Next}); !errors.Is(err, error(failure)) {
+	if _, err := n.store.Query(anyone(), account, "things", &entity.Query{From: page.Next}); !errors.Is(err, error(failure)) {
 		t.Error(err)
 	}
 	n.faults.read = nil
@@ -289,7 +297,7 @@ func TestSelect(t *testing.T) {
 		want     string
 	}{{nil, `p/r a:Edm.String="x" b:Edm.Int32=1 c:Edm.String="y"`}, {[]string{}, "p/r"}, {[]string{"b", "none", "RowKey"}, "p/r b:Edm.Int32=1"}} {
 		page := r.query(&entity.Query{Select: c.selected, Filter: &odata.Comparison{Property: "a", Op: odata.Eq, Value: odata.Value{Type: odata.String, Bytes: []byte("x")}}})
-		e, err := r.nodes[0].store.Get(context.Background(), account, "things", "p", "r", c.selected)
+		e, err := r.nodes[0].store.Get(anyone(), account, "things", "p", "r", c.selected)
 		if err != nil || len(page.Entities) != 1 || show(&page.Entities[0]) != c.want || show(e) != c.want {
 			t.Errorf("%v: %v, %v, %v", c.selected, page.Entities, e, err)
 		}
@@ -309,12 +317,12 @@ func TestUnions(t *testing.T) {
 			filter = &odata.Or{Left: filter, Right: point}
 		}
 	}
-	page := r.query(&entity.Query{Filter: filter})
+	page, cost := r.cost(&entity.Query{Filter: filter})
 	var keys []string
 	for i := range page.Entities {
 		keys = append(keys, page.Entities[i].PartitionKey[3:]+page.Entities[i].RowKey[4:])
 	}
-	if got := strings.Join(keys, " "); got != "09 18 27 36 45 54 63 72 81 90" || page.Scanned != 10 || page.Plan != entity.PointQuery {
-		t.Error(got, page.Scanned, page.Plan)
+	if got := strings.Join(keys, " "); got != "09 18 27 36 45 54 63 72 81 90" || cost.Rows != 10 || page.Plan != entity.PointQuery {
+		t.Error(got, cost.Rows, page.Plan)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/replica"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -121,13 +122,23 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.local = replica.NewLocal(n.engine, n, nil)
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.engine,
 		Rand: testRand{}, Stamps: env.NewHLC(n.ring.clock, time.Minute)})
-	o := entity.Options{Coordinator: (*between)(n), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
+	o := entity.Options{Executor: n.executor(nil), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
 	for _, f := range options {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Store: n.coord, View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
+	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
+}
+
+// executor returns an Executor of the node's coordinator with its faults; nil means that requests wait with channels.
+func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
+	return request.New(request.Options{Coordinator: (*between)(n), Clock: n.ring.clock, NewWaiter: newWaiter})
+}
+
+// anyone returns a request of an anonymous client, as the protocol server makes them.
+func anyone() *request.Request {
+	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
 }
 
 func (n *testNode) ordered(id schema.StorageID) bool {
@@ -193,6 +204,14 @@ func (b *between) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 
 func (b *between) Write(req *coordinator.WriteRequest, done func(error)) { b.coord.Write(req, done) }
 
+func (b *between) Count(req *coordinator.WriteRequest, done func(error)) { b.coord.Count(req, done) }
+
+func (b *between) Batch(req *coordinator.WriteRequest, done func(error)) { b.coord.Batch(req, done) }
+
+func (b *between) Truncate(t *schema.Table, timeout time.Duration, done func(error)) {
+	b.coord.Truncate(t, timeout, done)
+}
+
 func (b *between) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
 	b.faults.listed.Add(1)
 	b.coord.Partitions(req, done)
@@ -205,7 +224,7 @@ func (r *testRing) exec(statements ...string) *query.Result {
 	for _, text := range statements {
 		var err error
 		s := &query.Session{Version: 5}
-		if out, err = r.nodes[0].cql.Query(context.Background(), s, text, &query.Params{Consistency: ring.Quorum, SerialConsistency: ring.Serial}); err != nil {
+		if out, err = r.nodes[0].cql.Query(anyone(), s, text, new(query.Params)); err != nil {
 			r.t.Fatalf("%s: %v", text, err)
 		}
 	}
@@ -228,7 +247,7 @@ const account = "acme"
 func (r *testRing) create(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
-		if err := r.nodes[0].store.CreateTable(context.Background(), account, name); err != nil {
+		if err := r.nodes[0].store.CreateTable(anyone(), account, name); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -249,7 +268,7 @@ func op(kind entity.Kind, pk, rk string, properties ...odata.Property) entity.Op
 // apply applies operations that must succeed.
 func (r *testRing) apply(table string, ops ...entity.Operation) []int64 {
 	r.t.Helper()
-	stamps, err := r.nodes[0].store.Apply(context.Background(), account, table, ops)
+	stamps, err := r.nodes[0].store.Apply(anyone(), account, table, ops)
 	if err != nil {
 		r.t.Fatal(err)
 	}

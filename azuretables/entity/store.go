@@ -1,16 +1,12 @@
 package entity
 
 import (
-	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
-	"cqld/internal/env"
-	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -21,7 +17,6 @@ type Store struct {
 	catalogs     catalogs
 	altering     altering
 	transactions sync.Pool // *transaction
-	reads        sync.Pool // *read
 	decoders     sync.Pool // *decoder
 	rand         struct {
 		sync.Mutex
@@ -35,13 +30,9 @@ var _ Service = (*Store)(nil)
 func New(o Options) *Store {
 	o.Limits = o.Limits.withDefaults()
 	o.Timeouts = o.Timeouts.withDefaults()
-	if o.NewWaiter == nil {
-		o.NewWaiter = env.NewChannelWaiter
-	}
 	s := &Store{o: o}
 	s.rand.Rand = o.Rand
 	s.transactions.New = func() any { return newTransaction(s) }
-	s.reads.New = func() any { return newRead(s) }
 	s.decoders.New = func() any { return new(decoder) }
 	return s
 }
@@ -85,62 +76,12 @@ func (s *Store) newID() (id schema.UUID) {
 	return id
 }
 
-// keptMax bounds the memory that an idle read keeps, until the second garbage collection: a page of 1000
-// entities of 1 KB fits.
-const keptMax = 2 << 20
-
-// read is one read from the coordinator that is waited for; its callback is made once.
-type read struct {
-	waiter env.Waiter
-	req    coordinator.ReadRequest
-	page   []byte // a copy: the coordinator's is valid during the callback only
-	err    error
-	onPage func([]byte, error)
-	// answered tells, without waiting, that end would not wait.
-	answered atomic.Bool
-}
-
-func newRead(s *Store) *read {
-	r := &read{waiter: s.o.NewWaiter()}
-	r.onPage = func(page []byte, err error) {
-		r.err = err
-		r.page = append(r.page[:0], page...)
-		r.answered.Store(true)
-		r.waiter.Signal()
-	}
-	return r
-}
-
-// begin starts the read that r.req.Command, which stays as it is until end, says.
-func (s *Store) begin(r *read, timeout time.Duration) {
-	r.req.Consistency, r.req.Timeout, r.req.Blocks = ring.Quorum, timeout, true // the request's own goroutine reads
-	r.answered.Store(false)
-	s.o.Coordinator.Read(&r.req, r.onPage)
-}
-
-// end waits for the answer: a page that is valid until r is put back. The end of ctx ends the read, if it has a Cancel.
-func (r *read) end(ctx context.Context) ([]byte, error) {
-	env.WaitOrCancel(ctx, r.waiter, r.req.Cancel)
-	return r.page, known(r.err)
-}
-
-func (s *Store) put(r *read) {
-	r.req, r.err = coordinator.ReadRequest{}, nil
-	if cap(r.page) > keptMax {
-		r.page = nil
-	}
-	s.reads.Put(r)
-}
-
-// known is an error of the coordinator as the server must know it: of a table that was deleted meanwhile, or of a request
-// that was canceled.
+// known returns an error of the coordinator as the protocol server knows it: one of a table that was deleted meanwhile is
+// TableNotFound.
 func known(err error) error {
 	var gone *coordinator.UnknownTable
-	switch {
-	case errors.As(err, &gone):
+	if errors.As(err, &gone) {
 		return odata.Of(odata.TableNotFound)
-	case errors.Is(err, env.ErrCanceled):
-		return context.Canceled
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -20,8 +21,7 @@ import (
 func TestTablesAreFoundInAnyCase(t *testing.T) {
 	r := newTestRing(t, 1)
 	s := r.nodes[0].store
-	ctx := context.Background()
-	if names, next, err := s.Tables(account, "", nil, 0); len(names) != 0 || next != "" || err != nil {
+	if names, next, err := s.Tables(anyone(), account, "", nil, 0); len(names) != 0 || next != "" || err != nil {
 		t.Error(names, next, err)
 	}
 	r.create("Bees", "ants", "Cats2", "bats")
@@ -29,13 +29,13 @@ func TestTablesAreFoundInAnyCase(t *testing.T) {
 		if spelled, ok := s.Exists(account, name); !ok || spelled != "Bees" {
 			t.Error(name, spelled, ok)
 		}
-		if err := s.CreateTable(ctx, account, name); code(err) != odata.TableAlreadyExists {
+		if err := s.CreateTable(anyone(), account, name); code(err) != odata.TableAlreadyExists {
 			t.Error(name, err)
 		}
 	}
 	list := func(from string, top int) string {
 		t.Helper()
-		names, next, err := s.Tables(account, from, func(name string) bool { return name != "bats" }, top)
+		names, next, err := s.Tables(anyone(), account, from, func(name string) bool { return name != "bats" }, top)
 		if err != nil {
 			t.Error(err)
 		}
@@ -50,23 +50,23 @@ func TestTablesAreFoundInAnyCase(t *testing.T) {
 			t.Errorf("from %q, %d: %s, want %s", c.from, c.top, got, c.want)
 		}
 	}
-	if err := s.DeleteTable(ctx, account, "bEES"); err != nil {
+	if err := s.DeleteTable(anyone(), account, "bEES"); err != nil {
 		t.Error(err)
 	}
-	if err := s.DeleteTable(ctx, account, "bees"); code(err) != odata.ResourceNotFound {
+	if err := s.DeleteTable(anyone(), account, "bees"); code(err) != odata.ResourceNotFound {
 		t.Error(err)
 	}
-	if _, err := s.Apply(ctx, account, "bees", []entity.Operation{op(entity.Insert, "p", "r")}); code(err) != odata.TableNotFound {
+	if _, err := s.Apply(anyone(), account, "bees", []entity.Operation{op(entity.Insert, "p", "r")}); code(err) != odata.TableNotFound {
 		t.Error(err)
 	}
-	if _, err := s.Query(ctx, account, "bees", &entity.Query{}); code(err) != odata.TableNotFound {
+	if _, err := s.Query(anyone(), account, "bees", &entity.Query{}); code(err) != odata.TableNotFound {
 		t.Error(err)
 	}
 	r.create("BEES")
 	if spelled, _ := s.Exists(account, "bees"); spelled != "BEES" {
 		t.Error(spelled)
 	}
-	if page, err := s.Query(ctx, account, "bees", &entity.Query{}); err != nil || len(page.Entities) != 0 {
+	if page, err := s.Query(anyone(), account, "bees", &entity.Query{}); err != nil || len(page.Entities) != 0 {
 		t.Error(page, err)
 	}
 }
@@ -78,12 +78,12 @@ func TestNamesOfTables(t *testing.T) {
 		"1abc": odata.InvalidResourceName, "a_b": odata.InvalidResourceName, "tables": odata.InvalidResourceName, "Tables": odata.InvalidResourceName,
 		"äää": odata.InvalidResourceName, strings.Repeat("a", 63): "", "abc": "", "a23": "",
 	} {
-		if err := r.nodes[0].store.CreateTable(context.Background(), account, name); code(err) != want {
+		if err := r.nodes[0].store.CreateTable(anyone(), account, name); code(err) != want {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
 	for _, system := range []string{"system", "system_schema", "system_auth"} {
-		if err := r.nodes[0].store.CreateTable(context.Background(), system, "abc"); code(err) != odata.AuthorizationFailure {
+		if err := r.nodes[0].store.CreateTable(anyone(), system, "abc"); code(err) != odata.AuthorizationFailure {
 			t.Error(system, err)
 		}
 	}
@@ -94,14 +94,14 @@ func TestTablesOfCQLAreThereWhenTheirKeyIs(t *testing.T) {
 	r.exec(keyspace, "CREATE TABLE acme.yes (a text, b varchar, PRIMARY KEY (a, b))", `CREATE TABLE acme."Upper" (a text, b text, PRIMARY KEY (a, b))`,
 		"CREATE TABLE acme.one (a text PRIMARY KEY)", "CREATE TABLE acme.number (a text, b int, PRIMARY KEY (a, b))",
 		"CREATE TABLE acme.three (a text, b text, c text, PRIMARY KEY (a, b, c))", "CREATE TABLE acme.both (a text, b text, PRIMARY KEY ((a, b)))")
-	names, _, err := r.nodes[0].store.Tables(account, "", nil, 0)
+	names, _, err := r.nodes[0].store.Tables(anyone(), account, "", nil, 0)
 	if fmt.Sprint(names) != "[Upper yes]" || err != nil {
 		t.Error(names, err)
 	}
-	if err := r.nodes[0].store.CreateTable(context.Background(), account, "UPPER"); code(err) != odata.TableAlreadyExists {
+	if err := r.nodes[0].store.CreateTable(anyone(), account, "UPPER"); code(err) != odata.TableAlreadyExists {
 		t.Error(err)
 	}
-	if names, _, err := r.nodes[0].store.Tables("system_schema", "", nil, 0); len(names) != 0 || err != nil {
+	if names, _, err := r.nodes[0].store.Tables(anyone(), "system_schema", "", nil, 0); len(names) != 0 || err != nil {
 		t.Error(names, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestOfRacingCreatesOneWins(t *testing.T) {
 		for i := range 6 {
 			name := fmt.Sprintf("%c%cc%d", "Aa"[i%2], "Bb"[i/3], round)
 			wg.Go(func() {
-				err := r.nodes[i%3].store.CreateTable(context.Background(), account, name)
+				err := r.nodes[i%3].store.CreateTable(anyone(), account, name)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -149,10 +149,9 @@ func TestReplicationOfANewAccount(t *testing.T) {
 func TestPropertiesOfAccountsAndTables(t *testing.T) {
 	r := newTestRing(t, 1)
 	s := r.nodes[0].store
-	ctx := context.Background()
 	set := func(table, name, value string) {
 		t.Helper()
-		if err := s.SetProperty(ctx, account, table, name, []byte(value)); err != nil {
+		if err := s.SetProperty(anyone(), account, table, name, []byte(value)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -176,13 +175,13 @@ func TestPropertiesOfAccountsAndTables(t *testing.T) {
 	if spelled, _ := s.Exists(account, "things"); spelled != "Things" {
 		t.Error(spelled)
 	}
-	if err := s.SetProperty(ctx, account, "", "service", nil); err != nil || s.Property(account, "", "service") != nil {
+	if err := s.SetProperty(anyone(), account, "", "service", nil); err != nil || s.Property(account, "", "service") != nil {
 		t.Error(err, s.Property(account, "", "service"))
 	}
-	if err := s.SetProperty(ctx, account, "nothing", "p", nil); code(err) != odata.TableNotFound {
+	if err := s.SetProperty(anyone(), account, "nothing", "p", nil); code(err) != odata.TableNotFound {
 		t.Error(err)
 	}
-	if err := s.DeleteTable(ctx, account, "things"); err != nil {
+	if err := s.DeleteTable(anyone(), account, "things"); err != nil {
 		t.Error(err)
 	}
 	r.create("things")
@@ -206,14 +205,14 @@ func TestRacingRequestsAddColumns(t *testing.T) {
 				} else {
 					o.Entity.Properties = []odata.Property{number(name, 5), text("n", "y")}
 				}
-				if _, err := r.nodes[i%3].store.Apply(context.Background(), account, "Things", []entity.Operation{o}); err != nil {
+				if _, err := r.nodes[i%3].store.Apply(anyone(), account, "Things", []entity.Operation{o}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	page, err := r.nodes[0].store.Query(context.Background(), account, "things", &entity.Query{})
+	page, err := r.nodes[0].store.Query(anyone(), account, "things", &entity.Query{})
 	if err != nil || len(page.Entities) != 120 {
 		t.Fatal(err, len(page.Entities))
 	}
@@ -285,7 +284,8 @@ func TestWaitingForColumnsEnds(t *testing.T) {
 	})
 	r.create("Things")
 	insert := func(ctx context.Context, rowKey string) error {
-		_, err := r.nodes[0].store.Apply(ctx, account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))})
+		_, err := r.nodes[0].store.Apply(&request.Request{Context: ctx, Consistency: ring.Quorum, SerialConsistency: ring.Serial}, account, "Things",
+			[]entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))})
 		return err
 	}
 	var wg sync.WaitGroup
@@ -313,12 +313,13 @@ func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
 	waiting := make(chan struct{}, 3)
 	r := newTestRing(t, 1, func(o *entity.Options) {
-		changer.Changer, o.Changer, o.NewWaiter = o.Changer, changer, func() env.Waiter { return told{env.NewChannelWaiter(), waiting} }
+		changer.Changer, o.Changer, o.Executor = o.Changer, changer,
+			o.View.(*testNode).executor(func() env.Waiter { return told{env.NewChannelWaiter(), waiting} })
 	})
 	r.create("Things")
 	var wg sync.WaitGroup
 	insert := func(rowKey string) {
-		if _, err := r.nodes[0].store.Apply(context.Background(), account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))}); err != nil {
+		if _, err := r.nodes[0].store.Apply(anyone(), account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -358,14 +359,15 @@ func TestManyWritersWithNewNamesAllSucceed(t *testing.T) {
 	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
 	waiting := make(chan struct{}, writers)
 	r := newTestRing(t, 1, func(o *entity.Options) {
-		changer.Changer, o.Changer, o.NewWaiter = o.Changer, changer, func() env.Waiter { return told{env.NewChannelWaiter(), waiting} }
+		changer.Changer, o.Changer, o.Executor = o.Changer, changer,
+			o.View.(*testNode).executor(func() env.Waiter { return told{env.NewChannelWaiter(), waiting} })
 	})
 	r.create("Things")
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() {
 			name := fmt.Sprintf("new%02d", i)
-			if _, err := r.nodes[0].store.Apply(context.Background(), account, "Things",
+			if _, err := r.nodes[0].store.Apply(anyone(), account, "Things",
 				[]entity.Operation{op(entity.Insert, fmt.Sprint("p", i), "r", text(name, "x"))}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -6,9 +6,8 @@ import (
 
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
-	"cqld/internal/env"
 	"cqld/internal/wire"
-	"cqld/ring"
+	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -35,10 +34,7 @@ type transaction struct {
 	stamps   []int64 // that a change was proposed with
 	failed   *Failed
 
-	err      error
-	waiter   env.Waiter
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
-	onDone   func(applied bool, page []byte, err error)
 }
 
 // asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
@@ -78,12 +74,8 @@ type mark struct {
 }
 
 func newTransaction(s *Store) *transaction {
-	t := &transaction{s: s, waiter: s.o.NewWaiter()}
+	t := &transaction{s: s}
 	t.onUpdate = t.update
-	t.onDone = func(_ bool, _ []byte, err error) {
-		t.err = err
-		t.waiter.Signal()
-	}
 	return t
 }
 
@@ -100,7 +92,7 @@ func (t *transaction) release() {
 		t.changes[i].op = nil
 	}
 	clear(t.cells)
-	t.p, t.ops, t.failed, t.err, t.asked, t.mutation = nil, nil, nil, nil, nil, nil
+	t.p, t.ops, t.failed, t.asked, t.mutation = nil, nil, nil, nil, nil
 	if cap(t.arena) > arenaMax {
 		t.arena = nil
 	}
@@ -110,11 +102,11 @@ func (t *transaction) release() {
 }
 
 // prepare makes the command and the cells' values; p has columns for all of them.
-func (t *transaction) prepare(p *plan, ops []Operation) error {
+func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) error {
 	if p.counters {
 		return errCounters(p)
 	}
-	t.p, t.ops, t.now, t.failed, t.err = p, ops, t.s.now(), nil, nil
+	t.p, t.ops, t.now, t.failed = p, ops, t.s.now(), nil
 	t.cells, t.arena = t.cells[:0], t.arena[:0]
 	if cap(t.changes) < len(ops) {
 		t.changes = make([]change, len(ops))
@@ -146,7 +138,7 @@ func (t *transaction) prepare(p *plan, ops []Operation) error {
 		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
 	}
 	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
-	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: t.s.o.Timeouts.CAS, Timeout: t.s.o.Timeouts.Write, Update: t.onUpdate}
 	return nil
 }

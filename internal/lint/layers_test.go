@@ -16,11 +16,13 @@ const allowedImports = `
 # What everything may import.
 internal/env:
 internal/guard:
+internal/histogram:
 internal/intake:
 internal/invariant:
 internal/wire:
 
-# The data model: pure values.
+# The data model, and who may do what: pure values.
+auth:
 ring:
 types: internal/wire
 schema: ring types
@@ -55,6 +57,9 @@ replica: coordinator coordinator/paxos coordinator/turn internal/env internal/gu
 repair: coordinator internal/env internal/wire messaging replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
+# One request of either protocol.
+request: auth coordinator internal/env internal/histogram ring schema
+
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
 query/identifier: internal/env types
@@ -62,26 +67,26 @@ query/plancache:
 query/definition: cql internal/wire ring schema types
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: coordinator cql internal/env internal/wire query/definition query/function query/identifier query/plancache query/term ring row schema types
-azuretables/entity: azuretables/odata coordinator internal/env internal/wire ring row schema types
+query: auth coordinator cql internal/env internal/wire query/definition query/function query/identifier query/plancache query/term request ring row schema types
+azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire request ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: coordinator cql internal/guard internal/intake internal/wire query ring server/frame
-azuretables: azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake schema
+server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame
+azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema
 
 # A node.
 node/socket:
-node/control: internal/guard
+node/control: auth internal/guard
 node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
-node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica ring row schema server server/frame storage types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica request ring row schema storage storage/faultfs types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

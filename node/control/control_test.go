@@ -7,11 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"cqld/auth"
 )
 
 // echo is an operation for tests.
@@ -20,7 +24,7 @@ func echo() Operation[KeyspaceArgs, KeyspaceArgs] {
 }
 
 func newServer(t *testing.T) *Server {
-	s := NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s := NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)), auth.AllowAll{})
 	Handle(s, echo(), func(ctx context.Context, a KeyspaceArgs, report Report) (KeyspaceArgs, error) {
 		switch a.Keyspace {
 		case "refuse":
@@ -231,6 +235,57 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the last answer was %v", err)
+		}
+	}
+}
+
+// recorded is an Authorizer that notes what it is asked for and denies everything, if deny is set.
+type recorded struct {
+	asked []string
+	deny  bool
+}
+
+func (g *recorded) Authorize(_ context.Context, p auth.Principal, need auth.Requirement) error {
+	if g.asked = append(g.asked, need.String()); g.deny {
+		return &auth.Denied{Principal: p, Requirement: need}
+	}
+	return nil
+}
+
+// TestOperationsAndPagesAskForPermission runs a reading operation, one that changes something, and a page. A denied one is not run.
+func TestOperationsAndPagesAskForPermission(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		g := &recorded{deny: deny}
+		s := NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)), g)
+		t.Cleanup(s.Close)
+		ran := 0
+		count := func(context.Context, None, Report) (None, error) {
+			ran++
+			return None{}, nil
+		}
+		read := Operation[None, None]{InfoOf.Name}
+		change := Operation[None, None]{Drain.Name}
+		Handle(s, read, count)
+		Handle(s, change, count)
+		s.Page("/metrics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
+		for _, op := range []Operation[None, None]{read, change} {
+			w := httptest.NewRecorder()
+			s.route(w, httptest.NewRequest(http.MethodPost, "/v1/"+op.Name, nil))
+			if got := strings.Contains(w.Body.String(), `"code":"denied"`); got != deny {
+				t.Errorf("%s, denied %v: %s", op.Name, deny, w.Body)
+			}
+		}
+		w := httptest.NewRecorder()
+		s.route(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if (w.Code == http.StatusForbidden) != deny {
+			t.Errorf("page, denied %v: %d", deny, w.Code)
+		}
+		if ran != map[bool]int{false: 3, true: 0}[deny] {
+			t.Errorf("denied %v: %d were run", deny, ran)
+		}
+		want := []string{"SELECT on <mbean info>", "EXECUTE on <mbean drain>", "SELECT on <mbean metrics>"}
+		if !slices.Equal(g.asked, want) {
+			t.Errorf("asked for %q, want %q", g.asked, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ const (
 	Unsupported Code = "not supported" // it is not supported yet
 	Refused     Code = "refused"       // it makes sense, but not now
 	Failed      Code = "failed"        // it was tried
+	Denied      Code = "denied"        // the client lacks a permission
 )
 
 // Error is how an operation ended that did not succeed.

@@ -14,12 +14,14 @@ import (
 	"sync"
 	"time"
 
+	"cqld/auth"
 	"cqld/internal/guard"
 )
 
 // Server answers operations.
 type Server struct {
 	log        *slog.Logger
+	authorizer auth.Authorizer
 	operations map[string]operation
 	pages      map[string]http.Handler
 	// Guard ends operations that panic, and is set before Serve; nil: net/http ends them.
@@ -35,9 +37,10 @@ type Server struct {
 	}
 }
 
-// NewServer makes a server that knows no operation and does not listen yet.
-func NewServer(log *slog.Logger) *Server {
-	return &Server{log: log, operations: map[string]operation{}, pages: map[string]http.Handler{},
+// NewServer makes a server that knows no operation and doesn't listen yet. a is asked for each operation and page.
+// Clients are anonymous: a client that has the token, or that may open the socket, acts as the operator.
+func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
+	return &Server{log: log, authorizer: a, operations: map[string]operation{}, pages: map[string]http.Handler{},
 		slots: make(chan struct{}, operationsMax)}
 }
 
@@ -100,6 +103,10 @@ func (s *Server) guard(token string) http.Handler {
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if page, ok := s.pages[r.URL.Path]; ok && r.Method == http.MethodGet {
+		if err := s.authorize(r.Context(), strings.TrimPrefix(r.URL.Path, "/")); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
 		page.ServeHTTP(w, r)
 		return
 	}
@@ -128,11 +135,26 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var result any
-	if panicked := s.Guard.Do("control operation", func() { result, err = do(r.Context(), args, a.progress) }); panicked != nil {
-		err = panicked
+	if err = s.authorize(r.Context(), name); err == nil {
+		if panicked := s.Guard.Do("control operation", func() { result, err = do(r.Context(), args, a.progress) }); panicked != nil {
+			err = panicked
+		}
 	}
 	s.report(name, err)
 	a.end(result, err)
+}
+
+// authorize returns an *Error unless the client may run an operation or read a page: it needs EXECUTE for what changes something,
+// and SELECT for what only shows something.
+func (s *Server) authorize(ctx context.Context, name string) error {
+	need := auth.Requirement{Permission: auth.Select, Resource: auth.MBean(name)}
+	if changing()[name] {
+		need.Permission = auth.Execute
+	}
+	if err := s.authorizer.Authorize(ctx, auth.Principal{}, need); err != nil {
+		return &Error{Denied, err.Error()}
+	}
+	return nil
 }
 
 // report logs an operation that an operator asked for; questions only when everything is logged.

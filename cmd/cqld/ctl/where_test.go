@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/auth"
 	"cqld/node/control"
 )
 
@@ -18,7 +19,7 @@ func serve(t *testing.T, dir, name string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := control.NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s := control.NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)), auth.AllowAll{})
 	control.Handle(s, control.SeedsOf, func(context.Context, control.None, control.Report) (control.Seeds, error) {
 		return control.Seeds{Seeds: []string{name}}, nil
 	})

@@ -1,0 +1,15 @@
+// Package auth defines who may do what: principals, permissions, the resources that permissions apply to, and the
+// Authorizer, which decides. It is pure: it reads no metadata, no clock and no network.
+//
+// It doesn't know which permissions a statement needs. Package query computes them from CQL statements, azuretables/entity
+// from operations of Azure Tables, and node/control from control operations; package request asks the Authorizer.
+//
+// Resources form the hierarchies of Cassandra. A permission on a resource includes everything below it:
+//
+//	ALL KEYSPACES ── KEYSPACE ks ── ALL TABLES IN KEYSPACE ks ── TABLE ks.t
+//	ALL ROLES ────── ROLE r
+//	ALL FUNCTIONS ── ALL FUNCTIONS IN KEYSPACE ks ── FUNCTION ks.f(int, text)
+//	ALL MBEANS ───── MBEAN name
+//
+// cqld has no JMX: an MBean resource stands for a control operation of that name, as `cqld ctl` calls it.
+package auth

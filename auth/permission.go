@@ -1,0 +1,50 @@
+package auth
+
+// Permission is a kind of access to a resource. The permissions are Cassandra's.
+type Permission uint8
+
+// The permissions. The zero value is none of them.
+const (
+	Create       Permission = 1 + iota // create keyspaces, tables, functions or roles
+	Alter                              // alter a keyspace, table, function or role
+	Drop                               // drop a keyspace, table, function or role
+	Select                             // read rows; read what a control operation shows
+	Modify                             // insert, update, delete and truncate
+	Authorize                          // grant and revoke permissions and roles
+	Describe                           // list roles
+	Execute                            // call a function; run a control operation
+	Unmask                             // read masked columns as they are
+	SelectMasked                       // restrict masked columns in WHERE
+)
+
+// Permissions returns all permissions, in the order of their values.
+func Permissions() []Permission {
+	return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Describe, Execute, Unmask, SelectMasked}
+}
+
+// String returns the permission as CQL spells it.
+func (p Permission) String() string {
+	switch p {
+	case Create:
+		return "CREATE"
+	case Alter:
+		return "ALTER"
+	case Drop:
+		return "DROP"
+	case Select:
+		return "SELECT"
+	case Modify:
+		return "MODIFY"
+	case Authorize:
+		return "AUTHORIZE"
+	case Describe:
+		return "DESCRIBE"
+	case Execute:
+		return "EXECUTE"
+	case Unmask:
+		return "UNMASK"
+	case SelectMasked:
+		return "SELECT_MASKED"
+	}
+	return "?"
+}

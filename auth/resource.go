@@ -1,0 +1,138 @@
+package auth
+
+// Kind is a kind of resource.
+type Kind uint8
+
+// The kinds of resources. The zero value is none of them.
+const (
+	KindAllKeyspaces Kind = 1 + iota
+	KindKeyspace
+	KindAllTables // of one keyspace
+	KindTable
+	KindAllRoles
+	KindRole
+	KindAllFunctions
+	KindKeyspaceFunctions
+	KindFunction
+	KindAllMBeans
+	KindMBean
+)
+
+// Resource identifies what a permission applies to. It is comparable; make it with the functions below.
+type Resource struct {
+	Kind     Kind
+	Keyspace string // of a keyspace, its tables or its functions; empty for other kinds
+	// Name is that of a table, a role or a control operation, or a function with its argument types: "f(int, text)".
+	Name string
+}
+
+// AllKeyspaces is the root of all keyspaces and tables.
+func AllKeyspaces() Resource { return Resource{Kind: KindAllKeyspaces} }
+
+// Keyspace is a keyspace with all of its tables.
+func Keyspace(name string) Resource { return Resource{Kind: KindKeyspace, Keyspace: name} }
+
+// AllTables is all tables of a keyspace, without the keyspace itself.
+func AllTables(keyspace string) Resource { return Resource{Kind: KindAllTables, Keyspace: keyspace} }
+
+// Table is a table.
+func Table(keyspace, name string) Resource {
+	return Resource{Kind: KindTable, Keyspace: keyspace, Name: name}
+}
+
+// AllRoles is the root of all roles.
+func AllRoles() Resource { return Resource{Kind: KindAllRoles} }
+
+// Role is a role.
+func Role(name string) Resource { return Resource{Kind: KindRole, Name: name} }
+
+// AllFunctions is the root of all functions and aggregates.
+func AllFunctions() Resource { return Resource{Kind: KindAllFunctions} }
+
+// KeyspaceFunctions is all functions and aggregates of a keyspace.
+func KeyspaceFunctions(keyspace string) Resource {
+	return Resource{Kind: KindKeyspaceFunctions, Keyspace: keyspace}
+}
+
+// Function is a function or aggregate; signature is its name with its argument types.
+func Function(keyspace, signature string) Resource {
+	return Resource{Kind: KindFunction, Keyspace: keyspace, Name: signature}
+}
+
+// AllMBeans is the root of all control operations.
+func AllMBeans() Resource { return Resource{Kind: KindAllMBeans} }
+
+// MBean is a control operation.
+func MBean(name string) Resource { return Resource{Kind: KindMBean, Name: name} }
+
+// Parent returns the resource directly above r, and false when r is the root of its hierarchy.
+func (r Resource) Parent() (parent Resource, ok bool) {
+	switch r.Kind {
+	case KindKeyspace:
+		return AllKeyspaces(), true
+	case KindAllTables:
+		return Keyspace(r.Keyspace), true
+	case KindTable:
+		return AllTables(r.Keyspace), true
+	case KindRole:
+		return AllRoles(), true
+	case KindKeyspaceFunctions:
+		return AllFunctions(), true
+	case KindFunction:
+		return KeyspaceFunctions(r.Keyspace), true
+	case KindMBean:
+		return AllMBeans(), true
+	case KindAllKeyspaces, KindAllRoles, KindAllFunctions, KindAllMBeans:
+	}
+	return Resource{}, false
+}
+
+// String returns the resource as Cassandra's messages name it.
+func (r Resource) String() string {
+	switch r.Kind {
+	case KindAllKeyspaces:
+		return "<all keyspaces>"
+	case KindKeyspace:
+		return "<keyspace " + r.Keyspace + ">"
+	case KindAllTables:
+		return "<all tables in " + r.Keyspace + ">"
+	case KindTable:
+		return "<table " + r.Keyspace + "." + r.Name + ">"
+	case KindAllRoles:
+		return "<all roles>"
+	case KindRole:
+		return "<role " + r.Name + ">"
+	case KindAllFunctions:
+		return "<all functions>"
+	case KindKeyspaceFunctions:
+		return "<all functions in " + r.Keyspace + ">"
+	case KindFunction:
+		return "<function " + r.Keyspace + "." + r.Name + ">"
+	case KindAllMBeans:
+		return "<all mbeans>"
+	case KindMBean:
+		return "<mbean " + r.Name + ">"
+	}
+	return "<no resource>"
+}
+
+// Permissions returns the permissions that can be granted on the resource: those that GRANT ALL means.
+func (r Resource) Permissions() []Permission {
+	switch r.Kind {
+	case KindAllKeyspaces, KindKeyspace, KindAllTables:
+		return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
+	case KindTable:
+		return []Permission{Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
+	case KindAllRoles:
+		return []Permission{Create, Alter, Drop, Authorize, Describe}
+	case KindRole:
+		return []Permission{Alter, Drop, Authorize}
+	case KindAllFunctions, KindKeyspaceFunctions:
+		return []Permission{Create, Alter, Drop, Authorize, Execute}
+	case KindFunction:
+		return []Permission{Alter, Drop, Authorize, Execute}
+	case KindAllMBeans, KindMBean:
+		return []Permission{Select, Modify, Authorize, Describe, Execute}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package entity
+
+import (
+	"cqld/auth"
+	"cqld/azuretables/odata"
+	"cqld/request"
+	"cqld/schema"
+)
+
+// authorize returns nil if the request has the permission on the resource, and *auth.Denied if it has not.
+func (s *Store) authorize(r *request.Request, permission auth.Permission, on auth.Resource) error {
+	return s.o.Executor.Authorize(r, auth.Requirement{Permission: permission, Resource: on})
+}
+
+// permits is authorize for a table. The resource is the CQL table, so that a role needs the same permissions by either
+// protocol. Changing entities needs MODIFY even when it adds columns, because properties are data in Azure Tables.
+func (s *Store) permits(r *request.Request, permission auth.Permission, p *plan) error {
+	return s.authorize(r, permission, auth.Table(p.table.Keyspace, p.table.Name))
+}
+
+// Authorize implements Service.
+func (s *Store) Authorize(r *request.Request, permission auth.Permission, account, table string) error {
+	if table == "" {
+		return s.authorize(r, permission, auth.Keyspace(account))
+	}
+	p := s.catalog(account).find(table)
+	if p == nil {
+		return odata.Of(odata.TableNotFound)
+	}
+	return s.permits(r, permission, p)
+}
+
+// propose changes the schema within the request's deadline.
+func (s *Store) propose(r *request.Request, change schema.Change) error {
+	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
+	defer cancel()
+	return s.o.Changer.ProposeSchema(ctx, change)
+}

@@ -1,0 +1,102 @@
+// Package histogram counts durations so that percentiles, means and cumulative counts can be read while others add.
+package histogram
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Histogram counts durations in classes a quarter of an octave wide, so that percentiles are off by at most 12 %. The zero
+// value is empty. It is safe for concurrent use; Add costs two atomic additions.
+type Histogram struct {
+	classes [64 * 4]atomic.Int64
+	sum     atomic.Int64 // ns
+}
+
+// Percentiles summarizes a Histogram. All fields are zero when nothing was added.
+type Percentiles struct {
+	Count                   int64
+	P50, P75, P95, P98, P99 time.Duration
+	Min, Max                time.Duration
+}
+
+// Add counts one duration. Zero and negative ones count as 1 ns.
+func (h *Histogram) Add(d time.Duration) {
+	h.classes[class(d)].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// class is the octave of d and the two bits below its highest.
+func class(d time.Duration) int {
+	v := uint64(max(d, 1))
+	octave := bits.Len64(v) - 1
+	if octave < 2 {
+		return octave * 4
+	}
+	return octave*4 + int(v>>(octave-2)&3)
+}
+
+// middle returns the middle of a class.
+func middle(c int) time.Duration {
+	octave, part := c/4, c%4
+	if octave < 2 {
+		return 1 << octave
+	}
+	return time.Duration((uint64(4+part)<<1 + 1) << (octave - 2) >> 1)
+}
+
+// Percentiles reads the histogram. What is added meanwhile may be counted or not.
+func (h *Histogram) Percentiles() (p Percentiles) {
+	var counts [len(h.classes)]int64
+	for c := range h.classes {
+		counts[c] = h.classes[c].Load()
+		p.Count += counts[c]
+	}
+	at := func(share float64) time.Duration {
+		want := int64(share*float64(p.Count)) + 1
+		for c, n := range counts {
+			if want -= n; want <= 0 {
+				return middle(c)
+			}
+		}
+		return p.Max
+	}
+	for c, n := range counts {
+		if n > 0 {
+			if p.Min == 0 {
+				p.Min = middle(c)
+			}
+			p.Max = middle(c)
+		}
+	}
+	if p.Count > 0 {
+		p.P50, p.P75, p.P95, p.P98, p.P99 = at(.50), at(.75), at(.95), at(.98), at(.99)
+	}
+	return p
+}
+
+// Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were at most that long, keyed
+// by seconds as Prometheus wants them; and the count and the sum of all durations.
+func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uint64, sum time.Duration) {
+	upTo = make(map[float64]uint64, last-first+1)
+	for c := range h.classes {
+		if octave := c / 4; c%4 == 0 && octave >= first && octave <= last {
+			upTo[(time.Duration(1) << octave).Seconds()] = count
+		}
+		count += uint64(h.classes[c].Load())
+	}
+	return upTo, count, time.Duration(h.sum.Load())
+}
+
+// Mean returns the mean of all durations; zero when nothing was added.
+func (h *Histogram) Mean() time.Duration {
+	var count int64
+	for c := range h.classes {
+		count += h.classes[c].Load()
+	}
+	if count == 0 {
+		return 0
+	}
+	return time.Duration(h.sum.Load() / count)
+}

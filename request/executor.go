@@ -1,0 +1,227 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/auth"
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/schema"
+)
+
+// Coordinator is the coordinator as an Executor uses it. Each method calls done exactly once, possibly before it returns.
+type Coordinator interface {
+	Write(req *coordinator.WriteRequest, done func(error))
+	Count(req *coordinator.WriteRequest, done func(error))
+	Batch(req *coordinator.WriteRequest, done func(error))
+	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
+	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
+	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
+	Truncate(table *schema.Table, timeout time.Duration, done func(error))
+}
+
+// Options are what an Executor is made of. Coordinator and Clock are required.
+type Options struct {
+	Coordinator Coordinator
+	Clock       env.Clock
+	Authorizer  auth.Authorizer   // nil means auth.AllowAll
+	NewWaiter   func() env.Waiter // what a request waits with; nil means a channel
+	Refuse      func() error      // why this node must not serve clients at present; nil means that it always may
+}
+
+// Executor executes the reads and writes of requests: it sends them to the coordinator and blocks until they are answered.
+// Its methods are safe for concurrent use.
+type Executor struct {
+	o     Options
+	stats Stats
+	calls sync.Pool // *Call
+}
+
+// New makes an Executor.
+func New(o Options) *Executor {
+	if o.Authorizer == nil {
+		o.Authorizer = auth.AllowAll{}
+	}
+	if o.NewWaiter == nil {
+		o.NewWaiter = env.NewChannelWaiter
+	}
+	if o.Refuse == nil {
+		o.Refuse = func() error { return nil }
+	}
+	e := &Executor{o: o}
+	e.calls.New = func() any { return newCall(e) }
+	return e
+}
+
+// Stats returns the counts of the Executor, which go on changing.
+func (e *Executor) Stats() *Stats { return &e.stats }
+
+// Authorize returns nil if the request's principal meets all of the requirements, and *auth.Denied with the first one that
+// it doesn't meet.
+func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
+	for _, need := range needs {
+		if err := e.o.Authorizer.Authorize(r.Context, r.Principal, need); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewWaiter makes what a request's goroutine can wait with for another event than an answer of the coordinator.
+func (e *Executor) NewWaiter() env.Waiter { return e.o.NewWaiter() }
+
+// Pause blocks for d.
+func (e *Executor) Pause(d time.Duration) {
+	w := e.o.NewWaiter()
+	e.o.Clock.After(d, w.Signal)
+	w.Wait()
+}
+
+// WithDeadline returns the request's context, limited by its deadline and by timeout; zero means no timeout. The caller calls
+// cancel when it doesn't use the context any more.
+func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.Context, cancel context.CancelFunc) {
+	if r.Deadline != 0 {
+		if left := max(r.Deadline-e.o.Clock.Monotonic(), 1); timeout == 0 || left < timeout {
+			timeout = left
+		}
+	}
+	if timeout == 0 {
+		return r.Context, func() {}
+	}
+	return context.WithTimeout(r.Context, timeout)
+}
+
+// limit shortens the timeout of a request to the coordinator to what the deadline leaves. It fails if the node must not serve
+// or if the deadline has passed.
+func (e *Executor) limit(r *Request, timeout *time.Duration) error {
+	if err := e.o.Refuse(); err != nil {
+		return err
+	}
+	if r.Deadline == 0 {
+		return nil
+	}
+	left := r.Deadline - e.o.Clock.Monotonic()
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	*timeout = min(*timeout, left)
+	return nil
+}
+
+// Write applies mutations by the protocol of the write's type: counter updates, logged batches, or others. It isn't canceled:
+// the answer tells what is known of the mutations, and comes within the timeout.
+func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
+	if err := e.limit(r, &req.Timeout); err != nil {
+		return err
+	}
+	req.Trace = r.Trace
+	c := e.call()
+	switch req.Type {
+	case coordinator.WriteCounter:
+		c.begin(KindCounter)
+		e.o.Coordinator.Count(req, c.onDone)
+	case coordinator.WriteBatch:
+		c.begin(KindBatch)
+		e.o.Coordinator.Batch(req, c.onDone)
+	default:
+		c.begin(KindWrite)
+		e.o.Coordinator.Write(req, c.onDone)
+	}
+	c.waiter.Wait()
+	err := c.err
+	c.Release()
+	return err
+}
+
+// Truncate drops all rows of a table.
+func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Duration) error {
+	if err := e.limit(r, &timeout); err != nil {
+		return err
+	}
+	c := e.call()
+	e.o.Coordinator.Truncate(table, timeout, c.onDone)
+	c.waiter.Wait()
+	err := c.err
+	c.Release()
+	return err
+}
+
+// Read executes a read and returns the Call with its page, which the caller releases. See Start for req.
+func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
+	c := e.Start(r, req)
+	if _, err := c.Wait(r); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Start begins a read, and returns a Call to wait for, which the caller releases after Wait. req must not change until then.
+// When the request's context ends, Wait ends req.Cancel and with it the read, here and at the replicas; a read without Cancel
+// is short enough to be waited for.
+func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
+	c := e.call()
+	c.cancel = req.Cancel
+	c.answered.Store(false)
+	if err := e.limit(r, &req.Timeout); err != nil {
+		c.onPage(nil, err)
+		return c
+	}
+	req.Trace, req.Blocks = r.Trace, true // the request's own goroutine may wait for the disk
+	c.begin(KindRead)
+	e.o.Coordinator.Read(req, c.onPage)
+	return c
+}
+
+// CAS makes a conditional change. If the condition doesn't hold, the Call has the page that shows why. The caller releases the
+// Call, which is nil if there is an error. When the request's context ends, the change is given up if nothing was proposed yet.
+func (e *Executor) CAS(r *Request, req *coordinator.CASRequest) (applied bool, c *Call, err error) {
+	if err := e.limit(r, &req.Timeout); err != nil {
+		return false, nil, err
+	}
+	req.Trace = r.Trace
+	if req.Cancel == nil && r.Context.Done() != nil {
+		req.Cancel = env.NewCancel(r.Context)
+	}
+	c = e.call()
+	c.cancel = req.Cancel
+	c.begin(KindCAS)
+	e.o.Coordinator.CAS(req, c.onApplied)
+	if _, err := c.Wait(r); err != nil {
+		c.Release()
+		return false, nil, err
+	}
+	return c.applied, c, nil
+}
+
+// Partitions lists partition keys in their order.
+func (e *Executor) Partitions(r *Request, req *coordinator.PartitionsRequest) (coordinator.Partitions, error) {
+	if err := e.limit(r, &req.Timeout); err != nil {
+		return coordinator.Partitions{}, err
+	}
+	req.Trace = r.Trace
+	c := e.call()
+	c.cancel = req.Cancel
+	c.begin(KindPartitions)
+	var answer coordinator.Partitions
+	e.o.Coordinator.Partitions(req, func(p *coordinator.Partitions, err error) {
+		if p != nil {
+			answer = *p
+		}
+		c.onDone(err)
+	})
+	_, err := c.Wait(r)
+	c.Release()
+	return answer, err
+}
+
+// clientGone turns the error of canceled work into that of the context whose end canceled it.
+func clientGone(err error) error {
+	if errors.Is(err, env.ErrCanceled) {
+		return context.Canceled
+	}
+	return err
+}

@@ -1,0 +1,42 @@
+package request
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"cqld/auth"
+	"cqld/coordinator"
+	"cqld/ring"
+)
+
+// Request is one request of a client. The protocol server that received it owns it, and reuses it after the answer; whatever
+// may run longer than the request copies what it needs. Only the request's own goroutine uses it.
+type Request struct {
+	// Context ends when the client's connection is lost or the server stops.
+	Context context.Context
+	// Principal is the client's role.
+	Principal auth.Principal
+	// Client is the address that the request came from.
+	Client netip.AddrPort
+	// Deadline is the time of the monotonic clock after which the client doesn't wait any more; zero means none.
+	Deadline time.Duration
+	// Consistency and SerialConsistency say how many replicas must answer.
+	Consistency, SerialConsistency ring.Consistency
+	// Trace receives the events of a traced request; nil means that the request is not traced.
+	Trace coordinator.Trace
+	// Warnings are sent to the client with the answer, where its protocol has a place for them.
+	Warnings []string
+	// Cost is what was read for the request until now.
+	Cost Cost
+}
+
+// Cost counts the work that a request caused. Each page of a paged query is a request of its own.
+type Cost struct {
+	Rows       int // live rows that were read, whether they are part of the answer or not
+	Tombstones int // deleted or expired rows, and bounds of range tombstones, that were read
+	Bytes      int // size of the pages that the coordinator answered with
+}
+
+// Warn adds a warning for the client.
+func (r *Request) Warn(text string) { r.Warnings = append(r.Warnings, text) }
