@@ -177,7 +177,7 @@ func (h *hints) add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 		}
 		keep := min(h.c.limits.HintWindow, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 		q.buffer = wire.AppendInt64(q.buffer, now.Add(keep).Unix())
-		q.buffer = wire.AppendInt64(q.buffer, made)
+		q.buffer = wire.AppendInt64(q.buffer, h.madeLocked(m.Table, made, began))
 		q.buffer = row.AppendMutation(q.buffer, m)
 	}
 	size := int64(len(q.buffer) - before)

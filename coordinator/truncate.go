@@ -310,11 +310,15 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	c.sent.Wait(func() { done(nil) })
 }
 
+// Truncating reports whether a truncation of the table is under way, as far as this node knows: until then its replicas cannot be
+// compared. A node that does not hear of the end waits for Limits.TruncationMost.
+func (c *Coordinator) Truncating(table schema.StorageID) bool {
+	return c.truncating.covers(table, c.clock.Monotonic())
+}
+
 // truncatedSince reports whether the table was truncated since a (monotonic) time, or is at the moment, as far as this node
-// knows.
+// knows. It does not compare wall-clock times: a clock that was ahead during a truncation would make it true until time has
+// caught up.
 func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
-	if c.truncating.covers(table, began) {
-		return true
-	}
-	return c.hints != nil && c.clock.Now().Add(began-c.clock.Monotonic()).UnixNano() <= c.hints.truncation(table)
+	return c.truncating.covers(table, began)
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cqld/schema"
 	"errors"
 
 	"cqld/ring"
@@ -93,4 +94,13 @@ func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.mu.Unlock()
 	op.act(next)
 	op.release()
+}
+
+// madeLocked returns the time of a hint whose write began at began (monotonic) and made (wall clock, ns). A clock that was ahead
+// when the table was truncated must not make later hints void.
+func (h *hints) madeLocked(table schema.StorageID, made int64, began time.Duration) int64 {
+	if at, ok := h.mu.truncated[table]; ok && made <= at && !h.c.truncating.covers(table, began) {
+		return at + 1
+	}
+	return made
 }

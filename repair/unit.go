@@ -193,13 +193,20 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 }
 
 // again retries after a pause, or ends the unit. When a replica refuses because the ring has changed, the range is started
-// again.
+// again. While the table is truncated it retries without a limit: a truncation ends after coordinator.Limits.TruncationMost.
 func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica
 	switch {
 	case u.r.view.Schema().Dropped(u.table.StorageID):
 		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
+	case u.r.c.Truncating(u.table.StorageID): // its end is certain, and says how to go on
+		*attempts--
+		u.j.after(u.r.limits.RetryPause, func() {
+			if !u.ended {
+				try()
+			}
+		})
 	case *attempts >= u.r.limits.Attempts:
 		u.fail(node, err)
 	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:

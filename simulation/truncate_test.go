@@ -69,3 +69,10 @@ func TestSimNeedsPreparedTruncations(t *testing.T) {
 		o.Unsafe.NoTruncationPrepared = true
 	}, "is missing")
 }
+
+// TestRepairsWaitForTruncations runs seed 820987 as it was drawn: a node did not hear of the end of a TRUNCATE, and repairs of
+// the table failed there instead of waiting.
+func TestRepairsWaitForTruncations(t *testing.T) {
+	o := DrawnOptions(820987)
+	report(t, o, run(t, o))
+}
