@@ -193,7 +193,7 @@ func (n *Node) warnOfStamp() {
 // opening is what the node is made of.
 func (n *Node) opening() (o assembly.Opening, err error) {
 	for _, dir := range []string{"data", "raft"} {
-		if err := n.opts.FS.MkdirAll(filepath.Join(n.opts.DataDir, dir), 0o700); err != nil {
+		if err := makeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
 		}
 	}
