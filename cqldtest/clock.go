@@ -26,8 +26,8 @@ func NewClock(start time.Time) *Clock {
 // Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
-// Advance moves the clock forward by d. It panics if d is negative: nodes would reject their own earlier writes as writes of
-// the future. See Node.SkewClock for a node whose clock is wrong.
+// Advance moves the clock forward by d. It panics if d is negative: earlier writes would have timestamps of the future. See
+// Node.SkewClock for a node whose clock is wrong.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("cqldtest: a clock cannot go back")

@@ -120,8 +120,7 @@ func (c *Cluster) Close() error {
 		return nil
 	}
 	c.Heal()
-	for _, n := range c.nodes { // a node that closes must not wait for one that is paused
-		n.Resume()
+	for _, n := range c.nodes {
 		n.SlowDisk(0)
 	}
 	err := c.each(c.nodes, func(n *Node) error { return n.end() })
@@ -157,7 +156,8 @@ func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
 // TablesEndpoint returns the URL of the development account of Azure Tables at the first node.
 func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
 
-// TablesConnectionString returns the connection string with which the Azure SDKs reach the first node.
+// TablesConnectionString returns the connection string with which the Azure SDKs reach the development account at the first
+// node.
 func (c *Cluster) TablesConnectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;", azuretables.DevelopmentAccount,
 		azuretables.DevelopmentKey, c.TablesEndpoint())

@@ -183,6 +183,11 @@ func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 	client, server := newPipeConns(net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, port)), net.TCPAddrFromAddrPort(to))
 	select {
 	case l.waiting <- server:
+		select {
+		case <-l.closed:
+			l.refuse() // Close may have missed it
+		default:
+		}
 		return client, nil
 	case <-l.closed:
 		return nil, refused
@@ -224,12 +229,18 @@ func (l *memoryListener) Close() error {
 		l.fabric.mu.Unlock()
 		close(l.closed)
 	})
+	l.refuse()
+	return nil
+}
+
+// refuse ends the connections that wait to be accepted.
+func (l *memoryListener) refuse() {
 	for {
 		select {
 		case c := <-l.waiting:
 			_ = c.Close() // the client sees the end
 		default:
-			return nil
+			return
 		}
 	}
 }

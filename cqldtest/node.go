@@ -109,7 +109,6 @@ func (n *Node) Restart(ctx context.Context) error {
 func (n *Node) Stop(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	n.Resume()
 	p := n.take()
 	if p == nil {
 		return nil
@@ -152,7 +151,7 @@ func (n *Node) take() *process {
 // until they need one of these.
 func (n *Node) Pause() {
 	if p := n.running(); p != nil {
-		p.paused.shut()
+		p.pause()
 	}
 }
 

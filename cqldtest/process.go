@@ -24,9 +24,11 @@ type process struct {
 	network *processNetwork
 	native  atomic.Bool // it listens for CQL clients
 	tables  atomic.Bool // it listens for clients of Azure Tables
-	ended   atomic.Bool // it was stopped or killed
 	over    chan struct{}
 	watch   sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool // the process was stopped or killed
 }
 
 // start starts an incarnation of the node. changing is held.
@@ -50,7 +52,7 @@ func (n *Node) start(ctx context.Context) (*process, error) {
 func (n *Node) watch(p *process) {
 	select {
 	case err := <-p.node.Failed():
-		if !p.ended.Load() {
+		if !p.hasEnded() {
 			n.mu.Lock()
 			n.failures = append(n.failures, fmt.Errorf("cqldtest: node %d ended by itself: %w", n.index, err))
 			n.mu.Unlock()
@@ -100,15 +102,38 @@ func (l listening) Listen(at netip.AddrPort) (net.Listener, error) {
 // serves reports whether clients can connect.
 func (p *process) serves() bool { return p.native.Load() && p.tables.Load() }
 
+// pause begins a pause, unless the process ends: nothing would end the pause.
+func (p *process) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.paused.shut()
+	}
+}
+
 // resume ends a pause.
 func (p *process) resume() {
 	p.paused.open()
 	p.clock.release()
 }
 
+// end notes that the process is stopped or killed.
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+}
+
+func (p *process) hasEnded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
 // stop drains clients until ctx ends, and stops the node.
 func (p *process) stop(ctx context.Context) error {
-	p.ended.Store(true)
+	p.end()
+	p.resume()
 	err := p.node.Close(ctx)
 	p.network.cut()
 	close(p.over)
@@ -118,12 +143,11 @@ func (p *process) stop(ctx context.Context) error {
 
 // kill ends an incarnation. Nothing leaves the node after the state of its disk is taken.
 func (n *Node) kill(p *process) error {
-	p.ended.Store(true)
+	p.end()
 	p.network.cut()
 	if n.memory != nil {
 		n.memory = n.memory.CrashClone(vfs.CrashCloneCfg{})
 	}
-	p.resume()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return withoutCanceled(p.stop(ctx))
