@@ -203,8 +203,14 @@ func (c *Cluster) DiskID() [16]byte { return c.identity.Disk }
 // Alive is this node's opinion of another.
 func (c *Cluster) Alive(id ring.NodeID) bool { return c.detector.Alive(id) }
 
-// StreamChanged tells that the transport's stream to a peer came up or broke.
-func (c *Cluster) StreamChanged(id ring.NodeID, up bool) { c.detector.connected(id, up) }
+// StreamChanged is the event that the transport's stream to a peer came up or broke. A peer whose stream came up gets a
+// heartbeat at once: until its first heartbeat a node counts as down, and the next regular one is up to heartbeatEvery away.
+func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
+	c.detector.connected(id, up)
+	if up {
+		c.post(func() { c.sendHeartbeat(id) })
+	}
+}
 
 // Run is the loop that owns Raft. It returns when ctx ends, or with the error that makes this node
 // stop.
@@ -320,12 +326,22 @@ func (c *Cluster) alone() bool {
 
 // sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
 func (c *Cluster) sendHeartbeats() {
-	if c.driver == nil {
-		return
+	if c.driver != nil {
+		c.broadcast(messaging.VerbHeartbeat, c.appendHeartbeat(nil))
 	}
-	b := wire.AppendUint64(nil, c.driver.applied)
-	b = wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro())
-	c.broadcast(messaging.VerbHeartbeat, b)
+}
+
+// sendHeartbeat sends a heartbeat to one peer. It is called by the loop.
+func (c *Cluster) sendHeartbeat(id ring.NodeID) {
+	if c.driver != nil {
+		c.opts.Network.Send(id, messaging.VerbHeartbeat, c.appendHeartbeat(nil))
+	}
+}
+
+// appendHeartbeat appends the payload of a heartbeat of now.
+func (c *Cluster) appendHeartbeat(b []byte) []byte {
+	b = wire.AppendUint64(b, c.driver.applied)
+	return wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro())
 }
 
 func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {

@@ -1,10 +1,11 @@
 package coordinator
 
 import (
-	"cqld/schema"
 	"errors"
+	"time"
 
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // missedLocked returns the targets that get nothing any more: those that have not answered, and those that refused a plan

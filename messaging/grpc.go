@@ -41,6 +41,7 @@ var streamDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, Cl
 type Options struct {
 	Cluster string         // nodes of another name are refused
 	Listen  netip.AddrPort // of this node
+	Network Network        // nil means TCP
 	TLS     *tls.Config    // nil: in the clear
 	Logger  *slog.Logger
 	Limits  Limits
@@ -87,6 +88,9 @@ func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
 		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
 		pool: newPool(opts.Limits)}
+	if t.opts.Network == nil {
+		t.opts.Network = TCP{}
+	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -132,7 +136,7 @@ func (t *GRPC) self() ring.NodeID {
 
 // Open listens and serves.
 func (t *GRPC) Open() error {
-	l, err := net.Listen("tcp", t.opts.Listen.String())
+	l, err := t.opts.Network.Listen(t.opts.Listen)
 	if err != nil {
 		return fmt.Errorf("messaging: listen on %s: %w", t.opts.Listen, err)
 	}
@@ -402,11 +406,15 @@ func (t *GRPC) dialOptions() []grpc.DialOption {
 // dial connects from the address that this node listens on, so that firewalls and peers see one address
 // of a node.
 func (t *GRPC) dial(ctx context.Context, addr string) (net.Conn, error) {
-	d := net.Dialer{}
-	if to, err := netip.ParseAddrPort(addr); err == nil && to.Addr().Is4() == t.opts.Listen.Addr().Is4() && !t.opts.Listen.Addr().IsUnspecified() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.opts.Listen.Addr(), 0))
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("messaging: address of a peer: %w", err)
 	}
-	return d.DialContext(ctx, "tcp", addr)
+	from := t.opts.Listen.Addr()
+	if to.Addr().Is4() != from.Is4() || from.IsUnspecified() {
+		from = netip.Addr{}
+	}
+	return t.opts.Network.Dial(ctx, from, to)
 }
 
 func (t *GRPC) notify(id ring.NodeID, up bool) {

@@ -29,6 +29,28 @@ func (c realClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
+// newClock returns the clock of a node: the one that the options set, or else the machine's.
+func newClock(o Options, g *guard.Guard) env.Clock {
+	if o.Clock == nil {
+		return newRealClock(o.ClockOffset, g)
+	}
+	return guardedClock{o.Clock, g}
+}
+
+// guardedClock recovers from panics of the callbacks of another clock's timers.
+type guardedClock struct {
+	env.Clock
+	guard *guard.Guard
+}
+
+// After implements env.Clock.
+func (c guardedClock) After(d time.Duration, f func()) env.Timer {
+	return c.Clock.After(d, func() {
+		defer c.guard.Recover("timer", nil)
+		f()
+	})
+}
+
 // realRand is the runtime's source, safe for concurrent use.
 type realRand struct{}
 

@@ -21,7 +21,6 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
-	"cqld/node/socket"
 	"cqld/query"
 	"cqld/rebalance"
 	"cqld/repair"
@@ -104,7 +103,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
-	n.running.guard, n.clock = n.guard, newRealClock(opts.ClockOffset, n.guard)
+	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.estimates.n = n
 	n.mu.arriving = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
@@ -170,7 +169,7 @@ func (n *Node) listen() error {
 
 func (n *Node) openTransport() {
 	n.transport = messaging.NewGRPC(messaging.Options{
-		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
 		Stamp: n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
@@ -195,7 +194,7 @@ func (n *Node) warnOfStamp() {
 // opening is what the node is made of.
 func (n *Node) opening() (o assembly.Opening, err error) {
 	for _, dir := range []string{"data", "raft"} {
-		if err := n.opts.FS.MkdirAll(filepath.Join(n.opts.DataDir, dir), 0o700); err != nil {
+		if err := makeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
 		}
 	}
@@ -275,7 +274,7 @@ func (n *Node) openServer() error {
 
 // startBinary opens the CQL door; binary is held.
 func (n *Node) startBinary() error {
-	l, err := socket.Listen(n.opts.Native().String())
+	l, err := n.listenForClients(n.opts.Native())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}

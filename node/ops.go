@@ -21,11 +21,13 @@ func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.authorizer())
 	n.control.Guard = n.guard
 	n.handleOperations()
-	l, err := control.Listen(n.opts.DataDir)
-	if err != nil {
-		n.log.Warn("there is no control socket", "err", err)
-	} else {
-		n.control.Serve(l, "")
+	if n.opts.ControlSocket {
+		l, err := control.Listen(n.opts.DataDir)
+		if err != nil {
+			n.log.Warn("there is no control socket", "err", err)
+		} else {
+			n.control.Serve(l, "")
+		}
 	}
 	return n.openControlAddress()
 }

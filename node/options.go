@@ -11,6 +11,8 @@ import (
 
 	"cqld/auth"
 	"cqld/azuretables"
+	"cqld/internal/env"
+	"cqld/messaging"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/request"
@@ -36,6 +38,10 @@ type Options struct {
 
 	DataDir string
 	FS      vfs.FS // nil: the real one
+	// Clock replaces the machine's clock, and Network replaces TCP, for nodes inside a test process. nil means the machine's.
+	// ClockOffset has no effect on a Clock that is set.
+	Clock   env.Clock
+	Network messaging.Network
 
 	ListenAddress       netip.Addr // between nodes
 	StoragePort         uint16
@@ -47,6 +53,7 @@ type Options struct {
 	// host id; empty: it joins as one more.
 	Replace        string
 	ControlAddress netip.AddrPort // of the control port, besides its socket; none when not valid
+	ControlSocket  bool           // the control port has a socket in DataDir, which then is a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -113,6 +120,8 @@ func DefaultOptions() Options {
 		Rack:        "rack1",
 		NumTokens:   16,
 		DataDir:     "cqld-data",
+
+		ControlSocket: true,
 
 		ListenAddress:       netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		StoragePort:         7000,

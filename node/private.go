@@ -1,18 +1,62 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"log/slog"
 	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // privateMode is the mode of directories that hold data: the user who runs the node, and root, can enter them.
 const privateMode = 0o700
 
+// makeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its new
+// ancestors. Without that, a power failure could remove dir with all files in it, although the files were synced.
+func makeDurable(fs vfs.FS, dir string) error {
+	var parents []string
+	for d := dir; ; {
+		parent := fs.PathDir(d)
+		parents = append(parents, parent)
+		if parent == d {
+			break
+		}
+		if _, err := fs.Stat(parent); err == nil {
+			break
+		} else if !errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+		d = parent
+	}
+	if err := fs.MkdirAll(dir, privateMode); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := syncDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDir syncs a directory, unless this user must not read it: then it is older than what is made durable.
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if errors.Is(err, iofs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
 // makePrivate makes sure that dir exists and that other users of this machine cannot enter it. A directory that an earlier
 // version made for all is closed to others, which protects everything below it.
 func makePrivate(dir string, log *slog.Logger) error {
-	if err := os.MkdirAll(dir, privateMode); err != nil {
+	if err := makeDurable(vfs.Default, dir); err != nil {
 		return fmt.Errorf("node: make data directory: %w", err)
 	}
 	info, err := os.Stat(dir)

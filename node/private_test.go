@@ -1,11 +1,15 @@
 package node
 
 import (
+	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestTheDataDirectoryIsPrivate closes a directory that others could enter.
@@ -52,5 +56,56 @@ func TestAFileWithKeysThatOthersReadIsNamed(t *testing.T) {
 		if warned := len(o.Warnings) == 1 && strings.Contains(o.Warnings[0], path); warned != c.warns {
 			t.Errorf("mode %o of %q: warnings %q", c.mode, c.text, o.Warnings)
 		}
+	}
+}
+
+// TestDirectoriesSurviveAPowerFailure makes directories with ancestors that exist, and that do not, and loses what was not
+// synced.
+func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
+	for _, dir := range []string{"data", "a/data", "a/b/c/data", "/data", "/a/b/data"} {
+		disk := vfs.NewCrashableMem()
+		for range 2 { // the second time it exists
+			if err := makeDurable(disk, dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := disk.Create(disk.PathJoin(dir, "file"), vfs.WriteCategoryUnspecified)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close(), syncDir(disk, dir))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := disk.CrashClone(vfs.CrashCloneCfg{}).Stat(disk.PathJoin(dir, "file")); err != nil {
+			t.Errorf("a synced file in %s is lost: %v", dir, err)
+		}
+	}
+}
+
+// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must still be the same node: one that has lost
+// its directories would found a new cluster.
+func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	open := func(disk vfs.FS) *Node {
+		o := DefaultOptions()
+		o.ListenAddress = netip.MustParseAddr("127.0.85.1")
+		o.RPCAddress, o.FS, o.DataDir, o.ControlSocket = o.ListenAddress, disk, "new/node", false
+		o.CacheBytes, o.Logger = 8<<20, slog.New(slog.DiscardHandler)
+		n, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n := open(disk)
+	host := n.cluster.HostID()
+	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = open(crashed)
+	defer n.Close(t.Context())
+	if n.cluster.HostID() != host {
+		t.Fatal("the node has another host id after a power failure")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
-	"cqld/node/socket"
 )
 
 // Tables is where clients of Azure Tables reach this node.
@@ -80,7 +79,7 @@ func (n *Node) startTables() error {
 	if err != nil {
 		return err
 	}
-	l, err := socket.Listen(n.opts.Tables().String())
+	l, err := n.listenForClients(n.opts.Tables())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -168,8 +167,7 @@ func (n *Node) awaitNative(m *ring.Node, worth func() bool) bool {
 			return false
 		}
 		if n.cluster.Alive(m.ID) {
-			if c, err := net.DialTimeout("tcp", m.Native.String(), time.Second); err == nil {
-				c.Close()
+			if n.acceptsClients(m) {
 				return true
 			}
 		}

@@ -130,6 +130,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closing.Load() {
 		s.mu.Unlock()
+		l.Close()
 		return ErrClosed
 	}
 	s.mu.listeners[l] = struct{}{}

@@ -54,6 +54,9 @@ func New(base, account, key string, connections int) (*Client, error) {
 	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret, http: &http.Client{Transport: t}}, nil
 }
 
+// SetTransport makes c send its requests by t instead of connections of its own. It is called before the first request.
+func (c *Client) SetTransport(t http.RoundTripper) { c.http.Transport = t }
+
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 

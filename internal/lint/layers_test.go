@@ -81,6 +81,9 @@ node/control: auth internal/guard
 node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
 node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica request ring row schema server server/frame storage types
 
+# Rings inside test processes, also of other modules.
+cqldtest: azuretables internal/env node storage/faultfs
+
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: node/control
@@ -157,7 +160,7 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages below them in the tree may import it, too.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "simulation"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/grpc":        {"messaging"},

@@ -1,0 +1,34 @@
+package cluster
+
+import (
+	"testing"
+
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// sentNetwork keeps to whom heartbeats were sent.
+type sentNetwork struct {
+	silentNetwork
+	heartbeats *[]ring.NodeID
+}
+
+func (n sentNetwork) Send(to ring.NodeID, verb messaging.Verb, _ []byte) {
+	if verb == messaging.VerbHeartbeat {
+		*n.heartbeats = append(*n.heartbeats, to)
+	}
+}
+
+// TestPeersHearOfThisNodeWhenTheirStreamComesUp checks that a peer need not wait for the next regular heartbeat.
+func TestPeersHearOfThisNodeWhenTheirStreamComesUp(t *testing.T) {
+	c, _ := forgedVoter(t)
+	var sent []ring.NodeID
+	c.opts.Network = sentNetwork{heartbeats: &sent}
+	c.StreamChanged(2, true)
+	if len(sent) != 1 || sent[0] != 2 {
+		t.Fatalf("heartbeats to %v when the stream to 2 came up", sent)
+	}
+	if c.StreamChanged(2, false); len(sent) != 1 {
+		t.Fatalf("heartbeats to %v when the stream to 2 broke", sent)
+	}
+}

@@ -1,0 +1,284 @@
+package cqldtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cqld/azuretables"
+)
+
+// Cluster is a ring of nodes in this process. Its methods are safe for concurrent use.
+type Cluster struct {
+	nodes  []*Node
+	fabric fabric
+	clock  *Clock
+	log    tail
+	http   *http.Transport
+
+	mu    sync.Mutex
+	links map[[2]int]*gate // between two nodes, the smaller index first
+	ended bool
+}
+
+// Start starts a cluster for a test or benchmark, and closes it when the test ends. It fails the test when the cluster does not
+// start, or when a node ends by itself before the test does. Clients can connect when Start returns, and all nodes see each
+// other alive.
+func Start(tb testing.TB, opts ...Option) *Cluster {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	c, err := Open(ctx, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+		if tb.Failed() {
+			tb.Logf("log of the cluster:\n%s", c.Log())
+		}
+	})
+	return c
+}
+
+// Open starts a cluster that the caller closes, for instance in TestMain. ctx bounds the start only. The error contains the log
+// of the nodes.
+func Open(ctx context.Context, opts ...Option) (*Cluster, error) {
+	o, err := parse(opts)
+	if err != nil {
+		return nil, err
+	}
+	all, err := o.fabric.reserve(o.nodes)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{fabric: o.fabric, clock: o.clock, links: map[[2]int]*gate{}}
+	c.http = &http.Transport{DialContext: c.DialContext, IdleConnTimeout: time.Minute}
+	if o.log == nil {
+		o.log = &c.log
+	}
+	for i := range all {
+		c.nodes = append(c.nodes, newNode(c, i, all, &o))
+	}
+	if err := c.open(ctx, o.dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("cqldtest: start: %w", err), c.Close(), logged(c.Log()))
+	}
+	return c, nil
+}
+
+// logged returns the log as an error; nil when it is empty.
+func logged(log string) error {
+	if log == "" {
+		return nil
+	}
+	return errors.New("log of the cluster:\n" + log)
+}
+
+// open starts the first node, which founds the cluster, and then the others at the same time.
+func (c *Cluster) open(ctx context.Context, dir string) error {
+	if dir != "" {
+		if err := prepare(dir, len(c.nodes)); err != nil {
+			return err
+		}
+	}
+	if err := c.nodes[0].Restart(ctx); err != nil {
+		return err
+	}
+	if err := c.each(c.nodes[1:], func(n *Node) error { return n.Restart(ctx) }); err != nil {
+		return err
+	}
+	return c.AwaitUp(ctx)
+}
+
+// each calls f for all nodes at the same time.
+func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
+	errs := make([]error, len(nodes))
+	var running sync.WaitGroup
+	for i, n := range nodes {
+		running.Go(func() { errs[i] = f(n) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// Close stops all nodes at once, without waiting for requests. It returns the errors of nodes that ended by themselves.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	ended := c.ended
+	c.ended = true
+	c.mu.Unlock()
+	if ended {
+		return nil
+	}
+	c.Heal()
+	for _, n := range c.nodes {
+		n.SlowDisk(0)
+	}
+	err := c.each(c.nodes, func(n *Node) error { return n.end() })
+	c.fabric.close()
+	c.http.CloseIdleConnections()
+	return err
+}
+
+// Nodes returns the nodes in their order, also those that were killed.
+func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
+
+// Node returns node i, counted from zero.
+func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
+
+// Clock returns the wall clock of all nodes.
+func (c *Cluster) Clock() *Clock { return c.clock }
+
+// Log returns the end of the log of all nodes. It is empty with LogTo.
+func (c *Cluster) Log() string { return c.log.String() }
+
+// Addresses returns where CQL clients reach the nodes, as "host:port".
+func (c *Cluster) Addresses() []string {
+	var out []string
+	for _, n := range c.nodes {
+		out = append(out, n.Address())
+	}
+	return out
+}
+
+// Port returns the CQL port of the first node. All nodes have it, except on systems whose only loopback address is 127.0.0.1.
+func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
+
+// TablesEndpoint returns the URL of the development account of Azure Tables at the first node.
+func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
+
+// TablesConnectionString returns the connection string with which the Azure SDKs reach the development account at the first
+// node.
+func (c *Cluster) TablesConnectionString() string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;", azuretables.DevelopmentAccount,
+		azuretables.DevelopmentKey, c.TablesEndpoint())
+}
+
+// DialContext connects to an address of a node. With it a Cluster is a Dialer of gocql. network is "tcp".
+func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp" && network != "tcp4" {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("cqldtest: %q is not the TCP address of a node", address)}
+	}
+	return c.fabric.dial(ctx, netip.Addr{}, to)
+}
+
+// RoundTripper returns the HTTP transport that reaches the nodes, for clients of Azure Tables.
+func (c *Cluster) RoundTripper() http.RoundTripper { return c.http }
+
+// Partition divides the ring: nodes of different groups do not reach each other, and those that no group names form a group of
+// their own. Clients reach all nodes. It replaces an earlier partition. Nodes notice within about two seconds; see AwaitDown.
+func (c *Cluster) Partition(groups ...[]int) {
+	of := make([]int, len(c.nodes))
+	for g, group := range groups {
+		for _, i := range group {
+			of[i] = g + 1
+		}
+	}
+	for i := range c.nodes {
+		for j := range i {
+			if of[i] != of[j] {
+				c.link(i, j).shut()
+			} else {
+				c.link(i, j).open()
+			}
+		}
+	}
+}
+
+// Heal ends a partition. What nodes have sent meanwhile arrives.
+func (c *Cluster) Heal() { c.Partition() }
+
+// link returns the gate between two nodes.
+func (c *Cluster) link(i, j int) *gate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := [2]int{min(i, j), max(i, j)}
+	if c.links[key] == nil {
+		c.links[key] = &gate{}
+	}
+	return c.links[key]
+}
+
+// linkTo returns the gate between node i and the node that listens for other nodes at an address; nil: there is none.
+func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
+	for j, n := range c.nodes {
+		if j != i && n.at.internodeAt() == to {
+			return c.link(i, j)
+		}
+	}
+	return nil
+}
+
+// awaitEvery is how often AwaitUp and AwaitDown look.
+const awaitEvery = time.Millisecond
+
+// AwaitUp returns when all nodes that run serve clients, see each other alive and have the same metadata.
+func (c *Cluster) AwaitUp(ctx context.Context) error { return await(ctx, c.notUp) }
+
+// AwaitDown returns when all other nodes that run and are not paused see node i down, for instance after Node.Pause.
+func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
+	return await(ctx, func() error {
+		for _, n := range c.nodes {
+			if s := n.running(); n.index != i && s != nil && !s.paused.isShut() && s.node.Up(c.nodes[i].at.internodeAt()) {
+				return fmt.Errorf("node %d sees node %d up", n.index, i)
+			}
+		}
+		return nil
+	})
+}
+
+// notUp returns why AwaitUp goes on waiting; nil: it does not.
+func (c *Cluster) notUp() error {
+	var first *Node
+	var status string
+	for _, n := range c.nodes {
+		p := n.running()
+		if p == nil {
+			continue
+		}
+		if !p.serves() {
+			return fmt.Errorf("node %d does not serve clients yet", n.index)
+		}
+		for _, m := range c.nodes {
+			if m.running() != nil && !p.node.Up(m.at.internodeAt()) {
+				return fmt.Errorf("node %d does not see node %d up", n.index, m.index)
+			}
+		}
+		s := p.node.Status()
+		line := fmt.Sprintf("epoch %d, schema %x, %d members", s.Epoch, s.Schema, s.Members)
+		if first == nil {
+			first, status = n, line
+		}
+		if line != status {
+			return fmt.Errorf("nodes %d (%s) and %d (%s) differ", first.index, status, n.index, line)
+		}
+	}
+	return nil
+}
+
+// await calls missing until it returns nil, or ctx ends.
+func await(ctx context.Context, missing func() error) error {
+	tick := time.NewTicker(awaitEvery)
+	defer tick.Stop()
+	for {
+		err := missing()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cqldtest: %w: %w", err, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

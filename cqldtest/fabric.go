@@ -1,0 +1,249 @@
+package cqldtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+)
+
+// fabric is what carries the connections of a cluster.
+type fabric interface {
+	// reserve returns the addresses of n nodes, which no other cluster of this machine gets.
+	reserve(n int) ([]addresses, error)
+	// listen listens at a reserved address.
+	listen(at netip.AddrPort) (net.Listener, error)
+	// dial connects; from is the IP address of the client unless it is not valid.
+	dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
+	// close gives back the addresses.
+	close()
+}
+
+// addresses are where one node listens.
+type addresses struct {
+	ip                        netip.Addr
+	native, internode, tables uint16
+}
+
+func (a addresses) nativeAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip, a.native) }
+func (a addresses) internodeAt() netip.AddrPort { return netip.AddrPortFrom(a.ip, a.internode) }
+func (a addresses) tablesAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip, a.tables) }
+
+// loopback is the fabric of TCP connections. It listens at all addresses from the beginning, so that no other process gets
+// one between the reservation and the start of the node.
+type loopback struct {
+	mu       sync.Mutex
+	reserved map[netip.AddrPort]net.Listener
+}
+
+// reserveAttempts bounds how many networks are tried before an error.
+const reserveAttempts = 100
+
+// reserve implements fabric. Each node gets an address of a network 127.x.y.0/24 that is chosen at random, and all nodes have
+// the same ports, which drivers expect. Where the system has only 127.0.0.1, all nodes have that, with different ports.
+func (l *loopback) reserve(n int) ([]addresses, error) {
+	single := false
+	var failed error
+	for range reserveAttempts {
+		var nodes []addresses
+		if nodes, failed = l.attempt(n, single); failed == nil {
+			return nodes, nil
+		}
+		l.close()
+		single = single || errors.Is(failed, syscall.EADDRNOTAVAIL)
+	}
+	return nil, fmt.Errorf("cqldtest: no free loopback addresses: %w", failed)
+}
+
+// attempt listens at the addresses of n nodes, or returns why that is not possible.
+func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
+	var ports [3]uint16 // zero: any
+	network := [4]byte{127, byte(16 + rand.IntN(230)), byte(rand.IntN(256)), 1}
+	out := make([]addresses, n)
+	for i := range out {
+		ip := network
+		if ip[3] += byte(i); single {
+			ip, ports = [4]byte{127, 0, 0, 1}, [3]uint16{}
+		}
+		for j := range ports {
+			port, err := l.take(netip.AddrPortFrom(netip.AddrFrom4(ip), ports[j]))
+			if err != nil {
+				return nil, err
+			}
+			ports[j] = port
+		}
+		out[i] = addresses{netip.AddrFrom4(ip), ports[0], ports[1], ports[2]}
+	}
+	return out, nil
+}
+
+// take listens at an address, and returns its port.
+func (l *loopback) take(at netip.AddrPort) (uint16, error) {
+	listener, err := net.Listen("tcp4", at.String())
+	if err != nil {
+		return 0, err
+	}
+	got := listener.Addr().(*net.TCPAddr).AddrPort()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reserved == nil {
+		l.reserved = map[netip.AddrPort]net.Listener{}
+	}
+	l.reserved[netip.AddrPortFrom(got.Addr().Unmap(), got.Port())] = listener
+	return got.Port(), nil
+}
+
+func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
+	l.mu.Lock()
+	listener, ok := l.reserved[at]
+	delete(l.reserved, at)
+	l.mu.Unlock()
+	if ok {
+		return listener, nil
+	}
+	return net.Listen("tcp4", at.String()) // the node was stopped before
+}
+
+func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{}
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	return d.DialContext(ctx, "tcp", to.String())
+}
+
+func (l *loopback) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, listener := range l.reserved {
+		_ = listener.Close() // nobody listens for clients on it
+	}
+	clear(l.reserved)
+}
+
+// memory is the fabric of connections inside the process.
+type memory struct {
+	mu        sync.Mutex
+	listeners map[netip.AddrPort]*memoryListener
+	ports     uint16 // of clients: the last one given
+}
+
+// Ports of nodes in memory, and where those of clients begin.
+const (
+	memoryNative    = 9042
+	memoryInternode = 7000
+	memoryTables    = 10002
+	clientPorts     = 32768
+)
+
+// backlogMax is how many connections wait to be accepted by one listener, as net.core.somaxconn.
+const backlogMax = 4096
+
+// reserve implements fabric. The addresses are loopback addresses on which usually nothing listens, so that a client that does
+// not use Cluster.DialContext is refused.
+func (m *memory) reserve(n int) ([]addresses, error) {
+	out := make([]addresses, n)
+	for i := range out {
+		out[i] = addresses{netip.AddrFrom4([4]byte{127, 255, 0, byte(i + 1)}), memoryNative, memoryInternode, memoryTables}
+	}
+	return out, nil
+}
+
+func (m *memory) listen(at netip.AddrPort) (net.Listener, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.listeners[at] != nil {
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(at), Err: syscall.EADDRINUSE}
+	}
+	l := &memoryListener{fabric: m, at: at, waiting: make(chan net.Conn, backlogMax), closed: make(chan struct{})}
+	if m.listeners == nil {
+		m.listeners = map[netip.AddrPort]*memoryListener{}
+	}
+	m.listeners[at] = l
+	return l, nil
+}
+
+func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	m.mu.Lock()
+	l := m.listeners[to]
+	m.ports++
+	port := clientPorts + m.ports%clientPorts
+	m.mu.Unlock()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: syscall.ECONNREFUSED}
+	if l == nil {
+		return nil, refused
+	}
+	if !from.IsValid() {
+		from = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	client, server := newPipeConns(net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, port)), net.TCPAddrFromAddrPort(to))
+	select {
+	case l.waiting <- server:
+		select {
+		case <-l.closed:
+			l.refuse() // Close may have missed it
+		default:
+		}
+		return client, nil
+	case <-l.closed:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: ctx.Err()}
+	}
+}
+
+func (m *memory) close() {}
+
+// memoryListener is a net.Listener of a memory.
+type memoryListener struct {
+	fabric  *memory
+	at      netip.AddrPort
+	waiting chan net.Conn
+	once    sync.Once
+	closed  chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case <-l.closed:
+	default:
+		select {
+		case c := <-l.waiting:
+			return c, nil
+		case <-l.closed:
+		}
+	}
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+}
+
+// Close implements net.Listener. Connections that wait to be accepted end.
+func (l *memoryListener) Close() error {
+	l.once.Do(func() {
+		l.fabric.mu.Lock()
+		delete(l.fabric.listeners, l.at)
+		l.fabric.mu.Unlock()
+		close(l.closed)
+	})
+	l.refuse()
+	return nil
+}
+
+// refuse ends the connections that wait to be accepted.
+func (l *memoryListener) refuse() {
+	for {
+		select {
+		case c := <-l.waiting:
+			_ = c.Close() // the client sees the end
+		default:
+			return
+		}
+	}
+}
+
+// Addr implements net.Listener.
+func (l *memoryListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.at) }

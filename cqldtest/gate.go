@@ -1,0 +1,50 @@
+package cqldtest
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// gate holds operations up while it is shut. The zero value is open. It is safe for concurrent use.
+type gate struct {
+	mu sync.Mutex
+	// opening is closed when the gate opens; nil while it is open.
+	opening atomic.Pointer[chan struct{}]
+}
+
+// shut makes wait block.
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.opening.Load() == nil {
+		c := make(chan struct{})
+		g.opening.Store(&c)
+	}
+}
+
+// open releases all who wait.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.opening.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+// isShut reports whether the gate is shut.
+func (g *gate) isShut() bool { return g.opening.Load() != nil }
+
+// wait returns true when the gate is open, and false when done is closed before. A nil done never closes.
+func (g *gate) wait(done <-chan struct{}) bool {
+	for {
+		c := g.opening.Load()
+		if c == nil {
+			return true
+		}
+		select {
+		case <-*c:
+		case <-done:
+			return false
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package cqldtest
+
+import (
+	"io"
+	"log/slog"
+	"sync"
+)
+
+// logBytesMax is how much of the log is kept.
+const logBytesMax = 256 << 10
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+	cut bool
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if len(t.buf) > 2*logBytesMax {
+		t.buf = t.buf[:copy(t.buf, t.buf[len(t.buf)-logBytesMax:])]
+		t.cut = true
+	}
+	return len(b), nil
+}
+
+// String returns what is kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cut {
+		return "… (the beginning of the log is not kept)\n" + string(t.buf)
+	}
+	return string(t.buf)
+}
+
+// newLogger returns the logger of node i.
+func newLogger(w io.Writer, level slog.Leveler, i int) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})).With("cqldtest.node", i)
+}

@@ -1,0 +1,177 @@
+package cqldtest
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+)
+
+// processNetwork is the network of one incarnation of a node. It implements messaging.Network.
+//
+// While the node is paused, its connections neither give nor take bytes, as those of a stopped process; peers and clients may
+// send until the buffers are full. Connections between nodes on two sides of a partition are held by the node that opened
+// them, in both directions, as packets that are lost and sent again.
+type processNetwork struct {
+	fabric fabric
+	paused *gate
+	// link returns the gate between this node and the one that listens at an address; nil: there is none.
+	link func(to netip.AddrPort) *gate
+
+	mu     sync.Mutex
+	closed bool
+	open   map[interface{ Close() error }]struct{} // connections and listeners
+}
+
+// Listen implements messaging.Network.
+func (n *processNetwork) Listen(at netip.AddrPort) (net.Listener, error) {
+	l, err := n.fabric.listen(at)
+	if err != nil {
+		return nil, err
+	}
+	listener := &gatedListener{Listener: l, network: n}
+	if !n.add(listener) {
+		return nil, net.ErrClosed
+	}
+	return listener, nil
+}
+
+// Dial implements messaging.Network.
+func (n *processNetwork) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	link := n.link(to)
+	for _, g := range []*gate{n.paused, link} {
+		if g != nil && !g.wait(ctx.Done()) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: ctx.Err()}
+		}
+	}
+	c, err := n.fabric.dial(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return n.wrap(c, link)
+}
+
+// wrap makes c a connection of this process. link may be nil.
+func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
+	g := &gatedConn{Conn: c, network: n, link: link, done: make(chan struct{})}
+	if !n.add(g) {
+		return nil, net.ErrClosed
+	}
+	if s, ok := c.(syscall.Conn); ok {
+		return &gatedSocket{g, s}, nil
+	}
+	return g, nil
+}
+
+// add registers a connection or listener, or closes it when the process has been killed.
+func (n *processNetwork) add(c interface{ Close() error }) bool {
+	n.mu.Lock()
+	if !n.closed {
+		n.open[c] = struct{}{}
+		n.mu.Unlock()
+		return true
+	}
+	n.mu.Unlock()
+	_ = c.Close() // it is closed either way
+	return false
+}
+
+func (n *processNetwork) remove(c interface{ Close() error }) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.open, c)
+}
+
+// cut ends all connections and listeners for good, as the end of a process does.
+func (n *processNetwork) cut() {
+	n.mu.Lock()
+	n.closed = true
+	var open []interface{ Close() error }
+	for c := range n.open {
+		open = append(open, c)
+	}
+	n.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // it is closed either way
+	}
+}
+
+// gatedListener is a listener of a process.
+type gatedListener struct {
+	net.Listener
+	network *processNetwork
+}
+
+// Accept implements net.Listener.
+func (l *gatedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.network.paused.wait(nil) // the pause of a process ends before the process does
+	if err != nil {
+		return nil, err
+	}
+	return l.network.wrap(c, nil)
+}
+
+// Close implements net.Listener.
+func (l *gatedListener) Close() error {
+	l.network.remove(l)
+	return l.Listener.Close()
+}
+
+// gatedConn is a connection of a process.
+type gatedConn struct {
+	net.Conn
+	network *processNetwork
+	link    *gate // nil: no partition holds the connection
+	once    sync.Once
+	done    chan struct{} // closed by Close
+}
+
+// wait returns true when nothing holds the connection, and false when it is closed.
+func (c *gatedConn) wait() bool {
+	return c.network.paused.wait(c.done) && (c.link == nil || c.link.wait(c.done))
+}
+
+// Read implements net.Conn.
+func (c *gatedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.wait() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *gatedConn) Write(b []byte) (int, error) {
+	if !c.wait() {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (c *gatedConn) Close() error {
+	c.once.Do(func() {
+		close(c.done)
+		c.network.remove(c)
+	})
+	return c.Conn.Close()
+}
+
+// CloseWrite ends this side's output.
+func (c *gatedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// gatedSocket is a gatedConn over a socket of the machine.
+type gatedSocket struct {
+	*gatedConn
+	socket syscall.Conn
+}
+
+// SyscallConn implements syscall.Conn.
+func (s *gatedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }

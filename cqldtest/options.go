@@ -1,0 +1,89 @@
+package cqldtest
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"cqld/node"
+)
+
+// Option changes what Start and Open start. Without options they start one node that keeps its data in memory and listens on a
+// loopback address.
+type Option func(*options)
+
+type options struct {
+	nodes     int
+	dir       string // empty: in memory
+	fabric    fabric
+	clock     *Clock
+	log       io.Writer
+	configure []func(index int, o *node.Options)
+}
+
+// Nodes sets the number of nodes, from 1 to 64.
+func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
+
+// OnDisk keeps the data of the nodes in subdirectories node0, node1, … of dir, which must not hold data of another cluster:
+// testing.T.TempDir. A write is then acknowledged when it is on that disk.
+func OnDisk(dir string) Option { return func(o *options) { o.dir = dir } }
+
+// InMemoryNetwork makes the nodes listen inside the process only. Clients connect by Cluster.DialContext and
+// Cluster.RoundTripper; other processes cannot connect.
+func InMemoryNetwork() Option { return func(o *options) { o.fabric = &memory{} } }
+
+// UseClock sets the wall clock of all nodes. Without it the nodes have a clock that starts at the present time.
+func UseClock(c *Clock) Option { return func(o *options) { o.clock = c } }
+
+// LogTo writes the log of all nodes to w, which must be safe for concurrent use. Without it the last 256 KiB are kept, for
+// Cluster.Log, and Start adds them to the output of a test that fails.
+func LogTo(w io.Writer) Option { return func(o *options) { o.log = w } }
+
+// Configure calls f with the options of each node before the node starts for the first time. Addresses, seeds, the directory,
+// the clock and the network are the Cluster's, whatever f sets.
+func Configure(f func(index int, o *node.Options)) Option {
+	return func(o *options) { o.configure = append(o.configure, f) }
+}
+
+// nodesMax is the greatest number of nodes of a cluster.
+const nodesMax = 64
+
+// startTimeout bounds how long Start waits for the nodes.
+const startTimeout = time.Minute
+
+func parse(opts []Option) (options, error) {
+	o := options{nodes: 1, fabric: &loopback{}, clock: &Clock{}}
+	for _, set := range opts {
+		set(&o)
+	}
+	if o.nodes < 1 || o.nodes > nodesMax {
+		return o, fmt.Errorf("cqldtest: %d nodes: the number must lie between 1 and %d", o.nodes, nodesMax)
+	}
+	if o.clock == nil {
+		return o, fmt.Errorf("cqldtest: UseClock needs a clock")
+	}
+	return o, nil
+}
+
+// Sizes of a test node: a process may have dozens, and their data are few.
+const (
+	testCacheBytes    = 4 << 20
+	testMemTableBytes = 4 << 20
+)
+
+// nodeOptions returns the options of node i without its disk, clock and network.
+func (o *options) nodeOptions(i int, all []addresses) node.Options {
+	n := node.DefaultOptions()
+	n.ClusterName = "cqldtest"
+	n.CacheBytes, n.MemTableBytes, n.AutoRepair = testCacheBytes, testMemTableBytes, false
+	n.LogLevel = new(slog.LevelVar)
+	for _, f := range o.configure {
+		f(i, &n)
+	}
+	a := all[i]
+	n.ListenAddress, n.StoragePort = a.ip, a.internode
+	n.RPCAddress, n.NativeTransportPort, n.TablesPort = a.ip, a.native, a.tables
+	n.Seeds = append(n.Seeds[:0:0], all[0].internodeAt())
+	return n
+}

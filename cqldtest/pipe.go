@@ -1,0 +1,201 @@
+package cqldtest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// pipeBytes is how much one direction of an in-memory connection holds before Write waits: what a TCP connection on
+// loopback holds.
+const pipeBytes = 256 << 10
+
+// pipe is one direction of an in-memory connection.
+type pipe struct {
+	mu     sync.Mutex
+	change sync.Cond
+	buf    []byte
+	from   int  // buf[from:] is unread
+	ended  bool // the writer has closed: Read returns io.EOF after what is unread
+	broken bool // the reader has closed: Write fails
+
+	read, write deadline
+}
+
+// deadline wakes those who wait at a pipe when it passes. pipe.mu guards it.
+type deadline struct {
+	timer  *time.Timer
+	passed bool
+	number int // of the deadline, so that the timer of an earlier one has no effect
+}
+
+func newPipe() *pipe {
+	p := &pipe{}
+	p.change.L = &p.mu
+	return p
+}
+
+// Read waits for bytes, the end or the deadline.
+func (p *pipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.broken:
+			return 0, net.ErrClosed
+		case p.read.passed:
+			return 0, os.ErrDeadlineExceeded
+		case len(b) == 0:
+			return 0, nil
+		case p.from < len(p.buf):
+			n := copy(b, p.buf[p.from:])
+			if p.from += n; p.from == len(p.buf) {
+				p.buf, p.from = p.buf[:0], 0
+			}
+			p.change.Broadcast()
+			return n, nil
+		case p.ended:
+			return 0, io.EOF
+		}
+		p.change.Wait()
+	}
+}
+
+// Write waits until the pipe has taken all bytes.
+func (p *pipe) Write(b []byte) (written int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.ended:
+			return written, net.ErrClosed
+		case p.broken:
+			return written, io.ErrClosedPipe
+		case p.write.passed:
+			return written, os.ErrDeadlineExceeded
+		case written == len(b):
+			return written, nil
+		}
+		if room := pipeBytes - (len(p.buf) - p.from); room > 0 {
+			if p.from > 0 && len(p.buf)+room > cap(p.buf) {
+				p.buf, p.from = p.buf[:copy(p.buf, p.buf[p.from:])], 0
+			}
+			n := min(room, len(b)-written)
+			p.buf = append(p.buf, b[written:written+n]...)
+			written += n
+			p.change.Broadcast()
+			continue
+		}
+		p.change.Wait()
+	}
+}
+
+// end closes the writer's side, and abandon the reader's.
+func (p *pipe) end()     { p.set(&p.ended) }
+func (p *pipe) abandon() { p.set(&p.broken) }
+
+func (p *pipe) set(flag *bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*flag = true
+	p.change.Broadcast()
+}
+
+// setDeadline sets the deadline of one side; the zero time means none.
+func (p *pipe) setDeadline(d *deadline, t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	d.number++
+	wait := time.Until(t)
+	d.passed = !t.IsZero() && wait <= 0
+	if !t.IsZero() && !d.passed {
+		number := d.number
+		d.timer = time.AfterFunc(wait, func() { p.pass(d, number) })
+	}
+	p.change.Broadcast()
+}
+
+// pass is the event that a deadline passes.
+func (p *pipe) pass(d *deadline, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d.number == number {
+		d.passed = true
+		p.change.Broadcast()
+	}
+}
+
+// pipeConn is one end of an in-memory connection.
+type pipeConn struct {
+	in, out       *pipe
+	local, remote *net.TCPAddr
+}
+
+// newPipeConns returns the two ends of a connection from one address to another.
+func newPipeConns(from, to *net.TCPAddr) (client, server net.Conn) {
+	up, down := newPipe(), newPipe()
+	return &pipeConn{down, up, from, to}, &pipeConn{up, down, to, from}
+}
+
+// Read implements net.Conn.
+func (c *pipeConn) Read(b []byte) (int, error) {
+	n, err := c.in.Read(b)
+	return n, c.failed("read", err)
+}
+
+// Write implements net.Conn.
+func (c *pipeConn) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	return n, c.failed("write", err)
+}
+
+// failed returns err as package net returns it.
+func (c *pipeConn) failed(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// Close implements net.Conn.
+func (c *pipeConn) Close() error {
+	c.out.end()
+	c.in.abandon()
+	return c.SetDeadline(time.Time{}) // frees the timers
+}
+
+// CloseWrite ends this side's output, as net.TCPConn's does.
+func (c *pipeConn) CloseWrite() error {
+	c.out.end()
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (c *pipeConn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *pipeConn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *pipeConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *pipeConn) SetReadDeadline(t time.Time) error {
+	c.in.setDeadline(&c.in.read, t)
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *pipeConn) SetWriteDeadline(t time.Time) error {
+	c.out.setDeadline(&c.out.write, t)
+	return nil
+}

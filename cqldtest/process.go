@@ -1,0 +1,170 @@
+package cqldtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/node"
+	"cqld/storage/faultfs"
+)
+
+// process is one incarnation of a node, from its start to its end.
+type process struct {
+	node    *node.Node
+	paused  gate
+	clock   *processClock
+	network *processNetwork
+	native  atomic.Bool // it listens for CQL clients
+	tables  atomic.Bool // it listens for clients of Azure Tables
+	over    chan struct{}
+	watch   sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool // the process was stopped or killed
+}
+
+// start starts an incarnation of the node. changing is held.
+func (n *Node) start(ctx context.Context) (*process, error) {
+	p := &process{over: make(chan struct{})}
+	p.clock = &processClock{Clock: n.cluster.clock, started: time.Now(), skew: &n.skew, paused: &p.paused}
+	p.network = &processNetwork{fabric: n.cluster.fabric, paused: &p.paused, open: map[interface{ Close() error }]struct{}{},
+		link: func(to netip.AddrPort) *gate { return n.cluster.linkTo(n.index, to) }}
+	opts := n.opts
+	opts.FS, opts.Clock, opts.Network = n.disk(p), p.clock, listening{p.network, n.at, p}
+	var err error
+	if p.node, err = node.Open(ctx, opts); err != nil {
+		p.network.cut()
+		return nil, err
+	}
+	p.watch.Go(func() { n.watch(p) })
+	return p, nil
+}
+
+// watch notes when an incarnation ends by itself.
+func (n *Node) watch(p *process) {
+	select {
+	case err := <-p.node.Failed():
+		if !p.hasEnded() {
+			n.mu.Lock()
+			n.failures = append(n.failures, fmt.Errorf("cqldtest: node %d ended by itself: %w", n.index, err))
+			n.mu.Unlock()
+		}
+	case <-p.over:
+	}
+}
+
+// disk returns the file system of an incarnation.
+func (n *Node) disk(p *process) vfs.FS {
+	var inner vfs.FS = vfs.Default
+	if n.memory != nil {
+		inner = n.memory
+	}
+	fs := faultfs.Wrap(inner)
+	fs.Fail(func(op faultfs.Op, _ string) error {
+		p.paused.wait(nil) // a pause ends before the process does
+		if d := time.Duration(n.slow.Load()); d > 0 && (op == faultfs.OpSync || op == faultfs.OpRead) {
+			time.Sleep(d)
+		}
+		return nil
+	})
+	return fs
+}
+
+// listening notes which ports the node has opened.
+type listening struct {
+	*processNetwork
+	at addresses
+	p  *process
+}
+
+// Listen implements messaging.Network.
+func (l listening) Listen(at netip.AddrPort) (net.Listener, error) {
+	listener, err := l.processNetwork.Listen(at)
+	if err == nil {
+		switch at {
+		case l.at.nativeAt():
+			l.p.native.Store(true)
+		case l.at.tablesAt():
+			l.p.tables.Store(true)
+		}
+	}
+	return listener, err
+}
+
+// serves reports whether clients can connect.
+func (p *process) serves() bool { return p.native.Load() && p.tables.Load() }
+
+// pause begins a pause, unless the process ends: nothing would end the pause.
+func (p *process) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.paused.shut()
+	}
+}
+
+// resume ends a pause.
+func (p *process) resume() {
+	p.paused.open()
+	p.clock.release()
+}
+
+// end notes that the process is stopped or killed.
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+}
+
+func (p *process) hasEnded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// stop drains clients until ctx ends, and stops the node.
+func (p *process) stop(ctx context.Context) error {
+	p.end()
+	p.resume()
+	err := p.node.Close(ctx)
+	p.network.cut()
+	close(p.over)
+	p.watch.Wait()
+	return err
+}
+
+// kill ends an incarnation. Nothing leaves the node after the state of its disk is taken.
+func (n *Node) kill(p *process) error {
+	p.end()
+	p.network.cut()
+	if n.memory != nil {
+		n.memory = n.memory.CrashClone(vfs.CrashCloneCfg{})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return withoutCanceled(p.stop(ctx))
+}
+
+// withoutCanceled removes context.Canceled from joined errors: the end of the context ended the drain, as intended.
+func withoutCanceled(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, withoutCanceled(e))
+	}
+	return errors.Join(rest...)
+}
