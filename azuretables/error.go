@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/guard"
+	"cqld/schema"
 )
 
 // Codes that odata, which knows of no protocol and no address, has no name for.
@@ -47,6 +48,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	var (
 		notServing   *NotServing
 		unavailable  *coordinator.Unavailable
+		voters       *schema.Unavailable
 		overloaded   *coordinator.Overloaded
 		writeTimeout *coordinator.WriteTimeout
 		readTimeout  *coordinator.ReadTimeout
@@ -58,7 +60,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	switch {
 	case errors.As(err, &e):
 		return e, true
-	case errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &notServing):
+	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded), errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
