@@ -11,6 +11,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/guard"
+	"cqld/schema"
 )
 
 // Codes that odata, which knows of no protocol and no address, has no name for.
@@ -48,6 +49,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	var (
 		notServing   *NotServing
 		unavailable  *coordinator.Unavailable
+		voters       *schema.Unavailable
 		overloaded   *coordinator.Overloaded
 		writeTimeout *coordinator.WriteTimeout
 		readTimeout  *coordinator.ReadTimeout
@@ -62,7 +64,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		return e, true
 	case errors.As(err, &denied):
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
-	case errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &notServing):
+	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded), errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

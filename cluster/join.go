@@ -127,7 +127,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 
 // When, and then how often, the log says what a node waits for that cannot join.
 const (
-	joinTold      = 1500 * time.Millisecond
+	joinTold      = time.Second
 	joinToldEvery = 10 * time.Second
 )
 

@@ -33,7 +33,8 @@ var errStopped = errors.New("cluster: this node is stopping")
 const retryTicks = 10
 
 // ProposeSchema changes the schema. It returns when every live node has applied the change, with
-// schema's typed error when it was refused. When ctx ends first the outcome is unknown.
+// schema's typed error when it was refused. It returns a *schema.Unavailable, and proposes nothing, when no majority of the
+// voters lives. When ctx ends first the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.proposeNew(ctx, &command{Schema: c.schemaCommand(change)})
 }
@@ -72,8 +73,11 @@ func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
 	return func() { p.abandoned.Store(true) }
 }
 
-// proposeNew gives the command an id and proposes it.
+// proposeNew gives the command an id and proposes it, unless no majority of the voters lives.
 func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
+	if err := c.awaitMajority(ctx); err != nil {
+		return err
+	}
 	return c.wait(ctx, func(done func(error)) func() { return c.start(cmd, done) })
 }
 

@@ -5,6 +5,7 @@ package integration
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,60 @@ func TestLocal(t *testing.T) {
 			cmd.Process.Kill()
 			t.Fatalf("Ctrl-C does not end it:\n%s", out)
 		}
+	}
+}
+
+// TestLocalWithManyNodes starts 32 nodes on a machine that has much fewer processors: the command waits as long as they make
+// progress, and a definition reaches all of them.
+func TestLocalWithManyNodes(t *testing.T) {
+	const limit = 5 * time.Minute
+	nodes := 32
+	if testing.Short() {
+		nodes = 16
+	}
+	binary, dir := cqld(t)
+	cmd := exec.Command(binary, "local", "--nodes", fmt.Sprint(nodes), "--port", "19042", "--tables-port", "0", "--data-dir", filepath.Join(dir, t.Name()))
+	out := &output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { cmd.Process.Kill() })
+	for !strings.Contains(out.String(), "cqlsh") {
+		select {
+		case err := <-ended:
+			if strings.Contains(out.String(), "is in use") && os.Getenv("CI") != "true" {
+				t.Skip("another ring runs on this machine: ", out)
+			}
+			t.Fatalf("it ended after %v: %v\n%s", time.Since(began), err, out)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("the nodes do not agree within %v\n%s", limit, out)
+		}
+	}
+	t.Logf("%d nodes agree after %v", nodes, time.Since(began))
+	if want := fmt.Sprintf("cqld: %d nodes agree", nodes); !strings.Contains(out.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, out)
+	}
+	for i, statement := range []string{"CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE many.t (k int PRIMARY KEY)", "SELECT k FROM many.t"} {
+		address := fmt.Sprintf("127.0.0.%d:19042", 1+i*(nodes-1)/2) // the first, one in the middle, the last
+		if err := process.Ask(address, statement); err != nil {
+			t.Errorf("%s at %s: %v", statement, address, err)
+		}
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("after Ctrl-C: %v\n%s", err, out)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("Ctrl-C does not end it:\n%s", out)
 	}
 }
 

@@ -27,21 +27,7 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	ring := startRing(t, process.Options{Nodes: 4})
-	var loads []*load
-	var ready, ended sync.WaitGroup
-	stop := make(chan struct{})
-	for _, d := range drivers(root) {
-		if !d.rolls {
-			continue
-		}
-		l := &load{driver: d, installed: d.installed()}
-		loads = append(loads, l)
-		if l.installed == nil {
-			ready.Add(1)
-			ended.Go(func() { l.run(root, "rolling", servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done), stop) })
-		}
-	}
-	ready.Wait()
+	loads, end := startRolling(root, servers{ring.Addresses(), 4, 4})
 	stalls := watchStalls(t)
 	time.Sleep(rollingBetween)
 	began := time.Now()
@@ -68,11 +54,55 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 		}
 	}
 	t.Logf("%d restarts took %v, a stop at most %v", rounds*len(ring.Servers), time.Since(began), longest)
-	close(stop)
-	ended.Wait()
+	end()
 	excused := rollingCrossed + stalls()
 	for _, l := range loads {
-		t.Run(l.name, func(t *testing.T) { l.judgeRolling(t, &excused) })
+		t.Run(l.name, func(t *testing.T) { l.judgeRolling(t, 2000, &excused) })
+	}
+}
+
+// startRolling starts the programs "rolling" of the drivers that have it; end stops them.
+func startRolling(root string, s servers) (loads []*load, end func()) {
+	var ready, ended sync.WaitGroup
+	stop := make(chan struct{})
+	for _, d := range drivers(root) {
+		if !d.rolls {
+			continue
+		}
+		l := &load{driver: d, installed: d.installed()}
+		loads = append(loads, l)
+		if l.installed == nil {
+			ready.Add(1)
+			ended.Go(func() { l.run(root, "rolling", s, sync.OnceFunc(ready.Done), stop) })
+		}
+	}
+	ready.Wait()
+	return loads, func() {
+		close(stop)
+		ended.Wait()
+	}
+}
+
+// TestALeaverFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not retry.
+func TestALeaverFailsNoRequest(t *testing.T) {
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := startRing(t, process.Options{Nodes: 6})
+	loads, end := startRolling(root, servers{ring.Addresses(), 6, 3})
+	stalls := watchStalls(t)
+	time.Sleep(rollingBetween)
+	for _, leaver := range ring.Servers[4:] {
+		began := time.Now()
+		mustCtl(t, leaver, "decommission")
+		t.Logf("a decommission took %v, until %s", time.Since(began), time.Now().Format("15:04:05.000"))
+		time.Sleep(rollingBetween)
+	}
+	end()
+	excused := rollingCrossed + stalls()
+	for _, l := range loads {
+		t.Run(l.name, func(t *testing.T) { l.judgeRolling(t, 500, &excused) })
 	}
 }
 
@@ -108,8 +138,9 @@ func watchStalls(t *testing.T) (count func() int) {
 	}
 }
 
-// judgeRolling fails the test for every request that failed, beyond those that are excused for all drivers together.
-func (l *load) judgeRolling(t *testing.T, excused *int) {
+// judgeRolling fails the test for every request that failed, beyond those that are excused for all drivers together, and when
+// fewer than least were answered.
+func (l *load) judgeRolling(t *testing.T, least int, excused *int) {
 	if l.installed != nil {
 		missing(t, "the "+l.name+" driver", l.installed.Error())
 	}
@@ -130,7 +161,7 @@ func (l *load) judgeRolling(t *testing.T, excused *int) {
 	if l.err != nil || counts["done"] != 1 {
 		t.Errorf("the program failed: %v", l.err)
 	}
-	if answered < 2000 {
+	if answered < least {
 		t.Errorf("only %d requests were answered", answered)
 	}
 	t.Logf("%d requests were answered, %d failed", answered, counts["error"])

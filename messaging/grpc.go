@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"cqld/internal/guard"
 	"cqld/ring"
@@ -310,7 +311,7 @@ func (t *GRPC) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout 
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
 	s, conn, cancel, err := t.open(ctx, addr, 0)
 	if err != nil {
-		return nil, fmt.Errorf("messaging: reach %s: %w", addr, err)
+		return nil, fmt.Errorf("messaging: reach %s: %s", addr, status.Convert(err).Message())
 	}
 	defer conn.Close()
 	defer cancel()

@@ -29,14 +29,18 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 	return out, nil
 }
 
-// opDecommission hands this node's data over. When it returns the node may be stopped.
-func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (none control.None, err error) {
+// opDecommission hands this node's data over. When it returns without an error, the node serves no clients and may be stopped.
+func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure, err error) {
 	id, err := n.cluster.Decommission(ctx, a.Force)
-	err = n.follow(ctx, id, err, report)
-	if err == nil && !n.isMember() {
-		n.awaitRetired(ctx)
+	if err := n.follow(ctx, id, err, report); err != nil {
+		return out, err
 	}
-	return none, err
+	if n.isMember() && !n.retiring.Load() {
+		return out, aborted(id)
+	}
+	report(control.Progress{What: "the node has left, and its clients go to other nodes", Committed: true})
+	n.awaitRetired(ctx)
+	return control.Departure{Left: true}, nil
 }
 
 // opRemoveNode removes a dead node.
@@ -46,7 +50,13 @@ func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report cont
 		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no node %s", a.Node)}
 	}
 	id, err := n.cluster.RemoveNode(ctx, m.ID, a.Force)
-	return none, n.follow(ctx, id, err, report)
+	if err := n.follow(ctx, id, err, report); err != nil {
+		return none, err
+	}
+	if n.cluster.Metadata().Topology.Node(m.ID) != nil {
+		return none, aborted(id)
+	}
+	return none, nil
 }
 
 // findMember finds a node by its host id, its number or its address, with or without the port.
@@ -73,19 +83,43 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 		tokens = append(tokens, ring.Token(t))
 	}
 	id, err := n.cluster.Move(ctx, tokens)
-	return none, n.follow(ctx, id, err, report)
+	if err := n.follow(ctx, id, err, report); err != nil {
+		return none, err
+	}
+	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); self != nil && now != nil && slices.Equal(self.Tokens, now.Tokens) {
+		return none, aborted(id)
+	}
+	return none, nil
 }
 
-// opAbort takes an operation back.
-func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, _ control.Report) (none control.None, err error) {
+// aborted is the result of an operation that another command has aborted.
+func aborted(operation uint64) error {
+	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is as it was", operation)}
+}
+
+// opAbort takes an operation back. When that ends the join of this node, the others stop talking to it, and it may not
+// receive the decision: the node then answers when it has found out that it is not a member.
+func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.Report) (out control.Departure, err error) {
 	if a.Operation == 0 {
 		all := n.cluster.Metadata().Topology.Operations()
 		if len(all) != 1 {
-			return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are under way: name one by its ID", len(all))}
+			return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are under way: name one by its ID", len(all))}
 		}
 		a.Operation = all[0].ID
 	}
-	return none, refusal(n.cluster.Abort(ctx, a.Operation))
+	ended := make(chan error, 1)
+	n.running.Go(func() { ended <- n.cluster.Abort(ctx, a.Operation) })
+	select {
+	case err = <-ended:
+	case <-n.retired:
+	}
+	if err != nil {
+		return out, refusal(err)
+	}
+	if out.Left = n.retiring.Load() || !n.isMember(); out.Left {
+		report(control.Progress{What: "the join of this node was aborted", Committed: true})
+	}
+	return out, nil
 }
 
 // opCleanup drops what this node does not hold any more, by the decision that is made by itself after changes of the ring.
@@ -134,8 +168,8 @@ func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report cont
 	}
 }
 
-// follow waits for the end of an operation and tells how far it is: in nodes that have their data, and
-// the ranges that this one fetches.
+// follow waits for the end of an operation, whether it was completed or aborted, and reports its progress: the number of
+// nodes that have their data.
 func (n *Node) follow(ctx context.Context, operation uint64, err error, report control.Report) error {
 	if err != nil {
 		return refusal(err)
@@ -148,6 +182,8 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 			if err != nil {
 				return fmt.Errorf("operation %d goes on: %w", operation, err)
 			}
+			return nil
+		case <-n.retired: // this node may not hear how an operation ended that removed it
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {

@@ -198,8 +198,8 @@ func (n *Node) netStreams() []control.Stream {
 		out = append(out, s)
 	}
 	topology := n.cluster.Metadata().Topology
-	for x, bytes := range n.streams.Sent() {
-		out = append(out, control.Stream{Peer: topology.NameOf(x.Peer), Sending: true, Done: bytes,
+	for x, sent := range n.streams.Sent() {
+		out = append(out, control.Stream{Peer: topology.NameOf(x.Peer), Sending: true, Done: sent.Bytes, Total: sent.Total,
 			What: fmt.Sprintf("%s, %v", n.schema().NameOf(x.Table), x.Range)})
 	}
 	slices.SortFunc(out, func(a, b control.Stream) int {

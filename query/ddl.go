@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"cqld/cql"
 	"cqld/query/definition"
@@ -45,8 +44,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	defer cancel()
 	if err := p.o.Changer.ProposeSchema(limited, def.Change); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, fmt.Errorf("the schema change was not agreed on by a majority of the voters, and applied by all live nodes, within %v: "+
-				"whether it will be made is unknown, look before you repeat it: %w", p.o.Timeouts.Schema, err)
+			return nil, &SchemaTimeout{After: p.o.Timeouts.Schema}
 		}
 		return nil, definitionError(err)
 	}
@@ -62,6 +60,7 @@ func definitionError(err error) error {
 	var notFound *schema.NotFound
 	var invalid *schema.Invalid
 	var unauthorized *definition.Unauthorized
+	var unavailable *schema.Unavailable
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
 		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
@@ -75,6 +74,8 @@ func definitionError(err error) error {
 		return &Invalid{Msg: invalid.Msg}
 	case errors.As(err, &unauthorized):
 		return &Unauthorized{Msg: unauthorized.Msg}
+	case errors.As(err, &unavailable):
+		return &SchemaUnavailable{Required: unavailable.Required, Alive: unavailable.Alive}
 	}
 	return err
 }

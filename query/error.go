@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"time"
 
 	"cqld/query/function"
 )
@@ -61,6 +62,24 @@ type BadRequest struct{ Msg string }
 
 // Error is the message.
 func (e *BadRequest) Error() string { return e.Msg }
+
+// SchemaUnavailable says that a majority of the voting members does not live (0x1000). The schema was not changed.
+type SchemaUnavailable struct{ Required, Alive int }
+
+// Error says what was not done, and why.
+func (e *SchemaUnavailable) Error() string {
+	return fmt.Sprintf("Cannot achieve consistency level QUORUM: the schema was not changed, because %d voting members are alive and %d must agree",
+		e.Alive, e.Required)
+}
+
+// SchemaTimeout says that a change of the schema was proposed and not decided in time (0x1100). It may still be made.
+type SchemaTimeout struct{ After time.Duration }
+
+// Error says what is unknown.
+func (e *SchemaTimeout) Error() string {
+	return fmt.Sprintf("Operation timed out: the schema change was not agreed on by a majority of the voting members, and applied by all live nodes, "+
+		"within %v; whether it will be made is unknown: look before you repeat it", e.After)
+}
 
 // NotServing says that this node must not serve now (0x1002); another one may.
 type NotServing struct{ Msg string }

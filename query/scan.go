@@ -337,7 +337,7 @@ func defaultTimeouts(t Timeouts) Timeouts {
 		t.Truncate = time.Minute
 	}
 	if t.Schema == 0 {
-		t.Schema = 10 * time.Second
+		t.Schema = 8 * time.Second // cqlsh and the Python driver wait 10 s for an answer
 	}
 	return t
 }

@@ -21,6 +21,13 @@ func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
 	return ctx.Err()
 }
 
+// deadVoters is a cluster that has lost the majority of its voters.
+type deadVoters struct{}
+
+func (deadVoters) ProposeSchema(context.Context, schema.Change) error {
+	return &schema.Unavailable{Required: 2, Alive: 1}
+}
+
 // TestDefinitionWithoutAMajority changes the schema where no majority answers: the answer comes in time, and says what is unknown.
 func TestDefinitionWithoutAMajority(t *testing.T) {
 	n := newOneNode()
@@ -31,7 +38,14 @@ func TestDefinitionWithoutAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.executeDefinition(at(ring.One), &Session{Version: 5}, stmt)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "majority") || !strings.Contains(err.Error(), "unknown") {
+	var timeout *SchemaTimeout
+	if !errors.As(err, &timeout) || !strings.Contains(err.Error(), "majority") || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("the error is: %v", err)
+	}
+	p.o.Changer = deadVoters{}
+	_, err = p.executeDefinition(at(ring.One), &Session{Version: 5}, stmt)
+	var unavailable *SchemaUnavailable
+	if !errors.As(err, &unavailable) || *unavailable != (SchemaUnavailable{Required: 2, Alive: 1}) || !strings.Contains(err.Error(), "not changed") {
 		t.Errorf("the error is: %v", err)
 	}
 }

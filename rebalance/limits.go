@@ -73,8 +73,10 @@ const (
 	streamBlockMax = 4 << 20
 	// streamBurst is how far the send budget may be overdrawn: a timer for each block would only delay it.
 	streamBurst = 20 * time.Millisecond
-	// sendingKept is how long a range counts as being sent after its last request: the source does not learn of the end.
+	// sendingKept is how long a range counts as being sent after a block that is not its last: the peer may have ended.
 	sendingKept = 10 * time.Second
+	// endedShown is how long a range is shown after its last block: most ranges have one block only.
+	endedShown = 2 * time.Second
 	// sendingMax bounds the ranges for which statistics are kept: 100 bytes each.
 	sendingMax = 1000
 )

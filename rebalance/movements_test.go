@@ -305,7 +305,7 @@ func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
 	go l.Apply(5, []*row.Mutation{rowOf(table, "k")}, time.Second, func(err error) { written <- err })
 	<-engine.entered
 	go func() {
-		payload, err := s.export(&streamRequest{first: true, epoch: 5, table: table.StorageID, tokens: ring.FullRange(), bytesMax: 1000})
+		payload, err := s.export(1, &streamRequest{first: true, epoch: 5, table: table.StorageID, tokens: ring.FullRange(), bytesMax: 1000})
 		if err != nil {
 			t.Error(err)
 		}

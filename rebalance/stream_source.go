@@ -35,8 +35,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 	s.mu.held++
 	s.mu.Unlock()
 	s.o.Run(func() {
-		reply, err := s.export(&r)
-		s.record(Sending{Peer: from, Table: r.table, Range: r.tokens}, len(reply))
+		reply, err := s.export(from, &r)
 		if err != nil {
 			reply, err = nil, replica.ToRemote(replica.FromStorage(err))
 		}
@@ -51,19 +50,22 @@ type Sending struct {
 	Range ring.Range
 }
 
-// sending counts the bytes sent of a Sending; last is the time of the last request (monotonic).
+// Sent is how much of a range has been sent. Total is what the range was estimated to have on disk when the stream began.
+type Sent struct{ Bytes, Total int64 }
+
+// sending is the state of a range that is being sent. until is when it is not shown any more (monotonic).
 type sending struct {
-	bytes int64
-	last  time.Duration
+	Sent
+	until time.Duration
 }
 
 // record counts a block, and removes ranges that no node requests any more.
-func (s *Streams) record(x Sending, size int) {
+func (s *Streams) record(x Sending, r streamReply) {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, v := range s.mu.out {
-		if now-v.last > sendingKept {
+		if now > v.until {
 			delete(s.mu.out, k)
 		}
 	}
@@ -75,26 +77,29 @@ func (s *Streams) record(x Sending, size int) {
 		v = &sending{}
 		s.mu.out[x] = v
 	}
-	v.bytes, v.last = v.bytes+int64(size), now
+	v.Bytes, v.Total, v.until = v.Bytes+int64(len(r.block)), max(v.Total, r.total), now+sendingKept
+	if r.next == nil {
+		v.until = now + endedShown
+	}
 }
 
-// Sent returns the ranges that other nodes stream from this one, with the bytes sent so far.
-func (s *Streams) Sent() map[Sending]int64 {
+// Sent returns the ranges that other nodes stream from this one.
+func (s *Streams) Sent() map[Sending]Sent {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[Sending]int64{}
+	out := map[Sending]Sent{}
 	for k, v := range s.mu.out {
-		if now-v.last <= sendingKept {
-			out[k] = v.bytes
+		if now <= v.until {
+			out[k] = v.Sent
 		}
 	}
 	return out
 }
 
-// export reads the reply to a request. Before the first block, it waits for all mutations that were admitted at an earlier
+// export reads the reply to a request of a node. Before the first block, it waits for all mutations that were admitted at an earlier
 // topology: since the required one, coordinators send writes to the receiver, too.
-func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
+func (s *Streams) export(to ring.NodeID, r *streamRequest) (reply []byte, err error) {
 	if s.o.View.Topology().Epoch() < r.epoch {
 		return []byte{0}, nil
 	}
@@ -119,6 +124,7 @@ func (s *Streams) export(r *streamRequest) (reply []byte, err error) {
 	reply = make([]byte, 0, streamHead+32+len(next)+len(block))
 	reply = append(appendStreamReply(reply, total, next), block...)
 	sealStreamReply(reply)
+	s.record(Sending{Peer: to, Table: r.table, Range: r.tokens}, streamReply{total: total, next: next, block: block})
 	return reply, nil
 }
 

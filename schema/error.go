@@ -53,3 +53,11 @@ func invalidf(format string, args ...any) error {
 func misconfiguredf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
+
+// Unavailable says that fewer voting members live than must agree on a change. The change was not proposed, and is not made.
+type Unavailable struct{ Required, Alive int }
+
+// Error states both numbers.
+func (e *Unavailable) Error() string {
+	return fmt.Sprintf("the metadata cannot change: %d voting members are alive, and %d must agree; nothing was changed", e.Alive, e.Required)
+}

@@ -31,7 +31,7 @@ import (
 
 // drain makes the connection end when it is quiet.
 func (c *conn) drain() {
-	if stage(c.stage.Load()) == stageReady && !c.server.leaving.Load() {
+	if stage(c.stage.Load()) == stageReady {
 		c.siblings.Store(c.server.siblingsOf(c))
 		c.hold()
 	}
@@ -66,10 +66,8 @@ func (c *conn) awaitRequest() (more bool, err error) {
 // awaitLastRequests is awaitRequest of a connection that drains.
 func (c *conn) awaitLastRequests() (more bool, err error) {
 	if c.lastRead.IsZero() {
-		c.lastRead, c.busy = time.Now(), time.Now()
-		if !c.server.leaving.Load() {
-			c.lastRead = c.lastRead.Add(c.server.limits.DrainTimeout)
-		}
+		c.busy = time.Now()
+		c.lastRead = c.busy.Add(c.server.limits.DrainTimeout)
 	}
 	for !c.stopping.Load() {
 		now := time.Now()

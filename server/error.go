@@ -12,6 +12,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/ring"
 	"cqld/server/frame"
 )
 
@@ -46,8 +47,8 @@ func (s *Server) translate(err error) *frame.Error {
 	if e := s.replicaError(err); e != nil {
 		return e
 	}
-	if errors.Is(err, context.DeadlineExceeded) { // a client waited for what did not come: a majority, say
-		return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
+	if e := schemaError(err); e != nil {
+		return e
 	}
 	var panicked *guard.PanicError                                                             // is logged already
 	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has gone
@@ -106,6 +107,22 @@ func requestError(err error) *frame.Error {
 		e := coded(frame.CodeFunctionFailure)
 		e.Keyspace, e.Name, e.ArgTypes = failure.Keyspace, failure.Function, failure.Args
 		return e
+	}
+	return nil
+}
+
+// schemaError translates a change of the schema that the voting members did not decide. Drivers do not repeat a statement
+// after WRITE_TIMEOUT, and may repeat it on another node after UNAVAILABLE; a server error they would repeat on every node.
+func schemaError(err error) *frame.Error {
+	var unavailable *query.SchemaUnavailable
+	var timeout *query.SchemaTimeout
+	switch {
+	case errors.As(err, &unavailable):
+		return &frame.Error{Code: frame.CodeUnavailable, Message: err.Error(), Consistency: ring.Quorum,
+			Required: int32(unavailable.Required), Received: int32(unavailable.Alive)}
+	case errors.As(err, &timeout):
+		return &frame.Error{Code: frame.CodeWriteTimeout, Message: err.Error(), Consistency: ring.Quorum,
+			Required: 1, WriteType: string(coordinator.WriteSimple)}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+	"time"
 
 	"cqld/auth"
 	"cqld/coordinator"
@@ -47,6 +48,8 @@ func TestErrorTable(t *testing.T) {
 		{&query.ConfigError{Msg: "c"}, frame.Error{Code: frame.CodeConfigError}},
 		{&query.AlreadyExists{Keyspace: "k", Table: "t"}, frame.Error{Code: frame.CodeAlreadyExists, Keyspace: "k", Name: "t"}},
 		{&query.Unprepared{ID: []byte{1}}, frame.Error{Code: frame.CodeUnprepared, ID: []byte{1}}},
+		{&query.SchemaUnavailable{Required: 2, Alive: 1}, frame.Error{Code: frame.CodeUnavailable, Consistency: ring.Quorum, Required: 2, Received: 1}},
+		{&query.SchemaTimeout{After: time.Second}, frame.Error{Code: frame.CodeWriteTimeout, Consistency: ring.Quorum, Required: 1, WriteType: "SIMPLE"}},
 		{errOverloaded, frame.Error{Code: frame.CodeOverloaded}},
 		{&coordinator.Overloaded{What: "hints"}, frame.Error{Code: frame.CodeOverloaded}},
 		{

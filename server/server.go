@@ -67,7 +67,6 @@ type Server struct {
 	supported  []frame.SupportedOption
 	handshakes *handshakes
 	closing    atomic.Bool
-	leaving    atomic.Bool   // connections end with the requests that have arrived
 	refusals   oncePerSecond // of the logs about refused connections
 	failures   oncePerSecond // of the logs about failed requests
 	late       repeated      // of the logs about clients that took too long

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 )
 
 // ErrStopped says that the node ended before it answered.
@@ -60,8 +61,11 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "dial" {
+		switch dialed := !errors.As(err, &op) || op.Op != "dial"; {
+		case !dialed:
 			err = op.Err
+		case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+			return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 		}
 		return nil, fmt.Errorf("no node answers at %s: %w", c.where, err)
 	}

@@ -17,9 +17,11 @@ type Progress struct {
 	Done  int64  `json:"done"`            // of Total
 	Total int64  `json:"total"`           // 0: nobody knows
 	Bytes bool   `json:"bytes,omitempty"` // Done and Total are bytes
+	// Committed says that the operation has succeeded, also when the process ends before it answers.
+	Committed bool `json:"committed,omitempty"`
 }
 
-// Report tells the client of progress. It may be called often: clients hear of it now and then.
+// Report sends progress to the client. It may be called often: most reports are dropped, but none that is Committed.
 type Report func(Progress)
 
 // operation is an Operation with what is done for it, without its types.

@@ -3,11 +3,11 @@ package control
 // What changes the ring or brings replicas together.
 var (
 	Repair       = Operation[RepairArgs, RepairResult]{"repair"}
-	Decommission = Operation[ForceArgs, None]{"decommission"}
+	Decommission = Operation[ForceArgs, Departure]{"decommission"}
 	RemoveNode   = Operation[NodeArgs, None]{"removenode"}
 	Move         = Operation[MoveArgs, None]{"move"}
 	Rebuild      = Operation[RebuildArgs, None]{"rebuild"}
-	Abort        = Operation[AbortArgs, None]{"abort"}
+	Abort        = Operation[AbortArgs, Departure]{"abort"}
 	Operations   = Operation[None, Changes]{"operations"}
 )
 
@@ -57,6 +57,11 @@ type RebuildArgs struct {
 // AbortArgs name an operation by its id; zero is the only one under way.
 type AbortArgs struct {
 	Operation uint64 `json:"operation,omitempty"`
+}
+
+// Departure is the result of an operation that may make the node leave the ring.
+type Departure struct {
+	Left bool `json:"left"` // the node is not a member any more, and its process ends
 }
 
 // Changes are the operations that change the ring at this moment.

@@ -192,7 +192,7 @@ type answer struct {
 func (a *answer) progress(p Progress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := time.Now(); !a.ended && now.Sub(a.last) >= progressEvery {
+	if now := time.Now(); !a.ended && (p.Committed || now.Sub(a.last) >= progressEvery) {
 		a.last = now
 		a.writeLocked(line{Progress: &p})
 	}

@@ -76,6 +76,8 @@ type session struct {
 	json     bool
 	out      io.Writer
 	progress io.Writer
+	// committed says that the node has reported that the operation succeeded.
+	committed bool
 }
 
 // ask asks the node and prints its answer: as JSON, or as text does.
@@ -109,7 +111,10 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 	}
 	bar := newBar(s.progress)
 	defer bar.end()
-	return control.Call(s.ctx, client, op, args, bar.show)
+	return control.Call(s.ctx, client, op, args, func(p control.Progress) {
+		s.committed = s.committed || p.Committed
+		bar.show(p)
+	})
 }
 
 // quiet shows nothing: the command did what it says.

@@ -209,22 +209,52 @@ func (c *netStatsCommand) Run(s *session) error {
 func showNet(w io.Writer, st control.Net) error {
 	p := &printer{w: w}
 	p.line("Mode: %s", st.Mode)
-	if len(st.Streams) == 0 {
-		p.line("Not sending any streams.")
-	}
-	for _, m := range st.Streams {
-		direction := "from"
-		if m.Sending {
-			direction = "to"
-		}
-		p.line("%s %s %s: %s of %s", m.What, direction, m.Peer, size(m.Done), size(m.Total))
-	}
+	printStreams(p, st.Streams)
 	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches, st.ReadRepair.Repairs)
 	h := st.Hints
 	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed, h.Expired, h.Lost,
 		size(st.HintBytes), size(st.HintBytesMax))
 	p.table(hintTable(st.Peers))
 	return p.err
+}
+
+// printStreams prints the streams to and from each node after their number and sum. The total of a stream is an estimate of
+// what is on disk when it begins, and unknown when the data are in memory only.
+func printStreams(p *printer, streams []control.Stream) {
+	if len(streams) == 0 {
+		p.line("Not sending any streams.")
+	}
+	type session struct {
+		peer    string
+		sending bool
+	}
+	sessions := map[session][]control.Stream{}
+	var order []session
+	for _, m := range streams {
+		s := session{m.Peer, m.Sending}
+		if sessions[s] == nil {
+			order = append(order, s)
+		}
+		sessions[s] = append(sessions[s], m)
+	}
+	for _, s := range order {
+		sum := int64(0)
+		for _, m := range sessions[s] {
+			sum += m.Done
+		}
+		if s.sending {
+			p.line("Sending to %s: %d ranges, %s sent", s.peer, len(sessions[s]), size(sum))
+		} else {
+			p.line("Receiving from %s: %d ranges, %s received", s.peer, len(sessions[s]), size(sum))
+		}
+		for _, m := range sessions[s] {
+			progress := size(m.Done)
+			if m.Total > 0 {
+				progress += " of " + size(m.Total)
+			}
+			p.line("    %s: %s", m.What, progress)
+		}
+	}
 }
 
 func hintTable(peers []control.PeerHints) *table {

@@ -43,24 +43,27 @@ type decommissionCommand struct {
 
 // Run makes the node hand over its data and leave.
 func (c *decommissionCommand) Run(s *session) error {
-	return orEnded(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
-		"the node has left, and its process has ended")
+	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned), control.Departure{Left: true}, showDecommissioned)
+	if errors.Is(err, control.ErrStopped) {
+		return fmt.Errorf("%w: start it again, and the decommission goes on, or take it back on another node: cqld ctl abort", err)
+	}
+	return err
 }
 
 // showDecommissioned says what is left to do.
-func showDecommissioned(w io.Writer, _ control.None) error {
-	_, err := fmt.Fprintln(w, "The node has left. What the others own may be uneven now: 'cqld ctl status KEYSPACE' shows it, "+
+func showDecommissioned(w io.Writer, _ control.Departure) error {
+	_, err := fmt.Fprintln(w, "The node has left, and its process ends. What the others own may be uneven now: 'cqld ctl status KEYSPACE' shows it, "+
 		"and 'cqld ctl move' without tokens, on one node after the other, evens it out.")
 	return err
 }
 
-// orEnded makes it a success, with its reason, that the node ends while it does what was asked for.
-func orEnded(s *session, err error, reason string) error {
-	if !errors.Is(err, control.ErrStopped) {
+// orCommitted returns nil, after showing result, when the process ended after it had reported that the operation has
+// succeeded. Any other end of the process stays an error: a node that was killed has not left.
+func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R) error) error {
+	if !errors.Is(err, control.ErrStopped) || !s.committed {
 		return err
 	}
-	_, err = fmt.Fprintln(s.out, reason)
-	return err
+	return show(s, result, text)
 }
 
 type removeNodeCommand struct {
@@ -99,8 +102,15 @@ type abortCommand struct {
 
 // Run takes an operation back.
 func (c *abortCommand) Run(s *session) error {
-	return orEnded(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, quiet[control.None]),
-		"the node's join was taken back, and its process has ended")
+	return orCommitted(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, showAborted), control.Departure{Left: true}, showAborted)
+}
+
+func showAborted(w io.Writer, d control.Departure) error {
+	if !d.Left {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "The node's join was aborted, and its process ends.")
+	return err
 }
 
 type operationsCommand struct{}
