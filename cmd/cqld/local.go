@@ -104,7 +104,7 @@ func (c *localCommand) layout() ([]member, error) {
 			}
 			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", m.address, port))
 			if err != nil {
-				return nil, fmt.Errorf("%s:%d is in use; is another ring running? (%w)", m.address, port, err)
+				return nil, fmt.Errorf("%s:%d is in use; is another ring or node running? (%w)", m.address, port, err)
 			}
 			l.Close()
 		}
