@@ -58,6 +58,9 @@ replica: coordinator coordinator/paxos coordinator/turn internal/env internal/gu
 repair: coordinator internal/env internal/wire messaging replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
+# What tests of several packages need.
+internal/testcluster: ring schema types
+
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram ring schema
 
