@@ -59,7 +59,7 @@ repair: coordinator internal/env internal/wire messaging replica ring row schema
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # What tests of several packages need.
-internal/testcluster: ring schema types
+internal/testcluster: coordinator ring schema types
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram ring schema
