@@ -19,13 +19,14 @@ internal/guard:
 internal/histogram:
 internal/intake:
 internal/invariant:
+internal/keyword:
 internal/wire:
 internal/testclock: internal/env
 
 # The data model, and who may do what: pure values.
 auth:
 ring:
-types: internal/wire
+types: internal/keyword internal/wire
 schema: ring types
 row: internal/env internal/wire ring schema
 internal/model: ring row
@@ -33,7 +34,7 @@ internal/model/generate:
 
 # Text of statements and filters.
 grammar:
-cql: grammar
+cql: grammar internal/keyword
 azuretables/odata:
 
 # Storage and messages.
