@@ -14,6 +14,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/testcluster"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/replica"
@@ -283,32 +284,15 @@ func testSchema(t testing.TB, o clusterOptions) (*schema.Schema, *schema.Table) 
 	if o.table != nil {
 		o.table(&options)
 	}
-	s := schema.Empty()
-	for _, change := range []schema.Change{
+	s := testcluster.Catalog(t,
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: o.replication, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: text},
-			{Name: "c", Kind: schema.Clustering, Type: text},
-			{Name: "s", Kind: schema.Static, Type: text},
-			{Name: "v", Kind: schema.Regular, Type: text},
-		}},
-		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options, Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: text},
-			{Name: "c", Kind: schema.Clustering, Type: text},
-			{Name: "s", Kind: schema.Static, Type: types.Native(types.Counter)},
-			{Name: "v", Kind: schema.Regular, Type: types.Native(types.Counter)},
-		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: testcluster.Columns(text)},
+		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options, Columns: testcluster.Columns(types.Native(types.Counter))},
 		&schema.CreateTable{Keyspace: "ks", Table: "o", ID: schema.UUID{3}, Options: options, Columns: []schema.ColumnSpec{
 			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
 			{Name: "RowKey", Kind: schema.Clustering, Type: text},
 			{Name: "s", Kind: schema.Static, Type: text},
-		}},
-	} {
-		var err error
-		if s, err = schema.Apply(s, change); err != nil {
-			t.Fatal(err)
-		}
-	}
+		}})
 	return s, s.Table("ks", "t")
 }
 

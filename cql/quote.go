@@ -1,6 +1,10 @@
 package cql
 
-import "strings"
+import (
+	"strings"
+
+	"cqld/internal/keyword"
+)
 
 // QuoteString returns s as a string literal.
 func QuoteString(s string) string { return string(appendString(nil, s)) }
@@ -10,19 +14,7 @@ func QuoteString(s string) string { return string(appendString(nil, s)) }
 func QuoteIdentifier(name string) string { return string(appendIdentifier(nil, name)) }
 
 // ReservedWord reports whether name, in any case, cannot be an unquoted identifier.
-func ReservedWord(name string) bool {
-	switch strings.ToLower(name) {
-	case "add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by",
-		"columnfamily", "create", "delete", "desc", "describe", "drop", "entries", "execute",
-		"from", "full", "grant", "if", "in", "index", "infinity", "insert", "into", "is",
-		"keyspace", "limit", "materialized", "modify", "nan", "norecursive", "not", "null",
-		"of", "on", "or", "order", "primary", "rename", "revoke", "schema", "select", "set",
-		"table", "to", "token", "truncate", "unlogged", "update", "use", "using", "view",
-		"where", "with":
-		return true
-	}
-	return false
-}
+func ReservedWord(name string) bool { return keyword.Reserved(strings.ToLower(name)) }
 
 func plainIdentifier(name string) bool {
 	if name == "" || name[0] < 'a' || name[0] > 'z' {

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/types"
 )
 
 // view is the metadata that a node of a test knows; all nodes are alive.
@@ -26,18 +26,7 @@ func (v *view) PaxosFloor(schema.StorageID) int64 { return 0 }
 // testCatalog returns a catalog with table ks.t, which has one replica.
 func testCatalog(t testing.TB) (*schema.Schema, *schema.Table) {
 	t.Helper()
-	s := schema.Empty()
-	for _, c := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
-		}},
-	} {
-		var err error
-		if s, err = schema.Apply(s, c); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s := testcluster.Catalog(t, testcluster.KeyOnly()...)
 	return s, s.Table("ks", "t")
 }
 

@@ -11,22 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/internal/testcluster"
 	"cqld/ring"
 	"cqld/row"
 )
-
-// truncateNow prepares and makes a truncation, as a coordinator does.
-func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(error)) {
-	prepare := x
-	prepare.Phase = coordinator.TruncationPrepare
-	r.Truncate(5, prepare, time.Second, func(err error) {
-		if err != nil {
-			done(err)
-			return
-		}
-		r.Truncate(5, x, time.Second, done)
-	})
-}
 
 // TestStreamsOfTruncatedTables pulls a table from a node while both truncate it, in any order and at any moment, several
 // times; messages are lost, and the receiver crashes. When the pull has ended, the receiver has no row that was written
@@ -60,7 +48,7 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 			for k, n := range []ring.NodeID{first, 3 - first} {
 				w.wander(rnd, pull)
 				x := coordinator.Truncation{Table: w.table.StorageID, ID: uint64(100 + i)}
-				truncateNow(w.nodes[n].local, x, func(err error) {
+				testcluster.Truncate(w.nodes[n].local, 5, x, func(err error) {
 					if err != nil {
 						t.Errorf("seed %d: %v", seed, err)
 					}

@@ -12,6 +12,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/testclock"
+	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/replica"
@@ -111,24 +112,11 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 }
 
 func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schema.Table) {
-	text := types.Native(types.Text)
 	options := schema.DefaultOptions()
 	options.SpeculativeRetry, options.ReadRepair = "NEVER", readRepair
-	s := schema.Empty()
-	for _, change := range []schema.Change{
+	s := testcluster.Catalog(t,
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: rf}, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: text},
-			{Name: "c", Kind: schema.Clustering, Type: text},
-			{Name: "s", Kind: schema.Static, Type: text},
-			{Name: "v", Kind: schema.Regular, Type: text},
-		}},
-	} {
-		var err error
-		if s, err = schema.Apply(s, change); err != nil {
-			t.Fatal(err)
-		}
-	}
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: testcluster.Columns(types.Native(types.Text))})
 	return s, s.Table("ks", "t")
 }
 

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
-	"cqld/types"
 )
 
 // loopback is a transport whose requests arrive at once, with memory that is spoilt afterwards, as a
@@ -84,18 +84,7 @@ func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error
 // pair is a Remote, and what it reaches: node 1, or of two nodes with one replica the one that self is.
 func pair(t testing.TB, nodes int, self ring.NodeID) (*Remote, *engine, *loopback, *schema.Table) {
 	t.Helper()
-	s := schema.Empty()
-	for _, c := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
-		}},
-	} {
-		var err error
-		if s, err = schema.Apply(s, c); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s := testcluster.Catalog(t, testcluster.KeyOnly()...)
 	var members []*ring.Node
 	for i := range nodes {
 		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 62}})

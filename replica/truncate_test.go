@@ -8,23 +8,16 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/testcluster"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
 )
 
-// truncateNow prepares and makes a truncation, as a coordinator does.
+// truncateNow truncates a table of a replica in epoch 5.
 func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(error)) {
-	prepare := x
-	prepare.Phase = coordinator.TruncationPrepare
-	r.Truncate(5, prepare, time.Second, func(err error) {
-		if err != nil {
-			done(err)
-			return
-		}
-		r.Truncate(5, x, time.Second, done)
-	})
+	testcluster.Truncate(r, 5, x, done)
 }
 
 // TestLateTruncations sends a replica truncations that must not remove anything: their coordinator may have died before the

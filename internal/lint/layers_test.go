@@ -19,13 +19,14 @@ internal/guard:
 internal/histogram:
 internal/intake:
 internal/invariant:
+internal/keyword:
 internal/wire:
 internal/testclock: internal/env
 
 # The data model, and who may do what: pure values.
 auth:
 ring:
-types: internal/wire
+types: internal/keyword internal/wire
 schema: ring types
 row: internal/env internal/wire ring schema
 internal/model: ring row
@@ -33,7 +34,7 @@ internal/model/generate:
 
 # Text of statements and filters.
 grammar:
-cql: grammar
+cql: grammar internal/keyword
 azuretables/odata:
 
 # Storage and messages.
@@ -57,6 +58,9 @@ coordinator: coordinator/counter coordinator/fence coordinator/latency coordinat
 replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
 repair: coordinator internal/env internal/wire messaging replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
+
+# What tests of several packages need.
+internal/testcluster: coordinator ring schema types
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram ring schema

@@ -1,0 +1,24 @@
+package testcluster
+
+import (
+	"time"
+
+	"cqld/coordinator"
+)
+
+// truncationTimeout bounds each phase of Truncate.
+const truncationTimeout = time.Second
+
+// Truncate prepares a truncation at a replica and then makes it, as a coordinator does. It calls done with the error of the phase that
+// failed, or with nil.
+func Truncate(r coordinator.Replica, epoch uint64, x coordinator.Truncation, done func(error)) {
+	prepare := x
+	prepare.Phase = coordinator.TruncationPrepare
+	r.Truncate(epoch, prepare, truncationTimeout, func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		r.Truncate(epoch, x, truncationTimeout, done)
+	})
+}
