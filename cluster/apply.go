@@ -80,7 +80,7 @@ func appendRecent(recent []CommandID, id CommandID) []CommandID {
 
 func applyFound(m *Metadata, c *foundCommand) error {
 	if m.Secret != nil {
-		return &Refused{Reason: "the cluster has been founded"}
+		return &Refused{Reason: "the cluster already exists"}
 	}
 	m.Schema = schema.Initial()
 	if len(c.Schema) > 0 {
@@ -103,7 +103,7 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	}
 	for _, n := range m.Topology.Nodes() {
 		if n.Internode == c.Node.Internode && n.ID != c.Replaced {
-			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, whose disk this is not: a node that lost "+
+			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, but this is not its disk. A node that lost "+
 				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode, n.Host, n.Internode.Addr())}
 		}
 	}
@@ -135,7 +135,7 @@ func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	owned := make(map[ring.Token]bool, len(tokens))
 	for _, tok := range tokens {
 		if owned[tok] {
-			return &Refused{Reason: fmt.Sprintf("token %s is named twice", tok)}
+			return &Refused{Reason: fmt.Sprintf("token %s is listed twice", tok)}
 		}
 		owned[tok] = true
 	}
@@ -147,7 +147,7 @@ func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	for _, o := range t.Operations() {
 		for _, tok := range o.Tokens {
 			if owned[tok] && o.Node != self {
-				return &Refused{Reason: fmt.Sprintf("token %s is to be owned by node %d", tok, o.Node), Busy: true}
+				return &Refused{Reason: fmt.Sprintf("token %s is being moved to node %d", tok, o.Node), Busy: true}
 			}
 		}
 	}
@@ -160,10 +160,10 @@ func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) e
 	if c.Replaced != 0 {
 		old := m.Topology.Node(c.Replaced)
 		if old == nil {
-			return &Refused{Reason: "the node to be replaced is no member any more"}
+			return &Refused{Reason: "the node to be replaced is no longer a member"}
 		}
 		if old.Datacenter != node.Datacenter {
-			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by one in %s", old.Host, old.Datacenter, node.Datacenter)}
+			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s", old.Host, old.Datacenter, node.Datacenter)}
 		}
 		o.Kind, o.Replaced, o.Tokens = ring.Replace, c.Replaced, nil
 	}
@@ -187,7 +187,7 @@ func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 		return &Refused{Reason: fmt.Sprintf("node %s is not a member", c.Node.Host)}
 	}
 	if old.DiskID != c.Node.Disk {
-		return &Refused{Reason: fmt.Sprintf("node %s came back with another disk: it must be replaced", old.Host)}
+		return &Refused{Reason: fmt.Sprintf("node %s returned with another disk: it must be replaced", old.Host)}
 	}
 	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
 		return nil
@@ -217,7 +217,7 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
 		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
-			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring does: " + m.describe(m.Topology.Operations()[0])}
+			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring is changing: " + m.describe(m.Topology.Operations()[0])}
 		}
 	}
 	if err := m.noteFormer(s, c.At, index); err != nil {
@@ -230,7 +230,7 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 
 func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 	if m.Schema.TableByStorage(c.Table) == nil {
-		return &Refused{Reason: "the table does not exist any more"}
+		return &Refused{Reason: "the table no longer exists"}
 	}
 	if m.PaxosFloors[c.Table] >= c.Micros {
 		return nil // another node was first

@@ -26,7 +26,7 @@ func (m *Metadata) describe(o *ring.Operation) string {
 	if n != nil {
 		host = n.Host.String()
 	}
-	return fmt.Sprintf("operation %d (%s of node %s, %s) is under way; if it cannot end, because a node of it is dead, "+
+	return fmt.Sprintf("operation %d (%s of node %s, %s) is in progress; if it cannot finish because a node is dead, "+
 		"abort it: cqld ctl abort %d", o.ID, o.Kind, host, o.Phase, o.ID)
 }
 
@@ -49,8 +49,8 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	for _, u := range m.Unclean {
 		// A forced operation does not wait: the node keeps what it has of a range that it gains (rebalance.Drops).
 		if slices.Contains(o.Gaining, u.Node) && !o.Force {
-			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost: it needs answers of half of the "+
-				"replicas of each; a node that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, which needs confirmation by half of the "+
+				"replicas of each range; if it is down, it continues when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
 	}
 	if len(o.Gaining) == 0 {
@@ -84,7 +84,7 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 		r := m.Schema.Keyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
 			if g.From == 0 && len(g.Sources) == 0 {
-				return &Refused{Reason: fmt.Sprintf("keyspace %s: range %s is on no other node, it would be lost; force it if it is lost anyway", name, g.Range)}
+				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
 		if o.Kind == ring.Leave || o.Kind == ring.Remove {
@@ -122,7 +122,7 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	n := m.Topology.Node(c.Node)
 	if n == nil {
-		return &Refused{Reason: "the node is no member any more"}
+		return &Refused{Reason: "the node is no longer a member"}
 	}
 	if n.State != ring.Normal {
 		reason := fmt.Sprintf("node %s is %s", n.Host, n.State)
@@ -138,14 +138,14 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	switch c.Kind {
 	case ring.Leave, ring.Remove:
 		if len(m.Topology.Nodes()) == 1 {
-			return &Refused{Reason: "this is the only node"}
+			return &Refused{Reason: "this is the only node of the cluster"}
 		}
 	case ring.Move:
 		if c.Epoch != m.Topology.Epoch() {
 			return errStaleTopology
 		}
 		if len(c.Tokens) == 0 {
-			return &Refused{Reason: "a node cannot be moved to no tokens"}
+			return &Refused{Reason: "a move needs at least one token"}
 		}
 		if err := checkTokens(m.Topology, c.Tokens, c.Node); err != nil {
 			return err
@@ -190,7 +190,7 @@ func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Opera
 		}
 	}
 	if o == nil {
-		return nil, nil, &Refused{Reason: fmt.Sprintf("no operation %d is under way", id)}
+		return nil, nil, &Refused{Reason: fmt.Sprintf("there is no operation %d", id)}
 	}
 	return o, others, nil
 }
@@ -204,7 +204,7 @@ func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
 		return nil // told again
 	}
 	if !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s gains nothing by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s gains no range by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
@@ -247,7 +247,7 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 		return nil // told again
 	}
 	if !o.Known || !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s has nothing to compare by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s has no range to compare for the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
@@ -261,7 +261,7 @@ func applyHanded(m *Metadata, c *handedCommand, index uint64) error {
 		return err
 	}
 	if !o.Hands {
-		return &Refused{Reason: fmt.Sprintf("nothing is handed over by operation %d", o.ID)}
+		return &Refused{Reason: fmt.Sprintf("operation %d has no hand-over", o.ID)}
 	}
 	if o.Handed {
 		return nil // told again
@@ -278,7 +278,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 		return err
 	}
 	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) || o.Hands && !o.Handed {
-		return &Refused{Reason: fmt.Sprintf("operation %d has not come so far: %+v", o.ID, *o)}
+		return &Refused{Reason: fmt.Sprintf("operation %d is not ready for this step: %+v", o.ID, *o)}
 	}
 	before := m.Topology
 	var nodes []*ring.Node

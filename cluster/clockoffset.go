@@ -97,11 +97,11 @@ func (c *Cluster) checkClocks() {
 	ahead, out := c.ClockOffset()
 	switch {
 	case out && !was:
-		c.opts.Logger.Error("this node's clock differs too much from the others': it does not serve", "ahead", ahead)
+		c.opts.Logger.Error("clock differs too much from the other nodes; not serving clients", "ahead", ahead)
 	case was && !out:
-		c.opts.Logger.Info("this node's clock agrees with the others' again", "ahead", ahead)
+		c.opts.Logger.Info("clock is in sync with the other nodes again", "ahead", ahead)
 	case alarm && c.ticks%clockAlarmEvery == 0:
-		c.opts.Logger.Warn("this node's clock differs from the others'", "ahead", ahead)
+		c.opts.Logger.Warn("clock differs from the other nodes", "ahead", ahead)
 	}
 }
 

@@ -155,4 +155,4 @@ type Refused struct {
 func (e *Refused) Error() string { return e.Reason }
 
 // errStaleTopology refuses tokens that were chosen for another topology.
-var errStaleTopology = &Refused{Reason: "the topology changed meanwhile"}
+var errStaleTopology = &Refused{Reason: "the topology changed concurrently"}

@@ -20,7 +20,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		change := m.compareReplications(old.Replication, now.Replication)
 		for _, u := range m.Unclean {
 			if slices.Contains(change.gain, u.Node) {
-				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost; one that is down does so when "+
+				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost; if it is down, it continues when "+
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
@@ -46,7 +46,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
 	if len(former) > formerMax {
-		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and have the nodes clean up (cqld ctl cleanup)"}
+		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' on the nodes"}
 	}
 	if m.Former = former; len(former) == 0 {
 		m.Former = nil

@@ -27,10 +27,10 @@ type joinReply struct {
 // decodeJoinReply returns the answer in b. The error is a *messaging.RemoteError when the node was not admitted.
 func decodeJoinReply(b []byte) (r joinReply, err error) {
 	if err := json.Unmarshal(b, &r); err != nil {
-		return joinReply{}, fmt.Errorf("cluster: malformed answer to a request to join: %w", err)
+		return joinReply{}, fmt.Errorf("cluster: malformed reply to a join request: %w", err)
 	}
 	if len(r.Peers) > newerMax {
-		return joinReply{}, fmt.Errorf("cluster: an answer to a request to join names %d members", len(r.Peers))
+		return joinReply{}, fmt.Errorf("cluster: a reply to a join request lists %d members", len(r.Peers))
 	}
 	if r.Node != 0 {
 		return r, nil
@@ -133,7 +133,7 @@ const (
 
 // tell says what is waited for, again and again.
 func (j *joining) tell() {
-	j.c.opts.Logger.Warn("this node has not joined the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
+	j.c.opts.Logger.Warn("not joined to the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
 	j.later(joinToldEvery, j.tell)
 }
 
@@ -252,8 +252,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 		j.next = 0
 		j.later(busyPause, j.ask)
 	case err != nil:
-		j.c.opts.Logger.Debug("seed did not admit this node", "seed", from, "err", err)
-		j.waiting = fmt.Errorf("cluster: no seed of %v, and no member that they named, admits this node; %v: %w", j.c.opts.Seeds, from, err)
+		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
+		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w", j.c.opts.Seeds, from, err)
 		j.ask()
 	default:
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
@@ -388,10 +388,10 @@ func (c *Cluster) admit(spec NodeSpec, done func(error)) (stop func()) {
 	if spec.Replace == "" {
 		cmd.Tokens = ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)
 	} else if cmd.Replaced = findMember(t, spec.Replace); cmd.Replaced == 0 {
-		done(&Refused{Reason: fmt.Sprintf("there is no member %s to be replaced", spec.Replace)})
+		done(&Refused{Reason: fmt.Sprintf("node %s, which is to be replaced, is not a member", spec.Replace)})
 		return func() {}
 	} else if c.Alive(cmd.Replaced) {
-		done(&Refused{Reason: fmt.Sprintf("node %s is alive: it can be decommissioned, not replaced", spec.Replace)})
+		done(&Refused{Reason: fmt.Sprintf("node %s is alive: decommission it instead of replacing it", spec.Replace)})
 		return func() {}
 	}
 	stopped, stopNow := false, func() {}
@@ -432,13 +432,13 @@ func (s *NodeSpec) check(from netip.Addr) error {
 	case s.NumTokens < 1 || s.NumTokens > numTokensMax:
 		return fmt.Errorf("num_tokens: %d is not between 1 and %d", s.NumTokens, numTokensMax)
 	case s.Host == ring.HostID{} || s.Disk == [16]byte{}:
-		return errors.New("the request to join has no host id or no disk id")
+		return errors.New("the join request has no host ID or no disk ID")
 	case len(s.Datacenter) > nameMax || len(s.Rack) > nameMax || len(s.Replace) > nameMax:
 		return fmt.Errorf("the names of data center, rack and replaced node must not be longer than %d bytes", nameMax)
 	case !usable(s.Internode) || !usable(s.Native):
-		return fmt.Errorf("listen_address %s or rpc_address %s is not an address that others can connect to", s.Internode, s.Native)
+		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode, s.Native)
 	case s.Internode.Addr().Unmap() != from.Unmap():
-		return fmt.Errorf("listen_address %s is not the address that the node connects from, %s", s.Internode.Addr(), from)
+		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s", s.Internode.Addr(), from)
 	}
 	return nil
 }
@@ -452,7 +452,7 @@ func usable(a netip.AddrPort) bool {
 func (c *Cluster) handleJoin(from messaging.Sender, p []byte, respond messaging.Respond) {
 	var spec NodeSpec
 	if err := json.Unmarshal(p, &spec); err != nil {
-		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed request to join"})
+		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed join request"})
 		return
 	}
 	if err := spec.check(from.Addr); err != nil {
@@ -533,7 +533,7 @@ func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 			respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 			return
 		}
-		respond(nil, errors.New("the node was admitted, and is no member any more"))
+		respond(nil, errors.New("the node was admitted, but is no longer a member"))
 		return
 	}
 	b, err := json.Marshal(joinReply{Node: n.ID, Epoch: m.Epoch, Peers: m.peers()})

@@ -31,10 +31,10 @@ func (c *Cluster) leave(force bool) *beginCommand {
 // RemoveNode begins to make copies elsewhere of what a dead node held.
 func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
 	if id == c.Self() {
-		return 0, &Refused{Reason: "a node cannot remove itself: decommission it"}
+		return 0, &Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
 	if c.Alive(id) {
-		return 0, &Refused{Reason: fmt.Sprintf("%s is alive and owns its ranges: decommission it there", c.Metadata().Topology.NameOf(id))}
+		return 0, &Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it", c.Metadata().Topology.NameOf(id))}
 	}
 	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
 }

@@ -487,14 +487,14 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 	if err := admit(7, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is under way") {
+	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is in progress") {
 		t.Errorf("two nodes join one data center at once: %v", err)
 	}
 	if err := admit(9, "b"); err != nil || len(m.Topology.Operations()) != 2 {
 		t.Errorf("a node of another data center has to wait: %v", err)
 	}
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
-	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
+	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring is changing") {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }

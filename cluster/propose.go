@@ -24,7 +24,7 @@ type proposal struct {
 
 // ErrUnknownOutcome says that a change was decided while this node was behind: it may have been
 // refused.
-var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node did not see how: look whether it is there")
+var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node does not know the result: check whether it was applied")
 
 var errStopped = errors.New("cluster: this node is stopping")
 
@@ -92,7 +92,7 @@ func (c *Cluster) wait(ctx context.Context, begin func(done func(error)) (stop f
 		return errStopped
 	case <-ctx.Done():
 		stop()
-		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
+		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *Cluster) send(p *proposal) {
 		return
 	}
 	if err := c.driver.node.Propose(p.data); err != nil {
-		c.opts.Logger.Debug("proposal dropped, will be repeated", "err", err)
+		c.opts.Logger.Debug("proposal dropped; it will be retried", "err", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
 	}
 	if fresh && c.identity.Founder {
 		if err := d.node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
-			return nil, fmt.Errorf("cluster: found a cluster: %w", err)
+			return nil, fmt.Errorf("cluster: create a cluster: %w", err)
 		}
 	}
 	return d, nil
@@ -139,7 +139,7 @@ func (c *Cluster) refuseRaft(from ring.NodeID, kind string, err error) {
 		return
 	}
 	c.refusalLogged = max(1, c.ticks)
-	c.opts.Logger.Error("raft message refused: the sender is defective, or this node's metadata log lost entries",
+	c.opts.Logger.Error("raft message refused: the sender is faulty, or this node's metadata log lost entries",
 		"node", from, "type", kind, "err", err, "refused so far", c.refused.Load())
 }
 
@@ -271,7 +271,7 @@ func (d *driver) apply(e *pb.Entry) error {
 func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	d.applied = index
 	if err := checkConfChange(d.conf, cc); err != nil {
-		d.c.opts.Logger.Error("change of raft's membership skipped: a leader proposed what cannot be", "err", err)
+		d.c.opts.Logger.Error("invalid raft membership change skipped", "err", err)
 		return
 	}
 	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0

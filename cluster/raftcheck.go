@@ -48,10 +48,10 @@ const voteContextMax = 64
 // check returns why a message of the member from must not reach Raft; nil when it may.
 func (d *driver) check(from ring.NodeID, m *pb.Message) error {
 	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(d.self) {
-		return fmt.Errorf("it states node %d as its sender", m.GetFrom())
+		return fmt.Errorf("its sender field names node %d", m.GetFrom())
 	}
 	if len(m.GetResponses()) > 0 {
-		return errors.New("it has responses of local storage")
+		return errors.New("it contains responses of local storage")
 	}
 	if err := d.checkCounters(m); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (d *driver) checkCounters(m *pb.Message) error {
 // checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they lead.
 func checkProposal(m *pb.Message) error {
 	if len(m.GetEntries()) == 0 {
-		return errors.New("it proposes nothing")
+		return errors.New("the proposal is empty")
 	}
 	for _, e := range m.GetEntries() {
 		if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
@@ -255,23 +255,23 @@ func (m *Metadata) check() (err error) {
 	hosts := map[ring.HostID]bool{}
 	for i, n := range m.Topology.Nodes() {
 		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
-			return fmt.Errorf("node %d is there twice, or was never admitted", n.ID)
+			return fmt.Errorf("node %d is listed twice, or was never admitted", n.ID)
 		}
 		hosts[n.Host] = true
 	}
 	for _, o := range m.Topology.Operations() {
 		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
-			return fmt.Errorf("operation %d is of a node that is not there", o.ID)
+			return fmt.Errorf("operation %d is of an unknown node", o.ID)
 		}
 		for _, id := range o.Gaining {
 			if m.Topology.Node(id) == nil {
-				return fmt.Errorf("by operation %d, a node gains that is not there", o.ID)
+				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)
 			}
 		}
 	}
 	for _, u := range m.Unclean {
 		if m.Topology.Node(u.Node) == nil {
-			return fmt.Errorf("node %d is unclean and not there", u.Node)
+			return fmt.Errorf("unclean node %d is unknown", u.Node)
 		}
 	}
 	for _, r := range replications(m.Schema) {
@@ -305,7 +305,7 @@ func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
 	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
 	cfg, progress, err := confchange.Restore(c, cs)
 	if err != nil {
-		return c, fmt.Errorf("the membership cannot be taken up: %w", err)
+		return c, fmt.Errorf("the membership cannot be restored: %w", err)
 	}
 	c.Tracker.Config, c.Tracker.Progress = cfg, progress
 	return c, nil

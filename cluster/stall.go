@@ -11,7 +11,7 @@ const stallMin = time.Second
 func (c *Cluster) noteStall(ticks uint64) {
 	now := c.opts.Clock.Monotonic()
 	if late := now - c.ticked - time.Duration(ticks)*tickEvery; c.ticked > 0 && late >= stallMin {
-		c.opts.Logger.Warn("this node stood still: its process did not run, or its disk was slow", "for", late.Round(time.Millisecond))
+		c.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for", late.Round(time.Millisecond))
 	}
 	c.ticked = now
 }

@@ -311,13 +311,13 @@ func (t *GRPC) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout 
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
 	s, conn, cancel, err := t.open(ctx, addr, 0)
 	if err != nil {
-		return nil, fmt.Errorf("messaging: reach %s: %s", addr, status.Convert(err).Message())
+		return nil, fmt.Errorf("messaging: connect to %s: %s", addr, status.Convert(err).Message())
 	}
 	defer conn.Close()
 	defer cancel()
 	b := appendEnvelope(make([]byte, 8), envelope{kind: request, verb: verb, id: 1, payload: payload})
 	if err := s.SendMsg(&frame{b}); err != nil {
-		return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+		return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
 	}
 	var answer []byte
 	var refused error
@@ -338,7 +338,7 @@ func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, 
 	case refused != nil:
 		err = refused
 	}
-	return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+	return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
 }
 
 // AskAddr is RequestAddr for callers that do not wait.

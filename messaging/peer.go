@@ -286,12 +286,12 @@ func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	if len(md.Get(headerCluster)) > 0 {
 		got := strings.Join(md.Get(headerNode), "")
 		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
-			return errors.New("messaging: another node answers at the address")
+			return errors.New("messaging: another node responded at the address")
 		}
 		return nil
 	}
 	if err := s.RecvMsg(new(frame)); err != nil {
 		return err
 	}
-	return errors.New("messaging: the peer did not answer the handshake")
+	return errors.New("messaging: the peer did not respond to the handshake")
 }

@@ -10,7 +10,7 @@ import (
 	"cqld/ring"
 )
 
-var errTraceTooLong = errors.New("messaging: the trace of an answer is longer than allowed")
+var errTraceTooLong = errors.New("messaging: the trace in a reply is too long")
 
 // TraceEvent is one step of a node that works on a traced request.
 type TraceEvent struct {

@@ -51,7 +51,7 @@ var ErrUnreachable = errors.New("messaging: peer is not connected")
 var ErrTimeout = errors.New("messaging: no reply in time")
 
 // ErrOverloaded is the reply's error when too many bytes wait for the peer; nothing was sent.
-var ErrOverloaded = errors.New("messaging: too much in flight to peer")
+var ErrOverloaded = errors.New("messaging: too many requests in flight to peer")
 
 // ErrCanceled is the reply's error when the request was canceled: the peer may have done what was asked, or not.
 var ErrCanceled = errors.New("messaging: the request was canceled")

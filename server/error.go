@@ -52,7 +52,7 @@ func (s *Server) translate(err error) *frame.Error {
 	}
 	var panicked *guard.PanicError                                                             // is logged already
 	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has gone
-		s.log.Error("a request failed", "error", err)
+		s.log.Error("request failed", "error", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 }

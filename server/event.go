@@ -38,7 +38,7 @@ func (s *Server) NotifyStatus(change string, native netip.AddrPort) {
 }
 
 // errSlowClient ends a connection that does not read its events.
-var errSlowClient = errors.New("client does not read its events")
+var errSlowClient = errors.New("the client does not read its events")
 
 // push sends an EVENT to the connections registered for kind. body is called
 // once for each protocol version in use.

@@ -25,7 +25,7 @@ func newHandshakes(most int) *handshakes {
 	return &handshakes{max: most, order: list.New(), places: map[*conn]*list.Element{}}
 }
 
-var errManyHandshakes = errors.New("too many connections are not authenticated, and this one is the oldest")
+var errManyHandshakes = errors.New("too many unauthenticated connections; closing the oldest")
 
 // begin adds a connection, and closes the oldest when there are too many.
 func (h *handshakes) begin(c *conn) {

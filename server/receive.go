@@ -14,7 +14,7 @@ import (
 
 // errSlow ends a connection whose request arrives too slowly while others wait
 // for memory.
-var errSlow = errors.New("the client sends its request too slowly while others wait for memory")
+var errSlow = errors.New("the client sends its request too slowly while other requests wait for memory")
 
 // tooSlow is what an intake calls to end the receiving of a request.
 func (c *conn) tooSlow() {

@@ -190,12 +190,12 @@ func (s *Server) register(c *conn) error {
 		return ErrClosed
 	}
 	if len(s.mu.conns) >= s.limits.ConnectionsMax {
-		return fmt.Errorf("%d connections are open, the most allowed", len(s.mu.conns))
+		return fmt.Errorf("the limit of %d connections is reached", len(s.mu.conns))
 	}
 	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 {
 		addr := c.client.Addr()
 		if s.mu.addresses[addr] >= bound {
-			return fmt.Errorf("%d connections of this address are open, the most allowed", bound)
+			return fmt.Errorf("the limit of %d connections per address is reached", bound)
 		}
 		s.mu.addresses[addr]++
 	}

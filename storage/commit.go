@@ -314,7 +314,7 @@ func (e *Engine) await(g *group) (err error) {
 		}
 		e.counters.syncs.Add(1)
 		if took := e.opts.Clock.Monotonic() - began; took >= slowSync {
-			e.opts.Logger.Warn("storage: the disk was slow, writes have waited for it", "took", took.Round(time.Millisecond))
+			e.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}
 	if err := e.failedErr(); err != nil {

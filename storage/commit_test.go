@@ -121,7 +121,7 @@ func TestASlowSyncIsToldOf(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if text := log.String(); strings.Count(text, "the disk was slow") != 1 || !strings.Contains(text, "took=1.5s") {
+	if text := log.String(); strings.Count(text, "slow disk delayed writes") != 1 || !strings.Contains(text, "took=1.5s") {
 		t.Errorf("it says %q", text)
 	}
 }

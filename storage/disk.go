@@ -42,7 +42,7 @@ func (e *Engine) watchedFS() vfs.FS {
 		}
 		e.disk.ballast, e.disk.dropped = false, true
 		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
-			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
+			e.opts.Logger.Error("storage: cannot remove the ballast file", "error", err)
 		}
 	}), func() bool { return e.failed.Load() != nil }, e.fail)
 	return e.guard
@@ -68,7 +68,7 @@ func (e *Engine) openBallast() {
 		return
 	}
 	if err := e.writeBallast(); err != nil {
-		e.opts.Logger.Warn("storage: no ballast", "error", err)
+		e.opts.Logger.Warn("storage: cannot create the ballast file", "error", err)
 		_ = e.opts.FS.Remove(e.ballastPath())
 		return
 	}

@@ -14,9 +14,9 @@ var (
 	// ErrCorrupt: bytes on disk are not what was written; see CorruptError.
 	ErrCorrupt = errors.New("storage: corrupt data")
 	// ErrDiskFull: a write was refused, and not applied, because the disk is nearly full.
-	ErrDiskFull = errors.New("storage: the disk is nearly full, writes are refused until there is space")
+	ErrDiskFull = errors.New("storage: the disk is nearly full; writes are refused until space is free")
 	// ErrOverloaded: a write was refused, and not applied, because too much waits for the disk.
-	ErrOverloaded = errors.New("storage: too many bytes wait to be written")
+	ErrOverloaded = errors.New("storage: too many bytes are waiting to be written")
 	// ErrStopped: the engine was closed, or failed for good. A write that gets it may have been applied.
 	ErrStopped = errors.New("storage: stopped")
 	// ErrInUse: another process has the directory open.

@@ -42,7 +42,7 @@ func (e *Engine) fail(err error) {
 		return
 	}
 	close(e.broken)
-	e.opts.Logger.Error("storage failed, the node must stop", "error", err)
+	e.opts.Logger.Error("storage: failed; the node must stop", "error", err)
 	e.opts.OnFatal(err)
 }
 
@@ -84,12 +84,12 @@ func (e *Engine) listener() *pebble.EventListener {
 			// What failed is tried again at once, and again. %v of the error has pages of stack.
 			text := err.Error()
 			if last := e.background.Swap(&text); last == nil || *last != text {
-				e.opts.Logger.Error("storage: background work failed; it is tried again", "error", text)
+				e.opts.Logger.Error("storage: background task failed; it will be retried", "error", text)
 			}
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
-			e.opts.Logger.Warn("storage: writes wait for the disk", "reason", info.Reason)
+			e.opts.Logger.Warn("storage: writes stalled", "reason", info.Reason)
 		},
 	}
 	l.EnsureDefaults(pebbleLog{e})

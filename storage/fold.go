@@ -59,7 +59,7 @@ func (e *Engine) foldHot() {
 			return
 		}
 		if err := e.fold([]byte(key)); err != nil {
-			e.opts.Logger.Warn("storage: fold of a hot row failed", "error", err)
+			e.opts.Logger.Warn("storage: collapsing a hot row failed", "error", err)
 		}
 		e.hot.forget(key)
 	}

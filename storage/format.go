@@ -61,7 +61,7 @@ func newFormat(disk vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if bytes.HasPrefix([]byte(name), []byte("MANIFEST-")) {
-			return fmt.Errorf("storage: %s holds a database but no %s: it is not cqld's", dir, formatFile)
+			return fmt.Errorf("storage: %s contains a database but no %s: it was not created by cqld", dir, formatFile)
 		}
 	}
 	return writeFormat(disk, dir)

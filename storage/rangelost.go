@@ -53,7 +53,7 @@ func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange
 
 // lostError is why what was asked for is not answered.
 func (x *LostRange) lostError() error {
-	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost, and are not repaired yet", x.Tokens, x.Table)}
+	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired yet", x.Tokens, x.Table)}
 }
 
 // Lost are the ranges that were lost and not repaired yet.
@@ -92,14 +92,14 @@ func (e *Engine) Quarantine() (lost []LostRange, err error) {
 
 func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	if len(info.Start) < tableSize || len(info.End) < tableSize {
-		return nil, errors.New("what keys it holds is not known; replace the node")
+		return nil, errors.New("its key range is unknown; replace the node")
 	}
 	e.index.building.Lock() // what is void now is built when the file is gone
 	defer e.index.building.Unlock()
 	entries, void := e.entriesIn(info)
 	lost := e.lostIn(info)
 	if len(lost) == 0 && !bytes.Equal(entries, info.Start) {
-		return nil, errors.New("it holds what is the node's own; replace the node")
+		return nil, errors.New("it contains the node's own data; replace the node")
 	}
 	if err := e.voidIndexes(void); err != nil {
 		return nil, err

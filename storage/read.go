@@ -36,7 +36,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	}
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.counters.tombstoneWarnings.Add(1)
-		e.opts.Logger.Warn("storage: a read met many tombstones",
+		e.opts.Logger.Warn("storage: read scanned many tombstones",
 			"table", r.info.name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked

@@ -47,7 +47,7 @@ func (e *Engine) reclaimLoop() {
 			return
 		}
 		if err := e.reclaimSpans(spans); err != nil {
-			e.opts.Logger.Warn("storage: the space of removed data is freed later", "error", err)
+			e.opts.Logger.Warn("storage: freeing the space of removed data was postponed", "error", err)
 		}
 	}
 }
