@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// apply gives the metadata after c, the command at index. It depends on its arguments only, so all
-// nodes come to the same. A refused command changes nothing but the list of recent ones.
+// apply returns the metadata after command c at index. It depends on its arguments only, so all nodes compute the
+// same metadata. A refused command changes only the list of recent commands.
 func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	if m.seen(c.ID) {
 		return m, nil
@@ -60,8 +60,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	return &next, err
 }
 
-// applySafely is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all nodes
-// refuse the same commands.
+// applySafely is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all
+// nodes refuse the same commands.
 func applySafely(m *Metadata, c *command, index uint64) (next *Metadata, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,7 +95,7 @@ func applyFound(m *Metadata, c *foundCommand) error {
 }
 
 func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
-	if m.NodeByHost(c.Node.Host) != nil { // asked again: it is a member, perhaps at another address
+	if m.NodeByHost(c.Node.Host) != nil { // a repeated request: the node is a member, perhaps at another address
 		return applyUpdate(m, &updateCommand{c.Node}, index)
 	}
 	if reason, ok := m.removed(c.Node.Host); ok {
@@ -115,7 +115,7 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	}
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
-	// Where no data can be, nothing has to be fetched.
+	// If there can be no data, no range has to be streamed.
 	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
 		if err := admitToFetch(m, c, node, index); err != nil {
 			return err
@@ -127,7 +127,8 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	return nil
 }
 
-// checkTokens refuses tokens for node self that are none, too many, not distinct, or another node's.
+// checkTokens refuses an empty, too long or repetitive list of tokens, and tokens that belong to a node other than
+// self.
 func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error {
 	if len(tokens) == 0 || len(tokens) > numTokensMax {
 		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
@@ -154,7 +155,7 @@ func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	return nil
 }
 
-// admitToFetch makes node a member that owns its tokens only when it has the data.
+// admitToFetch makes node a member that owns its tokens only after it has streamed its data.
 func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) error {
 	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
 	if c.Replaced != 0 {
@@ -171,7 +172,7 @@ func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) e
 	return m.begin(o, append(slices.Clone(m.Topology.Nodes()), node), index)
 }
 
-// userKeyspaces are the keyspaces that users made.
+// userKeyspaces returns the keyspaces that users created.
 func userKeyspaces(s *schema.Schema) (names []string) {
 	for _, name := range s.KeyspaceNames() {
 		if !schema.IsSystem(name) {
@@ -233,7 +234,7 @@ func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 		return &Refused{Reason: "the table no longer exists"}
 	}
 	if m.PaxosFloors[c.Table] >= c.Micros {
-		return nil // another node was first
+		return nil // another node raised it first
 	}
 	floors := maps.Clone(m.PaxosFloors)
 	if floors == nil {
@@ -244,7 +245,7 @@ func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 	return nil
 }
 
-// dropPaxosFloors forgets those of tables that are gone.
+// dropPaxosFloors removes the low bounds of dropped tables.
 func (m *Metadata) dropPaxosFloors() {
 	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
 	floors := maps.Clone(m.PaxosFloors)

@@ -233,9 +233,10 @@ func TestADeadNodeStopsNothing(t *testing.T) {
 	}
 }
 
-// TestOperationsKeepTheirPromises applies random commands and looks at what each leaves: every range
-// has its replicas, whoever reads it has fetched it from enough others, and nobody else does. Whoever has
-// the metadata of a snapshot comes to the same as who has applied all of the log, whichever version founded the cluster.
+// TestOperationsKeepTheirPromises applies random commands and checks the metadata after each: every range has its
+// replicas, every replica that serves reads of it has streamed it from enough others, and no other node serves them.
+// Applying a snapshot and the rest of the log gives the same metadata as applying the whole log, with any version of
+// the command that created the cluster.
 func TestOperationsKeepTheirPromises(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newOperationsWalk(t, seed)

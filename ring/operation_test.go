@@ -22,7 +22,7 @@ func TestGainsOfAnEarlierValue(t *testing.T) {
 	began := &Operation{ID: 7, Kind: Leave, Node: 3, Phase: Streaming}
 	want := NewMovingTopology(7, 7, nodes, []*Operation{began}).Gains(began, r, 0)
 	if len(want) == 0 {
-		t.Fatal("nobody gains anything when a node leaves")
+		t.Fatal("no node gains a range when a node leaves")
 	}
 	for _, later := range []Operation{
 		{ID: 7, Kind: Leave, Node: 3, Phase: Streaming, Streamed: []NodeID{1}},
