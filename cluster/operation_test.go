@@ -23,7 +23,7 @@ func follow(t *testing.T, nodes ...*testNode) {
 }
 
 // report makes the nodes do once what their owners would: tell what they gain as fetched and as compared, and
-// what they lost as dropped. It says whether there was nothing to do.
+// what they lost as dropped. It reports whether there was nothing to do.
 func report(nodes ...*testNode) bool {
 	idle := true
 	for _, n := range nodes {
@@ -282,7 +282,7 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 	return w
 }
 
-// otherVersion is what a cqld would found a cluster with whose system keyspaces are not those of this one.
+// otherVersion returns what a cqld would found a cluster with whose system keyspaces are not those of this one.
 func otherVersion(t *testing.T) []byte {
 	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth", Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
 	if err != nil {

@@ -70,7 +70,7 @@ func consumeEnvelope(c *wire.Cursor) envelope {
 // frameCodec passes frames to gRPC without a copy. Buffers return to the pool when gRPC has written them.
 type frameCodec struct{ pool *bufferPool }
 
-// Name is the content subtype both ends agree on.
+// Name returns the content subtype both ends agree on.
 func (frameCodec) Name() string { return "cqld" }
 
 // Marshal returns the frame's bytes without a copy.

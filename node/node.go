@@ -240,7 +240,7 @@ func (n *Node) partsOptions() assembly.Options {
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},
-			OnError: func(err error) { n.log.Error("coordinator background task failed", "err", err) },
+			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},

@@ -130,7 +130,7 @@ func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
 	return nodes, o
 }
 
-// missedQuorum is a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
+// missedQuorum returns a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
 // nil when there is none. Where there are fewer sources than are asked for, the range waits for them.
 func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (chosen []NodeID) {
 	if quorum > len(replicas) || asked > len(sources) {

@@ -47,7 +47,7 @@ func (r Range) Unwrap() []Range {
 	return []Range{{MinToken, r.End}, {r.Start, MinToken}}
 }
 
-// String returns the range in interval notation.
+// String is the range in interval notation.
 func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }
 
 // Overlaps reports whether a token lies in both ranges.
@@ -62,7 +62,7 @@ func (r Range) Overlaps(o Range) bool {
 	return false
 }
 
-// Covers reports whether every token of o lies in r. Neither may wrap.
+// Covers reports whether every token of o, which does not wrap, lies in r, which does not wrap either.
 func (r Range) Covers(o Range) bool {
 	return r.Start <= o.Start && (r.End == MinToken || o.End != MinToken && o.End <= r.End)
 }

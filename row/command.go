@@ -50,8 +50,8 @@ func (s Slice) Overlaps(o Slice) bool {
 	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() && !o.Empty()
 }
 
-// Limits bound a read. Rows counts live rows; zero is no limit. A partition that has no live row
-// but a live static row counts as one when the command asks for statics that way.
+// Limits bound a read. Rows counts live rows; zero means no limit. A partition that has no live row but a live static
+// row counts as one row if the command sets StaticCounts.
 type Limits struct {
 	Rows         uint32
 	PerPartition uint32

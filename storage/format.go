@@ -24,8 +24,7 @@ const FormatVersion = 4
 
 const formatFile = "CQLD_FORMAT"
 
-// checkFormat compares the format file of a directory with FormatVersion, and writes it when the
-// directory is new.
+// checkFormat compares the format file of a directory with FormatVersion, and creates it in a new directory.
 func checkFormat(disk vfs.FS, dir string) error {
 	path := disk.PathJoin(dir, formatFile)
 	f, err := disk.Open(path)
