@@ -71,7 +71,7 @@ func New(o Options) (*Door, error) {
 	}
 	for _, a := range o.Accounts {
 		if err := CheckAccount(a); err != nil {
-			return nil, fmt.Errorf("table: account %q: %w", a.Name, err)
+			return nil, fmt.Errorf("azuretables: account %q: %w", a.Name, err)
 		}
 		made, err := newAccount(a)
 		if err != nil {
@@ -90,18 +90,18 @@ func New(o Options) (*Door, error) {
 // its key is base64 of 16 bytes at least.
 func CheckAccount(a Account) error {
 	if len(a.Name) < 3 || len(a.Name) > 24 {
-		return errors.New("the name is not 3 to 24 characters long")
+		return errors.New("the name must be 3 to 24 characters long")
 	}
 	for i := range len(a.Name) {
 		if c := a.Name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return errors.New("the name has other characters than lower case letters and digits")
+			return errors.New("the name must consist of lower case letters and digits")
 		}
 	}
 	if schema.IsSystem(a.Name) {
-		return errors.New("the name is a system keyspace's")
+		return errors.New("the name is that of a system keyspace")
 	}
 	if key, err := base64.StdEncoding.DecodeString(a.Key); err != nil || len(key) < 16 {
-		return errors.New("the key is not base64 of at least 16 bytes; openssl rand -base64 64 makes one")
+		return errors.New("the key must be base64 of at least 16 bytes; create one with: openssl rand -base64 64")
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (c *call) policiesOf(table string) []policy {
 	}
 	policies, err := parsePolicies(raw)
 	if err != nil {
-		c.door.log.Error("a table's access policies cannot be read; signatures that name one are refused", "table", table, "err", err)
+		c.door.log.Error("cannot read a table's access policies; signatures that refer to one are refused", "table", table, "err", err)
 	}
 	return policies
 }

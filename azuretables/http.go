@@ -19,7 +19,7 @@ import (
 )
 
 // ErrClosed is returned by Serve after Drain or Close.
-var ErrClosed = errors.New("table: closed")
+var ErrClosed = errors.New("azuretables: closed")
 
 // carrier carries requests over HTTP/1.1. It is fasthttp because a request and its answer, with the same
 // headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
@@ -82,7 +82,7 @@ func newCarrier(d *Door) *carrier {
 type quiet struct{ door *Door }
 
 func (q quiet) Printf(format string, args ...any) {
-	q.door.log.Debug("a connection of the Tables door", "format", format, "args", args)
+	q.door.log.Debug("azuretables: connection error", "format", format, "args", args)
 }
 
 // Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
@@ -163,7 +163,7 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 func (c *carrier) awaitRequests() {
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			c.door.log.Error("requests of Tables do not end", "requests", c.active.Load())
+			c.door.log.Error("azuretables: requests still in progress at shutdown", "requests", c.active.Load())
 			return
 		}
 	}

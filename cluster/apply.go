@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// apply gives the metadata after c, the command at index. It depends on its arguments only, so all
-// nodes come to the same. A refused command changes nothing but the list of recent ones.
+// apply returns the metadata after command c at index. It depends on its arguments only, so all nodes compute the
+// same metadata. A refused command changes only the list of recent commands.
 func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	if m.seen(c.ID) {
 		return m, nil
@@ -60,8 +60,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 	return &next, err
 }
 
-// applySafely is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all nodes
-// refuse the same commands.
+// applySafely is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all
+// nodes refuse the same commands.
 func applySafely(m *Metadata, c *command, index uint64) (next *Metadata, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -80,7 +80,7 @@ func appendRecent(recent []CommandID, id CommandID) []CommandID {
 
 func applyFound(m *Metadata, c *foundCommand) error {
 	if m.Secret != nil {
-		return &Refused{Reason: "the cluster has been founded"}
+		return &Refused{Reason: "the cluster already exists"}
 	}
 	m.Schema = schema.Initial()
 	if len(c.Schema) > 0 {
@@ -95,7 +95,7 @@ func applyFound(m *Metadata, c *foundCommand) error {
 }
 
 func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
-	if m.NodeByHost(c.Node.Host) != nil { // asked again: it is a member, perhaps at another address
+	if m.NodeByHost(c.Node.Host) != nil { // a repeated request: the node is a member, perhaps at another address
 		return applyUpdate(m, &updateCommand{c.Node}, index)
 	}
 	if reason, ok := m.removed(c.Node.Host); ok {
@@ -103,7 +103,7 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	}
 	for _, n := range m.Topology.Nodes() {
 		if n.Internode == c.Node.Internode && n.ID != c.Replaced {
-			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, whose disk this is not: a node that lost "+
+			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, but this is not its disk. A node that lost "+
 				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode, n.Host, n.Internode.Addr())}
 		}
 	}
@@ -115,7 +115,7 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	}
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
-	// Where no data can be, nothing has to be fetched.
+	// If there can be no data, no range has to be streamed.
 	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
 		if err := admitToFetch(m, c, node, index); err != nil {
 			return err
@@ -127,7 +127,8 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	return nil
 }
 
-// checkTokens refuses tokens for node self that are none, too many, not distinct, or another node's.
+// checkTokens refuses an empty, too long or repetitive list of tokens, and tokens that belong to a node other than
+// self.
 func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error {
 	if len(tokens) == 0 || len(tokens) > numTokensMax {
 		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
@@ -135,7 +136,7 @@ func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	owned := make(map[ring.Token]bool, len(tokens))
 	for _, tok := range tokens {
 		if owned[tok] {
-			return &Refused{Reason: fmt.Sprintf("token %s is named twice", tok)}
+			return &Refused{Reason: fmt.Sprintf("token %s is listed twice", tok)}
 		}
 		owned[tok] = true
 	}
@@ -147,23 +148,23 @@ func checkTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	for _, o := range t.Operations() {
 		for _, tok := range o.Tokens {
 			if owned[tok] && o.Node != self {
-				return &Refused{Reason: fmt.Sprintf("token %s is to be owned by node %d", tok, o.Node), Busy: true}
+				return &Refused{Reason: fmt.Sprintf("token %s is being moved to node %d", tok, o.Node), Busy: true}
 			}
 		}
 	}
 	return nil
 }
 
-// admitToFetch makes node a member that owns its tokens only when it has the data.
+// admitToFetch makes node a member that owns its tokens only after it has streamed its data.
 func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) error {
 	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
 	if c.Replaced != 0 {
 		old := m.Topology.Node(c.Replaced)
 		if old == nil {
-			return &Refused{Reason: "the node to be replaced is no member any more"}
+			return &Refused{Reason: "the node to be replaced is no longer a member"}
 		}
 		if old.Datacenter != node.Datacenter {
-			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by one in %s", old.Host, old.Datacenter, node.Datacenter)}
+			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s", old.Host, old.Datacenter, node.Datacenter)}
 		}
 		o.Kind, o.Replaced, o.Tokens = ring.Replace, c.Replaced, nil
 	}
@@ -171,7 +172,7 @@ func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) e
 	return m.begin(o, append(slices.Clone(m.Topology.Nodes()), node), index)
 }
 
-// userKeyspaces are the keyspaces that users made.
+// userKeyspaces returns the keyspaces that users created.
 func userKeyspaces(s *schema.Schema) (names []string) {
 	for _, name := range s.KeyspaceNames() {
 		if !schema.IsSystem(name) {
@@ -187,7 +188,7 @@ func applyUpdate(m *Metadata, c *updateCommand, index uint64) error {
 		return &Refused{Reason: fmt.Sprintf("node %s is not a member", c.Node.Host)}
 	}
 	if old.DiskID != c.Node.Disk {
-		return &Refused{Reason: fmt.Sprintf("node %s came back with another disk: it must be replaced", old.Host)}
+		return &Refused{Reason: fmt.Sprintf("node %s returned with another disk: it must be replaced", old.Host)}
 	}
 	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
 		return nil
@@ -217,7 +218,7 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
 		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
-			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring does: " + m.describe(m.Topology.Operations()[0])}
+			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring is changing: " + m.describe(m.Topology.Operations()[0])}
 		}
 	}
 	if err := m.noteFormer(s, c.At, index); err != nil {
@@ -230,10 +231,10 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 
 func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 	if m.Schema.TableByStorage(c.Table) == nil {
-		return &Refused{Reason: "the table does not exist any more"}
+		return &Refused{Reason: "the table no longer exists"}
 	}
 	if m.PaxosFloors[c.Table] >= c.Micros {
-		return nil // another node was first
+		return nil // another node raised it first
 	}
 	floors := maps.Clone(m.PaxosFloors)
 	if floors == nil {
@@ -244,7 +245,7 @@ func applyPaxosFloor(m *Metadata, c *paxosFloorCommand) error {
 	return nil
 }
 
-// dropPaxosFloors forgets those of tables that are gone.
+// dropPaxosFloors removes the low bounds of dropped tables.
 func (m *Metadata) dropPaxosFloors() {
 	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
 	floors := maps.Clone(m.PaxosFloors)

@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// replications are those of the keyspaces that nodes hold data of, each once.
+// replications returns the replications of all keyspaces whose data is on nodes, without duplicates.
 func replications(s *schema.Schema) (out []ring.Replication) {
 	for _, name := range s.KeyspaceNames() {
 		r := s.Keyspace(name).Replication
@@ -19,19 +19,19 @@ func replications(s *schema.Schema) (out []ring.Replication) {
 	return out
 }
 
-// describe says what an operation does, for those who have to wait for it.
+// describe describes an operation for users who must wait for it.
 func (m *Metadata) describe(o *ring.Operation) string {
 	n := m.Topology.Node(o.Node)
 	host := ""
 	if n != nil {
 		host = n.Host.String()
 	}
-	return fmt.Sprintf("operation %d (%s of node %s, %s) is under way; if it cannot end, because a node of it is dead, "+
+	return fmt.Sprintf("operation %d (%s of node %s, %s) is in progress; if it cannot finish because a node is dead, "+
 		"abort it: cqld ctl abort %d", o.ID, o.Kind, host, o.Phase, o.ID)
 }
 
-// begin enters an operation into the topology, unless another one, or data not yet dropped, is in
-// its way. nodes are the members from now on.
+// begin adds an operation to the topology, unless another operation, or data not yet dropped, conflicts with it.
+// nodes are the members from now on.
 func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) error {
 	operations := append(slices.Clone(m.Topology.Operations()), o)
 	t := ring.NewMovingTopology(index, index, nodes, operations)
@@ -41,16 +41,16 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 		}
 	}
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
-	if !o.Force { // first what stays so: a node cannot drop a range whose only replica is dead
+	if !o.Force { // permanent obstacles first: a node cannot drop a range whose only replica is dead
 		if err := m.checkSources(t, o); err != nil {
 			return err
 		}
 	}
 	for _, u := range m.Unclean {
-		// A forced operation does not wait: the node keeps what it has of a range that it gains (rebalance.Drops).
+		// A forced operation does not wait: the node keeps its data of a range that it gains (rebalance.Drops).
 		if slices.Contains(o.Gaining, u.Node) && !o.Force {
-			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost: it needs answers of half of the "+
-				"replicas of each; a node that is down does so when it is up again", t.Node(u.Node).Internode.Addr())}
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, which needs confirmation by half of the "+
+				"replicas of each range; if it is down, it continues when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
 	}
 	if len(o.Gaining) == 0 {
@@ -61,8 +61,8 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	return nil
 }
 
-// independent says whether two operations touch no range of a keyspace in common: they are in
-// different data centers, and every keyspace of users places replicas by data center.
+// independent reports whether two operations affect no range of a keyspace in common: they are in different data
+// centers, and every user keyspace is replicated by data center.
 func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
 		return false
@@ -75,16 +75,16 @@ func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	return true
 }
 
-// checkSources refuses an operation after which a range would be lost.
+// checkSources refuses an operation that would lose a range.
 func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 	for _, name := range m.Schema.KeyspaceNames() {
 		if schema.IsSystem(name) {
-			continue // traces and the like hold nobody up
+			continue // traces and other system data never block an operation
 		}
 		r := m.Schema.Keyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
 			if g.From == 0 && len(g.Sources) == 0 {
-				return &Refused{Reason: fmt.Sprintf("keyspace %s: range %s is on no other node, it would be lost; force it if it is lost anyway", name, g.Range)}
+				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
 		if o.Kind == ring.Leave || o.Kind == ring.Remove {
@@ -97,7 +97,7 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 	return nil
 }
 
-// shortOf counts the nodes that are left for r in the leaver's data center, and how many it wants.
+// shortOf returns the number of nodes that remain for r in the leaver's data center, and the number that r needs.
 func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string, left, want int) {
 	if r.Class == ring.Local {
 		return "", 0, 0
@@ -116,13 +116,13 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 			left++
 		}
 	}
-	return where, left, min(want, had) // a keyspace that wants more than there are does not hold anybody
+	return where, left, min(want, had) // a keyspace that already has too few nodes blocks no operation
 }
 
 func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	n := m.Topology.Node(c.Node)
 	if n == nil {
-		return &Refused{Reason: "the node is no member any more"}
+		return &Refused{Reason: "the node is no longer a member"}
 	}
 	if n.State != ring.Normal {
 		reason := fmt.Sprintf("node %s is %s", n.Host, n.State)
@@ -138,14 +138,14 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	switch c.Kind {
 	case ring.Leave, ring.Remove:
 		if len(m.Topology.Nodes()) == 1 {
-			return &Refused{Reason: "this is the only node"}
+			return &Refused{Reason: "this is the only node of the cluster"}
 		}
 	case ring.Move:
 		if c.Epoch != m.Topology.Epoch() {
 			return errStaleTopology
 		}
 		if len(c.Tokens) == 0 {
-			return &Refused{Reason: "a node cannot be moved to no tokens"}
+			return &Refused{Reason: "a move needs at least one token"}
 		}
 		if err := checkTokens(m.Topology, c.Tokens, c.Node); err != nil {
 			return err
@@ -157,7 +157,7 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 	return m.begin(o, m.withNode(c.Node, func(n *ring.Node) { n.State = state }), index)
 }
 
-// withNode are the members with one of them changed.
+// withNode returns the members with one of them changed.
 func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Node {
 	nodes := slices.Clone(m.Topology.Nodes())
 	for i, n := range nodes {
@@ -170,7 +170,7 @@ func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Nod
 	return nodes
 }
 
-// without are the members without one of them, which is remembered.
+// without returns the members without one of them, which it records as removed.
 func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, reason string) []*ring.Node {
 	n := m.Topology.Node(id)
 	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode, fmt.Sprintf("node %s %s", n.Host, reason)})
@@ -180,7 +180,7 @@ func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, rea
 	return slices.DeleteFunc(nodes, func(n *ring.Node) bool { return n.ID == id })
 }
 
-// operation finds one under way, and the others.
+// operation returns an operation in progress, and the other operations.
 func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Operation, err error) {
 	for _, x := range m.Topology.Operations() {
 		if x.ID == id {
@@ -190,7 +190,7 @@ func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Opera
 		}
 	}
 	if o == nil {
-		return nil, nil, &Refused{Reason: fmt.Sprintf("no operation %d is under way", id)}
+		return nil, nil, &Refused{Reason: fmt.Sprintf("there is no operation %d", id)}
 	}
 	return o, others, nil
 }
@@ -201,10 +201,10 @@ func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
 		return err
 	}
 	if o.Phase != ring.Streaming || slices.Contains(o.Streamed, c.Node) {
-		return nil // told again
+		return nil // a repeated report
 	}
 	if !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s gains nothing by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s gains no range by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
@@ -230,7 +230,7 @@ func applyKnown(m *Metadata, c *knownCommand, index uint64) error {
 		return &Refused{Reason: fmt.Sprintf("operation %d is still streaming", o.ID)}
 	}
 	if o.Known {
-		return nil // told again
+		return nil // a repeated report
 	}
 	next := *o
 	next.Known = true
@@ -244,10 +244,10 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 		return err
 	}
 	if slices.Contains(o.Compared, c.Node) {
-		return nil // told again
+		return nil // a repeated report
 	}
 	if !o.Known || !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s has nothing to compare by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s has no range to compare for the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
@@ -261,10 +261,10 @@ func applyHanded(m *Metadata, c *handedCommand, index uint64) error {
 		return err
 	}
 	if !o.Hands {
-		return &Refused{Reason: fmt.Sprintf("nothing is handed over by operation %d", o.ID)}
+		return &Refused{Reason: fmt.Sprintf("operation %d has no hand-over", o.ID)}
 	}
 	if o.Handed {
-		return nil // told again
+		return nil // a repeated report
 	}
 	next := *o
 	next.Handed = true
@@ -278,7 +278,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 		return err
 	}
 	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) || o.Hands && !o.Handed {
-		return &Refused{Reason: fmt.Sprintf("operation %d has not come so far: %+v", o.ID, *o)}
+		return &Refused{Reason: fmt.Sprintf("operation %d is not ready for this step: %+v", o.ID, *o)}
 	}
 	before := m.Topology
 	var nodes []*ring.Node
@@ -303,9 +303,9 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	return nil
 }
 
-// withoutMember is the operations when a node is no member any more: none waits for data that the node was to gain. An
-// operation in another data center may have begun when the node was still there, and gains ranges of the system keyspaces,
-// which are placed without regard to data centers, for all nodes.
+// withoutMember returns the operations after a node has ceased to be a member: none waits for data that the node was
+// to gain. An operation in another data center may have begun while the node was a member. It then gains ranges of
+// the system keyspaces for all nodes, because their placement does not depend on data centers.
 func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) []*ring.Operation {
 	others := func(ids []ring.NodeID) []ring.NodeID {
 		return slices.DeleteFunc(slices.Clone(ids), func(other ring.NodeID) bool { return other == id })
@@ -325,7 +325,7 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 	return out
 }
 
-// noteUnclean remembers who held ranges before that it does not hold now.
+// noteUnclean records the nodes that held ranges in before and no longer hold them.
 func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
 	var losers []ring.NodeID
 	for _, r := range replications(m.Schema) {
@@ -348,8 +348,8 @@ func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
 	m.Unclean = unclean
 }
 
-// applyAbort undoes an operation in either phase: whatever was acknowledged, or read, is on a quorum of the
-// replicas before until the operation ends.
+// applyAbort undoes an operation in either phase: until the operation ends, a quorum of the previous replicas has
+// every write that was acknowledged or read.
 func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {

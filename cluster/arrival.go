@@ -7,17 +7,18 @@ import (
 	"cqld/ring"
 )
 
-// arrivals are the nodes that were let in while this node was running and that requests may wait for. Values are immutable.
+// arrivals contains the nodes that joined while this node was running and for which requests may wait. Values are
+// immutable.
 type arrivals struct {
 	nodes []ring.NodeID
-	until time.Duration // monotonic: a node that is silent after this counts as dead, as any other member does
+	until time.Duration // monotonic: afterwards, a silent node counts as dead, like any other member
 }
 
-// arrivalPatience is how long a node that was let in may take until its first heartbeat: as long as a member may be silent.
+// arrivalPatience is how long a new member may take until its first heartbeat: as long as any member may be silent.
 const arrivalPatience = 2 * time.Second
 
-// arrivalSettle is how long a node counts as arriving after its first heartbeat. A request that was planned just before
-// the heartbeat asks afterwards whether a node arrives, and must get the answer of the moment at which it was planned.
+// arrivalSettle is how long a node counts as arriving after its first heartbeat. A request that was planned just
+// before the heartbeat checks afterwards whether a node is arriving, and must get the result as of its planning.
 const arrivalSettle = 100 * time.Millisecond
 
 // expect records the nodes that join by the change from one topology to the next. It runs before the next topology is
@@ -42,14 +43,14 @@ func (c *Cluster) expect(old, now *ring.Topology) {
 	}
 }
 
-// endArrivals forgets the arrivals whose time is over.
+// endArrivals removes the arrivals whose time has passed.
 func (c *Cluster) endArrivals() {
 	if a := c.arrivals.Load(); a != nil && c.opts.Clock.Monotonic() >= a.until {
 		c.arrivals.Store(nil)
 	}
 }
 
-// arrived ends the arrival of a node that has been heard, after arrivalSettle. It may be called by any goroutine.
+// arrived ends the arrival of a node after its first heartbeat and arrivalSettle. It is safe for concurrent use.
 func (c *Cluster) arrived(id ring.NodeID) {
 	if a := c.arrivals.Load(); a == nil || !slices.Contains(a.nodes, id) {
 		return
@@ -66,8 +67,8 @@ func (c *Cluster) arrived(id ring.NodeID) {
 	})
 }
 
-// Arriving reports whether a node was let in less than two seconds ago from which this node has had no heartbeat yet, or
-// had the first one within the last 100 ms. It may be called by any goroutine.
+// Arriving reports whether a node joined less than two seconds ago whose first heartbeat this node has not received,
+// or received within the last 100 ms. It is safe for concurrent use.
 func (c *Cluster) Arriving() bool {
 	a := c.arrivals.Load()
 	return a != nil && slices.ContainsFunc(a.nodes, func(id ring.NodeID) bool { return c.Metadata().Topology.Node(id) != nil })

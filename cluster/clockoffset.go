@@ -9,33 +9,33 @@ import (
 	"cqld/ring"
 )
 
-// Clocks that differ let an older write win. A node whose clock differs from those of most others by
-// more than clockOut must not serve; beyond clockAlarm operators are told.
+// Clock differences can let an older write win. A node whose clock differs from most other clocks by more than
+// clockOut must not serve clients; beyond clockAlarm it logs a warning.
 const (
 	clockAlarm = 100 * time.Millisecond
 	clockOut   = 500 * time.Millisecond
-	// clockSamples is how many heartbeats of a peer are looked at: the one that was on its way for
-	// the least time tells the most. At ten a second they are the last 1.6 s.
+	// clockSamples is the number of heartbeats of a peer that are considered: the one with the shortest transit time
+	// is the most accurate. At ten a second they cover the last 1.6 s.
 	clockSamples = 16
 )
 
-// clockOffsets compares this node's clock with its peers', by the times in their heartbeats.
+// clockOffsets compares this node's clock with those of its peers, from the times in their heartbeats.
 type clockOffsets struct {
 	mu    sync.Mutex
 	peers map[ring.NodeID]*clockSample
-	// ahead is how far this node's clock is before the others' median, in ns; out whether most of
-	// them are beyond clockOut.
+	// ahead is the difference of this node's clock to the median of the others, in ns. out reports whether most of
+	// them differ by more than clockOut.
 	ahead atomic.Int64
 	out   atomic.Bool
 }
 
-// clockSample is the last differences seen of one peer, its clock less this one's, µs.
+// clockSample contains the latest differences of one peer's clock to this node's, in µs.
 type clockSample struct {
 	differences [clockSamples]int64
 	n           int
 }
 
-// note takes a peer's time, as it was when the heartbeat left, and this node's now.
+// note records a peer's time when it sent a heartbeat, and this node's time now.
 func (o *clockOffsets) note(peer ring.NodeID, theirs, ours int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,20 +51,20 @@ func (o *clockOffsets) note(peer ring.NodeID, theirs, ours int64) {
 	s.n++
 }
 
-// evaluate judges by the peers that alive lets count; it says what changed for the worse.
+// evaluate compares the clocks of the peers that are alive. It reports whether the state has become worse.
 func (o *clockOffsets) evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 	o.mu.Lock()
 	var differences []int64
 	beyond := 0
 	for id, s := range o.peers {
 		if !alive(id) {
-			delete(o.peers, id) // its next heartbeats may be from another time
+			delete(o.peers, id) // after a restart, its clock may be different
 			continue
 		}
 		if s.n < clockSamples {
 			continue
 		}
-		d := slices.Max(s.differences[:]) // time on the way makes a difference less
+		d := slices.Max(s.differences[:]) // transit time only makes a difference smaller
 		differences = append(differences, d)
 		if d > clockOut.Microseconds() || d < -clockOut.Microseconds() {
 			beyond++
@@ -79,13 +79,12 @@ func (o *clockOffsets) evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 	slices.Sort(differences)
 	ahead := -time.Duration(differences[len(differences)/2]) * time.Microsecond
 	o.ahead.Store(int64(ahead))
-	o.out.Store(beyond*2 > len(differences)+1) // this node itself is one of those who agree with it
+	o.out.Store(beyond*2 > len(differences)+1) // this node counts as one that agrees
 	return ahead > clockAlarm || ahead < -clockAlarm
 }
 
-// ClockOffset is how far this node's clock is before those of most others, and whether that is too
-// far to serve: then what it writes could lose against what was written before, or never be
-// overwritten.
+// ClockOffset returns how far this node's clock is ahead of most others, and whether the difference is too large to
+// serve clients: its writes could lose against earlier writes, or could never be overwritten.
 func (c *Cluster) ClockOffset() (ahead time.Duration, tooFar bool) {
 	return time.Duration(c.clocks.ahead.Load()), c.clocks.out.Load()
 }
@@ -97,13 +96,13 @@ func (c *Cluster) checkClocks() {
 	ahead, out := c.ClockOffset()
 	switch {
 	case out && !was:
-		c.opts.Logger.Error("this node's clock differs too much from the others': it does not serve", "ahead", ahead)
+		c.opts.Logger.Error("clock differs too much from the other nodes; not serving clients", "ahead", ahead)
 	case was && !out:
-		c.opts.Logger.Info("this node's clock agrees with the others' again", "ahead", ahead)
+		c.opts.Logger.Info("clock is in sync with the other nodes again", "ahead", ahead)
 	case alarm && c.ticks%clockAlarmEvery == 0:
-		c.opts.Logger.Warn("this node's clock differs from the others'", "ahead", ahead)
+		c.opts.Logger.Warn("clock differs from the other nodes", "ahead", ahead)
 	}
 }
 
-// clockAlarmEvery is how many ticks lie between two warnings: a minute.
+// clockAlarmEvery is the number of ticks between two warnings: a minute.
 const clockAlarmEvery = uint64(time.Minute / tickEvery)

@@ -23,16 +23,16 @@ import (
 	"cqld/schema"
 )
 
-// Network is the transport as the cluster uses it: it decides who the peers are.
+// Network is the transport as Cluster uses it: the cluster sets its peers.
 type Network interface {
 	messaging.Transport
 	SetSelf(ring.NodeID)
 	SetPeers(map[ring.NodeID]netip.AddrPort)
-	// AskAddr asks whoever listens at addr, member or not. reply may be called on any goroutine.
+	// AskAddr sends a request to the node that listens at addr, member or not. reply may be called on any goroutine.
 	AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply)
 }
 
-// Options of a Cluster.
+// Options configure a Cluster.
 type Options struct {
 	Name    string
 	Dir     string
@@ -41,27 +41,27 @@ type Options struct {
 	Clock   env.Clock
 	Rand    env.Rand
 	Logger  *slog.Logger
-	// Self is what this node says of itself; Host and Disk are filled in by Open.
+	// Self describes this node. Open sets Host and Disk.
 	Self NodeSpec
-	// Seeds are asked for admission by a node that is no member yet. A node that is first in the
-	// list, or has no list, founds a cluster when no other seed answers.
+	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
+	// the list, or has no list, creates a cluster if no other seed responds.
 	Seeds []netip.AddrPort
-	// ReplicationFactor is what tokens are evened out for.
+	// ReplicationFactor is the factor for which the search for tokens balances ownership.
 	ReplicationFactor int
-	// Base is the schema with which a cluster begins that this node founds; nil: without keyspaces.
+	// Base is the schema of a cluster that this node creates. Nil means no keyspaces.
 	Base *schema.Schema
-	// Changed is called by the loop after each change, old and new in order; it must not block.
+	// Changed is called by the loop after each change, in order. It must not block.
 	Changed func(old, new *Metadata)
-	// AliveChanged is called when this node's opinion of a peer changes; it must not block.
+	// AliveChanged is called when this node's view of a peer changes. It must not block.
 	AliveChanged func(id ring.NodeID, up bool)
-	// Fatal is told that the metadata log failed: this node must stop.
+	// Fatal is called when the metadata log has failed: this node must stop.
 	Fatal func(error)
-	// Post, when it is set, runs the loop's events, one at a time and in order; Run is not used then.
-	// Simulations queue them among all others.
+	// Post, unless nil, runs the loop's events, one at a time and in order; then Run is not used. Simulations put
+	// these events into their own queue.
 	Post func(func())
 }
 
-// Cluster is one node's part in the agreement.
+// Cluster is one node's part of the replicated metadata: a Raft member and a failure detector.
 type Cluster struct {
 	opts     Options
 	log      *raftLog
@@ -69,52 +69,52 @@ type Cluster struct {
 	detector *detector
 	clocks   clockOffsets
 	meta     atomic.Pointer[Metadata]
-	lastRing atomic.Pointer[ring.Topology] // of a former member
+	lastRing atomic.Pointer[ring.Topology] // the last ring of a former member
 	arrivals atomic.Pointer[arrivals]
 	events   chan func()
 	stopped  chan struct{} // closed when Run returns
 
-	// Only the loop touches these.
+	// The following fields are used by the loop only.
 	driver        *driver
 	proposals     map[CommandID]*proposal
 	applied       map[ring.NodeID]uint64
 	ticks         uint64
-	ticked        time.Duration // monotonic: when the last tick came
-	heard         uint64        // ticks when a Raft message last came, or when that was asked about
-	pace          atomic.Uint64 // ticks at a time; the timer looks at it, too
-	newer         newerMembers  // that other members told of
-	inquiry       int           // how many addresses were asked about strangers
-	joins         int           // requests to join that are being decided
-	refusalLogged uint64        // ticks when a refused Raft message was last logged
-	joining       *joining      // nil when this node is a member, or has not begun to be
+	ticked        time.Duration // monotonic time of the last tick
+	heard         uint64        // tick of the last Raft message, or of the last request for this node's membership
+	pace          atomic.Uint64 // ticks per timer event; also read by the timer
+	newer         newerMembers  // reported by other members
+	inquiry       int           // addresses that were asked about strangers
+	joins         int           // join requests being decided
+	refusalLogged uint64        // tick at which a refused Raft message was last logged
+	joining       *joining      // nil if this node is a member, or has not started to join
 	closed        atomic.Bool
-	refused       atomic.Uint64 // Raft messages
-	inquired      atomic.Int64  // monotonic ns: when members were last asked about a stranger
+	refused       atomic.Uint64 // Raft messages refused
+	inquired      atomic.Int64  // monotonic time (ns) of the last request to members about a stranger
 
 	confirmations confirmations
 }
 
-// identity is what a node keeps of itself from the moment its disk was first used.
+// identity is what a node stores about itself from the first use of its disk.
 type identity struct {
 	Host ring.HostID
 	Disk [16]byte
-	Node ring.NodeID // zero until it was admitted
-	// Founder says that this node began the cluster, and must finish that after a crash.
+	Node ring.NodeID // zero until the node is admitted
+	// Founder means that this node started to create the cluster, and must complete that after a crash.
 	Founder bool
-	// Peers are the members at the time of the admission: the way to the log when it is still empty.
+	// Peers are the members at the time of the admission. With them the node reaches the log while its own is empty.
 	Peers map[ring.NodeID]netip.AddrPort
 }
 
-// tickEvery is Raft's tick and how often proposals are looked after.
+// tickEvery is the interval of Raft's ticks and of the checks of proposals.
 const tickEvery = 50 * time.Millisecond
 
-// ticksAlone is how many ticks go together on a node that is the whole cluster: it has nobody to beat for.
+// ticksAlone is the number of ticks per timer event on a node that is the only member: it sends no heartbeats.
 const ticksAlone = 5
 
-// eventsMax bounds the loop's queue: Raft bears lost messages, and proposals are few.
+// eventsMax bounds the loop's queue: Raft tolerates lost messages, and proposals are rare.
 const eventsMax = 4096
 
-// Open reads what this node knows; Run and Join make it take part.
+// Open loads the node's stored state. Run and Join make the node participate.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
 		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
@@ -131,7 +131,7 @@ func Open(opts Options) (*Cluster, error) {
 	c.opts.Self.Host, c.opts.Self.Disk = c.identity.Host, c.identity.Disk
 	c.detector = newDetector(opts.Clock, c.aliveChanged)
 	net := opts.Network
-	messaging.Register(net, // all are posted to the goroutine of Run
+	messaging.Register(net, // all handlers post to the goroutine of Run
 		messaging.Service{Verb: messaging.VerbRaft, Name: "raft", Any: c.receiveRaft},
 		messaging.Service{Verb: messaging.VerbHeartbeat, Name: "heartbeat", Handler: c.handleHeartbeat},
 		messaging.Service{Verb: messaging.VerbApplied, Name: "applied", Handler: c.handleApplied},
@@ -181,30 +181,31 @@ func (c *Cluster) saveIdentity() error {
 	return nil
 }
 
-// randomUUID is a version 4 UUID.
+// randomUUID returns a version 4 UUID.
 func (c *Cluster) randomUUID() (u [16]byte) {
 	wire.AppendUint64(wire.AppendUint64(u[:0], c.opts.Rand.Uint64()), c.opts.Rand.Uint64())
 	u[6], u[8] = u[6]&0x0F|0x40, u[8]&0x3F|0x80
 	return u
 }
 
-// Metadata is the newest this node has applied.
+// Metadata returns the newest metadata that this node has applied.
 func (c *Cluster) Metadata() *Metadata { return c.meta.Load() }
 
-// Self is this node's id; zero before it is a member.
+// Self returns this node's id; zero before it is a member.
 func (c *Cluster) Self() ring.NodeID { return ring.NodeID(c.detector.self.Load()) }
 
-// HostID is this node's host id.
+// HostID returns this node's host ID.
 func (c *Cluster) HostID() ring.HostID { return c.identity.Host }
 
-// DiskID is the identity that this node's disk was given when it was first used.
+// DiskID returns the identity that this node's disk was given at its first use.
 func (c *Cluster) DiskID() [16]byte { return c.identity.Disk }
 
-// Alive is this node's opinion of another.
+// Alive returns whether this node considers a peer alive.
 func (c *Cluster) Alive(id ring.NodeID) bool { return c.detector.Alive(id) }
 
-// StreamChanged is the event that the transport's stream to a peer came up or broke. A peer whose stream came up gets a
-// heartbeat at once: until its first heartbeat a node counts as down, and the next regular one is up to heartbeatEvery away.
+// StreamChanged notifies the cluster that the transport's stream to a peer opened or ended. A peer whose stream
+// opened receives a heartbeat immediately: until its first heartbeat a node counts as down, and the next regular one
+// is up to heartbeatEvery away.
 func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 	c.detector.connected(id, up)
 	if up {
@@ -212,8 +213,7 @@ func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 	}
 }
 
-// Run is the loop that owns Raft. It returns when ctx ends, or with the error that makes this node
-// stop.
+// Run returns the loop that owns Raft. It returns when ctx ends, or with the error that makes this node stop.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer close(c.stopped)
 	defer c.closed.Store(true)
@@ -234,20 +234,20 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 }
 
-// Replay applies what this node knows to be agreed on. It is called before requests come in: they
-// must not be judged by a topology older than one this node has acted on.
+// Replay applies the committed entries that this node has stored. It is called before requests are admitted, so that
+// none is evaluated with a topology older than one on which this node has acted.
 func (c *Cluster) Replay() error { return c.process() }
 
-// Begin is Run for an owner that set Options.Post: from now on events come, until Close.
+// Begin replaces Run for an owner that set Options.Post: events are posted from now on until Close.
 func (c *Cluster) Begin() { c.armTick() }
 
-// process does what the last events made Raft want to do.
+// process performs the actions that Raft requires after the last events.
 func (c *Cluster) process() error {
 	if c.driver == nil {
 		return nil
 	}
 	if f := c.log.failed.Load(); f != nil {
-		return *f // Fatal was told; what Raft wants said now may not be on disk
+		return *f // Fatal was called; what Raft wants to send may not be on disk
 	}
 	err := c.driver.process()
 	if err != nil {
@@ -257,19 +257,19 @@ func (c *Cluster) process() error {
 	return err
 }
 
-// Close closes the log; Run has returned before.
+// Close closes the log. Run must have returned.
 func (c *Cluster) Close() error {
 	c.closed.Store(true)
 	return c.log.close()
 }
 
-// post queues an event for the loop; false when the queue is full.
+// post queues an event for the loop. It returns false if the queue is full.
 func (c *Cluster) post(f func()) bool {
 	if c.opts.Post != nil {
 		c.opts.Post(func() {
 			if !c.closed.Load() {
 				f()
-				_ = c.process() // Fatal was told
+				_ = c.process() // Fatal was called
 			}
 		})
 		return true
@@ -292,7 +292,7 @@ func (c *Cluster) armTick() {
 	})
 }
 
-// tick lets so many ticks pass.
+// tick advances the time by the given number of ticks.
 func (c *Cluster) tick(ticks uint64) {
 	c.ticks += ticks
 	c.noteStall(ticks)
@@ -316,7 +316,8 @@ func (c *Cluster) tick(ticks uint64) {
 	c.breakSilence()
 }
 
-// alone says whether this node leads a cluster of one, which nobody is about to join, and nothing is under way.
+// alone reports whether this node leads a cluster in which it is the only member, with no join or other work in
+// progress.
 func (c *Cluster) alone() bool {
 	d := c.driver
 	return d != nil && len(d.conf.GetVoters()) == 1 && len(d.conf.GetLearners()) == 0 && len(d.conf.GetVotersOutgoing()) == 0 &&
@@ -324,28 +325,28 @@ func (c *Cluster) alone() bool {
 		len(c.newer.addrs) == 0 && len(c.proposals) == 0
 }
 
-// sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
+// sendHeartbeats sends every peer a heartbeat, with the index up to which this node has applied the log.
 func (c *Cluster) sendHeartbeats() {
 	if c.admitted() {
 		c.broadcast(messaging.VerbHeartbeat, c.appendHeartbeat(nil))
 	}
 }
 
-// sendHeartbeat sends a heartbeat to one peer. It is called by the loop.
+// sendHeartbeat sends a heartbeat to one peer. The loop calls it.
 func (c *Cluster) sendHeartbeat(id ring.NodeID) {
 	if c.admitted() {
 		c.opts.Network.Send(id, messaging.VerbHeartbeat, c.appendHeartbeat(nil))
 	}
 }
 
-// admitted reports whether this node has applied its own admission to the ring. A node that joins applies the log from
-// its beginning. Until it comes to its own admission it does not know all members and tables that the others send requests
-// for, and refuses them; a heartbeat would make the others count it among the replicas that are alive.
+// admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from
+// its beginning. Until it reaches its own admission, it does not know all members and tables for which the others
+// send requests, and refuses them; after a heartbeat, the others would count it as a live replica.
 func (c *Cluster) admitted() bool {
 	return c.driver != nil && c.Metadata().Topology.Node(c.Self()) != nil
 }
 
-// appendHeartbeat appends the payload of a heartbeat of now.
+// appendHeartbeat appends the payload of a heartbeat with the current time.
 func (c *Cluster) appendHeartbeat(b []byte) []byte {
 	b = wire.AppendUint64(b, c.driver.applied)
 	return wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro())
@@ -362,7 +363,7 @@ func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {
 
 func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, respond messaging.Respond) {
 	if from == 0 {
-		return // no member yet
+		return // not a member yet
 	}
 	c.detector.heartbeat(from)
 	cur := wire.NewCursor(p)
@@ -387,7 +388,7 @@ func (c *Cluster) handleApplied(from ring.NodeID, p []byte, _ messaging.Respond)
 	})
 }
 
-// noteApplied tells the peers how far this node is.
+// noteApplied reports to the peers how far this node has applied the log.
 func (c *Cluster) noteApplied(index uint64) {
 	c.applied[c.Self()] = index
 	c.broadcast(messaging.VerbApplied, wire.AppendUint64(nil, index))
@@ -400,7 +401,7 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 		state = "up"
 		c.arrived(id)
 	}
-	if n := c.Metadata().Topology.Node(id); n != nil { // nil: it has left
+	if n := c.Metadata().Topology.Node(id); n != nil { // nil means that it has left
 		c.opts.Logger.Info("node is "+state, "node", n.Internode, "host_id", n.Host)
 	}
 	if c.opts.AliveChanged != nil {
@@ -409,7 +410,7 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 	c.post(c.checkProposals)
 }
 
-// publish makes m what readers see.
+// publish makes m visible to readers.
 func (c *Cluster) publish(m *Metadata) {
 	c.keepRing(c.Metadata().Topology, m.Topology)
 	if before := c.Metadata().Topology; before != m.Topology {
@@ -435,8 +436,8 @@ func (c *Cluster) publish(m *Metadata) {
 	}
 }
 
-// addFormer adds the former members that Raft still has to tell that they are, unless another node
-// has their address by now.
+// addFormer adds the former members that Raft must still notify of their removal, unless another node has their
+// address by now.
 func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	if c.driver == nil || c.driver.conf == nil {
 		return
@@ -451,8 +452,8 @@ func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	}
 }
 
-// peersOf are the members of m. While this node replays the time before its own admission, those that
-// it was told of then are kept, too: their streams are not to be cut and made again.
+// peersOf returns the members of m. While this node replays the log up to its own admission, peersOf also keeps the
+// members at the admission, so that their streams are not closed and reopened.
 func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
 	peers := m.peers()
 	if m.Topology.Node(c.Self()) == nil {

@@ -9,10 +9,10 @@ import (
 	"cqld/schema"
 )
 
-// CommandID tells a command that is proposed again from a new one.
+// CommandID identifies a command, so that a repeated proposal is not applied twice.
 type CommandID [16]byte
 
-// NodeSpec is what a node says of itself.
+// NodeSpec describes a node that joins or changes its address.
 type NodeSpec struct {
 	Host       ring.HostID
 	Disk       [16]byte
@@ -21,7 +21,7 @@ type NodeSpec struct {
 	Internode  netip.AddrPort
 	Native     netip.AddrPort
 	NumTokens  int
-	// Replace names the dead member whose place this node takes, by host id or address; empty: none.
+	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
 	Replace string `json:",omitempty"`
 }
 
@@ -47,21 +47,21 @@ type command struct {
 	Regained   *regainedCommand   `json:",omitempty"`
 }
 
-// foundCommand begins a cluster; it is the first. The system keyspaces that nodes hold data of are in it: a cqld of
-// another version would begin with others, and all must come to the same.
+// foundCommand creates a cluster; it is the first command. It contains the system keyspaces whose data is on nodes:
+// another version of cqld would start with different ones, and all nodes must have the same.
 type foundCommand struct {
 	Cluster string
 	Secret  []byte
-	Schema  []byte `json:",omitempty"` // schema.Encode; none, as in the first clusters: those of this version
+	Schema  []byte `json:",omitempty"` // schema.Encode; empty in the first clusters, which means the keyspaces of this version
 }
 
-// admitCommand makes a node a member that owns Tokens. They were chosen for the topology of Epoch;
-// in another one the command is refused, and the node asks again.
+// admitCommand makes a node a member that owns Tokens. They were chosen for the topology of Epoch; in another
+// topology the command is refused, and the node asks again.
 type admitCommand struct {
 	Node   NodeSpec
 	Tokens []ring.Token
 	Epoch  uint64
-	// Replaced is the dead member whose tokens Node takes instead; zero: none.
+	// Replaced is the dead member whose tokens Node takes over. Zero means none.
 	Replaced ring.NodeID `json:",omitempty"`
 }
 
@@ -71,10 +71,10 @@ type updateCommand struct{ Node NodeSpec }
 // schemaCommand changes the schema.
 type schemaCommand struct {
 	Change []byte
-	At     int64 `json:",omitempty"` // seconds, by the clock of the node that proposes it
+	At     int64 `json:",omitempty"` // seconds, by the clock of the proposing node
 }
 
-// beginCommand begins an operation of a member: all but Join and Replace, which an admission begins.
+// beginCommand starts an operation of a member. Join and Replace are started by an admission instead.
 type beginCommand struct {
 	Kind   ring.OperationKind
 	Node   ring.NodeID
@@ -84,52 +84,53 @@ type beginCommand struct {
 	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
-// streamedCommand says that Node has fetched all that it gains.
+// streamedCommand reports that Node has streamed all ranges that it gains.
 type streamedCommand struct {
 	Operation uint64
 	Node      ring.NodeID
 }
 
-// knownCommand says that no quorum of readers is left that does not know an operation to be Switching.
+// knownCommand reports that no quorum of readers is left that does not know that an operation is Switching.
 type knownCommand struct{ Operation uint64 }
 
-// comparedCommand says that Node has compared all that it gained since the operation was Known.
+// comparedCommand reports that Node has compared all ranges that it gained, after the operation was Known.
 type comparedCommand struct {
 	Operation uint64
 	Node      ring.NodeID
 }
 
-// handedCommand says that the node that leaves has handed over what it kept for others.
+// handedCommand reports that the leaving node has handed over its batches and hints.
 type handedCommand struct{ Operation uint64 }
 
-// endCommand ends an operation of which all that is gained has been compared, and all that was kept handed over.
+// endCommand ends an operation after all gained ranges were compared, and batches and hints handed over.
 type endCommand struct{ Operation uint64 }
 
 // abortCommand undoes an operation that has not ended.
 type abortCommand struct{ Operation uint64 }
 
-// cleanedCommand says that Node has dropped what it did not hold any more at Epoch.
+// cleanedCommand reports that Node has dropped the ranges that it no longer held at Epoch.
 type cleanedCommand struct {
 	Node  ring.NodeID
 	Epoch uint64
 }
 
-// settledCommand says that Node has dropped what it held by the replications that a keyspace had up to Epoch, and holds by
-// the present one no more.
+// settledCommand reports that Node has dropped the data that it held by the replications of a keyspace up to Epoch,
+// and no longer holds by the present one.
 type settledCommand struct {
 	Node     ring.NodeID
 	Keyspace string
 	Epoch    uint64
 }
 
-// regainedCommand says that all that Node holds of a keyspace was repaired after the change at the epoch Changed.
+// regainedCommand reports that all ranges of a keyspace that Node holds were repaired after the change at the epoch
+// Changed.
 type regainedCommand struct {
 	Node     ring.NodeID
 	Keyspace string
 	Changed  uint64
 }
 
-// paxosFloorCommand raises a table's floor.
+// paxosFloorCommand raises the Paxos low bound of a table.
 type paxosFloorCommand struct {
 	Table  schema.StorageID
 	Micros int64
@@ -145,14 +146,14 @@ func decodeCommand(b []byte) (*command, error) {
 	return c, nil
 }
 
-// Refused says why the cluster did not do what was proposed.
+// Refused is the error of a proposal that the cluster refused.
 type Refused struct {
 	Reason string
-	Busy   bool // only for as long as something else is under way
+	Busy   bool // the refusal is temporary: another operation is in progress
 }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *Refused) Error() string { return e.Reason }
 
 // errStaleTopology refuses tokens that were chosen for another topology.
-var errStaleTopology = &Refused{Reason: "the topology changed meanwhile"}
+var errStaleTopology = &Refused{Reason: "the topology changed concurrently"}

@@ -8,15 +8,15 @@ import (
 	"cqld/internal/wire"
 )
 
-// confirmations are the callers that wait until this node has applied what a majority had committed when they asked. Only
-// the loop touches them.
+// confirmations are the callers that wait until this node has applied everything that a majority had committed when
+// they called. Only the loop uses them.
 //
 //	waiting ── ReadIndex(context) ──▶ leader ── heartbeats ──▶ majority
 //	        ◀─ read state: index ────
 //	applied ≥ index ──▶ done(metadata)
 //
-// A request that gets no answer, because there is no leader or no majority, is repeated under a new context. An answer to
-// a request serves all callers that asked before the request was sent.
+// A request that gets no response, because there is no leader or no majority, is repeated with a new context. The
+// response to a request serves all callers that called before the request was sent.
 type confirmations struct {
 	incarnation uint64 // distinguishes the requests of this process from those of other nodes and earlier processes
 	requests    uint64 // sent by this process; the number of the last one
@@ -26,15 +26,14 @@ type confirmations struct {
 
 // confirmation is one caller of StartConfirm.
 type confirmation struct {
-	request   uint64 // the first request that was sent after the call; zero: none yet
+	request   uint64 // the first request that was sent after the call; zero if none was sent yet
 	confirmed bool   // a majority has confirmed index
 	index     uint64
 	done      func(*Metadata)
 }
 
 // StartConfirm calls done once, in the loop, with this node's metadata as soon as they contain every command that a
-// majority had committed when StartConfirm was called. Without a majority, and after
-// Close, done is not called.
+// majority had committed when StartConfirm was called. Without a majority, and after Close, done is not called.
 func (c *Cluster) StartConfirm(done func(*Metadata)) {
 	if !c.post(func() { c.confirm(done) }) {
 		c.opts.Clock.After(tickEvery, func() { c.StartConfirm(done) }) // the queue is full
@@ -47,7 +46,7 @@ func (c *Cluster) confirm(done func(*Metadata)) {
 	c.askConfirmation()
 }
 
-// askConfirmation sends a ReadIndex request when a caller waits for one, or when the last one got no answer in time.
+// askConfirmation sends a ReadIndex request if a caller waits for one, or if the last one got no response in time.
 func (c *Cluster) askConfirmation() {
 	k := &c.confirmations
 	open := slices.ContainsFunc(k.waiting, func(w *confirmation) bool { return !w.confirmed })
@@ -68,7 +67,7 @@ func (c *Cluster) askConfirmation() {
 	c.driver.node.ReadIndex(wire.AppendUint64(wire.AppendUint64(nil, k.incarnation), k.requests))
 }
 
-// noteReadStates takes the answers to ReadIndex requests.
+// noteReadStates handles the responses to ReadIndex requests.
 func (c *Cluster) noteReadStates(states []raft.ReadState) {
 	k := &c.confirmations
 	for _, s := range states {

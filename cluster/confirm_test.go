@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// confirmedAt is the epoch that is confirmed to a node; zero: none within the time.
+// confirmedAt returns the epoch that is confirmed to a node; zero means none within the time.
 func confirmedAt(n *testNode, within time.Duration) uint64 {
 	epoch := make(chan uint64, 1)
 	n.StartConfirm(func(m *Metadata) { epoch <- m.Epoch })
@@ -58,7 +58,7 @@ func TestOnlyAMajorityConfirms(t *testing.T) {
 	}
 }
 
-// votes says whether the node is a voter.
+// votes reports whether the node is a voter.
 func (n *testNode) votes() bool {
 	got := make(chan bool, 1)
 	n.post(func() { got <- slices.Contains(n.driver.conf.GetVoters(), uint64(n.Self())) })
@@ -226,7 +226,7 @@ func inDatacenters(one, two int) *ring.Replication {
 	return &r
 }
 
-// movedKeyspace is a ring of one node in dc1 and two in dc2, with keyspace ks in dc1.
+// movedKeyspace returns a ring of one node in dc1 and two in dc2, with keyspace ks in dc1.
 func movedKeyspace(t *testing.T) (m *Metadata, index uint64) {
 	m = emptyMetadata()
 	var nodes []*ring.Node

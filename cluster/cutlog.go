@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// CutLog makes the log of a node that does not run know of no decision after index, as it was when the node had heard that
-// far: what comes behind is on its disk, undecided. first is the least index that is possible. It is for tests of what a
-// node does with every beginning of a log.
+// CutLog truncates the log of a stopped node as if the node had learned of no commit after index: later entries stay
+// on its disk, uncommitted. first is the lowest possible index. CutLog is for tests that open a node at every prefix
+// of its log.
 func CutLog(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 	l, err := openRaftLog(dir, fs, pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(error) {}})
 	if err != nil {
@@ -31,7 +31,7 @@ func CutLog(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 		if err = set(b, keyHardState, hs); err == nil {
 			err = l.commit(b)
 		}
-		_ = b.Close() // it was committed, or is given up
+		_ = b.Close() // it was committed, or is abandoned
 	}
 	if closed := l.close(); err == nil {
 		err = closed

@@ -12,26 +12,26 @@ import (
 	"cqld/ring"
 )
 
-// Failure detection: how often a node says that it lives, and when its silence counts.
+// Failure detection: the interval of heartbeats, and the silence after which a node counts as down.
 const (
 	heartbeatEvery = 100 * time.Millisecond
-	// phiDown is the suspicion at which a peer is down. With heartbeats every 100 ms it is reached
-	// after 8·ln 10·mean ≈ 1.8 s of silence; a broken stream is noticed at once.
+	// phiDown is the suspicion level at which a peer is considered down. With heartbeats every 100 ms it is reached
+	// after 8·ln 10·mean ≈ 1.8 s of silence. The end of a stream is detected immediately.
 	phiDown = 8
-	// intervalMin keeps a burst of heartbeats from making the detector nervous.
+	// intervalMin bounds the mean interval from below, so that a burst of heartbeats does not make the detector too
+	// sensitive.
 	intervalMin = heartbeatEvery
 )
 
-// detector is this node's own opinion of who is alive: phi-accrual over heartbeats (Hayashibara et
-// al. 2004, with exponentially distributed intervals, as Cassandra has it) and the loss of the
-// stream to a peer.
+// detector is this node's own view of which nodes are alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
+// with exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
 type detector struct {
 	clock  env.Clock
 	self   atomic.Uint64
-	alive  atomic.Pointer[map[ring.NodeID]bool] // never changed in place
+	alive  atomic.Pointer[map[ring.NodeID]bool] // replaced, never modified
 	change func(id ring.NodeID, up bool)
 
-	telling sync.Mutex // one evaluation at a time, so that changes are told in their order
+	telling sync.Mutex // held during an evaluation, so that changes are reported in order
 
 	mu    sync.Mutex
 	peers map[ring.NodeID]*peerHealth
@@ -41,7 +41,7 @@ type peerHealth struct {
 	connected bool
 	beats     int
 	last      time.Duration // monotonic
-	mean      float64       // of the intervals, ns; exponentially weighted
+	mean      float64       // mean interval in ns, exponentially weighted
 }
 
 func newDetector(clock env.Clock, change func(ring.NodeID, bool)) *detector {
@@ -50,7 +50,7 @@ func newDetector(clock env.Clock, change func(ring.NodeID, bool)) *detector {
 	return d
 }
 
-// Alive is the present opinion. A node always believes in itself.
+// Alive returns the current view. A node always considers itself alive.
 func (d *detector) Alive(id ring.NodeID) bool {
 	return uint64(id) == d.self.Load() || (*d.alive.Load())[id]
 }
@@ -64,7 +64,7 @@ func (d *detector) health(id ring.NodeID) *peerHealth {
 	return h
 }
 
-// heartbeat says that a peer was heard.
+// heartbeat records a heartbeat of a peer.
 func (d *detector) heartbeat(id ring.NodeID) {
 	now := d.clock.Monotonic()
 	d.mu.Lock()
@@ -79,19 +79,19 @@ func (d *detector) heartbeat(id ring.NodeID) {
 	d.evaluate()
 }
 
-// connected says that this node's stream to a peer came up or broke.
+// connected records that this node's stream to a peer opened or ended.
 func (d *detector) connected(id ring.NodeID, up bool) {
 	d.mu.Lock()
 	h := d.health(id)
 	h.connected = up
 	if !up {
-		h.beats = 0 // it must be heard anew
+		h.beats = 0 // the peer counts as down until its next heartbeat
 	}
 	d.mu.Unlock()
 	d.evaluate()
 }
 
-// forget drops a peer that is no member any more.
+// forget removes a peer that is no longer a member.
 func (d *detector) forget(id ring.NodeID) {
 	d.mu.Lock()
 	delete(d.peers, id)
@@ -99,7 +99,7 @@ func (d *detector) forget(id ring.NodeID) {
 	d.evaluate()
 }
 
-// evaluate forms the opinions anew and reports those that changed, also of peers it forgot.
+// evaluate updates the views and reports those that changed, also for removed peers.
 func (d *detector) evaluate() {
 	type opinion struct {
 		id ring.NodeID
@@ -134,7 +134,7 @@ func (d *detector) evaluate() {
 	}
 }
 
-// phi is how surprising a silence is: -log10 of the chance that the next heartbeat is still to come.
+// phi returns the suspicion level of a silence: -log10 of the probability that the next heartbeat is still to come.
 func phi(silence time.Duration, mean float64) float64 {
 	return float64(silence) / mean * math.Log10E
 }

@@ -8,8 +8,9 @@ import (
 	"cqld/schema"
 )
 
-// noteFormer remembers the replications that keyspaces have in m and not in next, and forgets those of keyspaces that next
-// does not have. It refuses a change by which a node would gain a range while it drops what it lost.
+// noteFormer records the replications of keyspaces that m has and next does not, and removes those of keyspaces that
+// next lacks. It refuses a change by which a node would gain a range while it is dropping data of ranges that it
+// lost.
 func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error {
 	former := slices.DeleteFunc(slices.Clone(m.Former), func(f Former) bool { return next.Keyspace(f.Keyspace) == nil })
 	for _, name := range m.Schema.KeyspaceNames() {
@@ -20,13 +21,14 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		change := m.compareReplications(old.Replication, now.Replication)
 		for _, u := range m.Unclean {
 			if slices.Contains(change.gain, u.Node) {
-				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s still drops data of the ranges it lost; one that is down does so when "+
+				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost; if it is down, it continues when "+
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
 		former = append(former, Former{Keyspace: name, Replication: old.Replication, Epoch: index, Nodes: change.lose})
-		// Data of earlier replications may be where an earlier change has put them, or not yet, so the new replication must
-		// overlap with each of them; and only a repair that begins now is one of its replicas.
+		// Data of earlier replications may or may not have been copied to where an earlier change placed it. The new
+		// replication must therefore overlap with each of them, and only a repair that starts from now on is a repair
+		// of its replicas.
 		overlaps, since := true, at
 		for i := range former {
 			f := &former[i]
@@ -35,7 +37,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			}
 			c := m.compareReplications(f.Replication, now.Replication)
 			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
-				f.Gained = nil // their contents are not repaired
+				f.Gained = nil // their data is not repaired
 			}
 			if len(c.lose) == 0 {
 				f.Nodes = nil
@@ -46,7 +48,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
 	if len(former) > formerMax {
-		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and have the nodes clean up (cqld ctl cleanup)"}
+		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' on the nodes"}
 	}
 	if m.Former = former; len(former) == 0 {
 		m.Former = nil
@@ -54,11 +56,11 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 	return nil
 }
 
-// over says whether nothing is left to be done about a former replication.
+// over reports whether a former replication can be removed.
 func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
 
-// regain makes all nodes gain again, by changes of replication, what some of them still have to repair: the ring has changed,
-// and other nodes may hold it.
+// regain marks all nodes as gaining the former replications that some nodes still have to repair: the ring has
+// changed, so other nodes may hold the ranges.
 func (m *Metadata) regain(index uint64) {
 	var left []Former
 	for _, f := range m.Former {
@@ -72,7 +74,7 @@ func (m *Metadata) regain(index uint64) {
 	m.Former = left
 }
 
-// replicationChange is what a change of a keyspace's replication does.
+// replicationChange describes the effect of a change of a keyspace's replication.
 type replicationChange struct {
 	gain, lose []ring.NodeID // nodes that gain ranges, and that lose some; ascending
 	overlaps   bool          // Former.Overlaps
@@ -106,7 +108,7 @@ func (m *Metadata) compareReplications(before, after ring.Replication) (c replic
 	return c
 }
 
-// settle removes a node from those that have data of the former replications that choose names.
+// settle removes a node from those that have data of the former replications for which choose returns true.
 func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 	var left []Former
 	for _, f := range m.Former {
@@ -124,8 +126,8 @@ func applySettled(m *Metadata, c *settledCommand) {
 	m.settle(c.Node, func(f *Former) bool { return f.Keyspace == c.Keyspace && f.Epoch <= c.Epoch })
 }
 
-// applyRegained takes that a node has what the former replicas had. A later change of the replication or of the ring counts for
-// more: the repair may have been one of other replicas.
+// applyRegained records that a node has the data of the former replicas. A later change of the replication or of the
+// ring takes precedence: the repair may have been one of other replicas.
 func applyRegained(m *Metadata, c *regainedCommand) {
 	var left []Former
 	for _, f := range m.Former {
@@ -139,14 +141,14 @@ func applyRegained(m *Metadata, c *regainedCommand) {
 	m.Former = left
 }
 
-// StartRegained says that all that this node holds of a keyspace was repaired after the change of its replication, or of the
-// ring, at the epoch changed. done is called by the loop.
+// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change of its
+// replication, or of the ring, at the epoch changed. The loop calls done.
 func (c *Cluster) StartRegained(keyspace string, changed uint64, done func(error)) {
 	c.start(&command{Regained: &regainedCommand{c.Self(), keyspace, changed}}, done)
 }
 
-// StartSettled says that this node has dropped what it held by the replications that a keyspace had up to epoch. done is
-// called by the loop.
+// StartSettled reports that this node has dropped the data that it held by the replications of a keyspace up to
+// epoch. The loop calls done.
 func (c *Cluster) StartSettled(keyspace string, epoch uint64, done func(error)) {
 	c.start(&command{Settled: &settledCommand{c.Self(), keyspace, epoch}}, done)
 }

@@ -7,8 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// LastRing is the newest topology of which this node is a member: of a former member that with which it left, and that
-// of now before it is one. Clients of a node that has left are not to be told of a ring that has no place for whom they ask.
+// LastRing returns the newest topology of which this node is a member: for a former member the one before its
+// departure, and before this node is a member the current one. After decommissioning, clients of this node therefore
+// keep seeing the last topology that contained it.
 func (c *Cluster) LastRing() *ring.Topology {
 	t := c.Metadata().Topology
 	if t.Node(c.Self()) == nil {
@@ -19,15 +20,15 @@ func (c *Cluster) LastRing() *ring.Topology {
 	return t
 }
 
-// keepRing remembers old when this node is a member of it and not of now. It is called before now is seen.
+// keepRing stores old if this node is a member of it but not of now. It is called before now becomes visible.
 func (c *Cluster) keepRing(old, now *ring.Topology) {
 	if self := c.Self(); old.Node(self) != nil && now.Node(self) == nil {
 		c.lastRing.Store(old)
 	}
 }
 
-// AwaitGone returns when every living node has applied that this one is no member any more. Who has applied it sends
-// this node no heartbeats, so those that do not answer are waited for no longer than one that has died.
+// AwaitGone returns when every live node has applied that this node is no longer a member. Nodes that have applied it
+// send this node no heartbeats, so nodes that do not respond are considered dead after the usual time.
 func (c *Cluster) AwaitGone(ctx context.Context) error {
 	for unaware := c.Metadata().peers(); ; {
 		knows := make(chan ring.NodeID, len(unaware))

@@ -14,23 +14,24 @@ import (
 	"cqld/schema"
 )
 
-// joinReply answers a request to join. An admitted node takes part by it; another one learns whom else to ask.
+// joinReply is the reply to a join request. It contains the data with which an admitted node participates, or the
+// members that a refused node can ask next.
 type joinReply struct {
-	Node  ring.NodeID // zero: the node is not admitted for now
-	Epoch uint64      // of the metadata that Peers are from
+	Node  ring.NodeID // zero means that the node is not admitted for now
+	Epoch uint64      // epoch of the metadata that Peers are from
 	Peers map[ring.NodeID]netip.AddrPort
-	// Why says why the node is not admitted. Busy says that the same node should be asked again.
+	// Why is the reason why the node is not admitted. Busy means that the same member should be asked again.
 	Why  string `json:",omitempty"`
 	Busy bool   `json:",omitempty"`
 }
 
-// decodeJoinReply returns the answer in b. The error is a *messaging.RemoteError when the node was not admitted.
+// decodeJoinReply decodes a reply. The error is a *messaging.RemoteError if the node was not admitted.
 func decodeJoinReply(b []byte) (r joinReply, err error) {
 	if err := json.Unmarshal(b, &r); err != nil {
-		return joinReply{}, fmt.Errorf("cluster: malformed answer to a request to join: %w", err)
+		return joinReply{}, fmt.Errorf("cluster: malformed reply to a join request: %w", err)
 	}
 	if len(r.Peers) > newerMax {
-		return joinReply{}, fmt.Errorf("cluster: an answer to a request to join names %d members", len(r.Peers))
+		return joinReply{}, fmt.Errorf("cluster: a reply to a join request lists %d members", len(r.Peers))
 	}
 	if r.Node != 0 {
 		return r, nil
@@ -42,26 +43,26 @@ func decodeJoinReply(b []byte) (r joinReply, err error) {
 	return r, remote
 }
 
-// Codes of a messaging.RemoteError that carries a Refused: for good, or until what is under way ends.
+// Codes of a messaging.RemoteError that contains a Refused: permanent, or until the operation in progress ends.
 const (
 	refusedCode = 1
 	busyCode    = 2
 )
 
-// numTokensMax is how many tokens a node may ask for, as its options say, too.
+// numTokensMax is the maximum number of tokens that a node may request; package node checks it, too.
 const numTokensMax = 1024
 
-// Pauses of a node that waits to be admitted, and how long a seed may take to answer.
+// Pauses of a node that waits for its admission, and the timeout of a seed's reply.
 const (
 	joinPause    = 50 * time.Millisecond
 	busyPause    = time.Second
-	confirmPause = 2 * time.Second // of one that was admitted, and hears nothing
+	confirmPause = 2 * time.Second // of an admitted node that receives nothing
 	seedTimeout  = 5 * time.Second
 )
 
-// Join returns when this node is a member: at once when it was one before, else after it founded
-// a cluster or was admitted by a seed. Run must be running. A member may still have to fetch its
-// data: see Metadata.Topology's operations.
+// Join returns when this node is a member: immediately if it was one before, otherwise after it created a cluster or
+// a seed admitted it. Run must be running. A member may still have to stream its data: see the operations of
+// Metadata.Topology.
 func (c *Cluster) Join(ctx context.Context) error {
 	result := make(chan error, 1)
 	if !c.post(func() { c.StartJoin(func(err error) { result <- err }) }) {
@@ -85,21 +86,21 @@ func (c *Cluster) Join(ctx context.Context) error {
 	}
 }
 
-// joining is a node's way into the cluster, as far as it is.
+// joining is the state of a node that joins the cluster.
 type joining struct {
 	c       *Cluster
-	seeds   []netip.AddrPort // all but this node
-	next    int              // the seed to ask
-	members []netip.AddrPort // that answers named, without the seeds: asked when no seed admits this node
-	epoch   uint64           // of the metadata that members are from
+	seeds   []netip.AddrPort // without this node
+	next    int              // index of the next seed to ask
+	members []netip.AddrPort // members listed in replies, without the seeds; asked if no seed admits this node
+	epoch   uint64           // epoch of the metadata that members are from
 	founder bool
-	waiting error // what is missing, for when there is no more time
-	// admitted says that only the metadata is waited for.
+	waiting error // what the node is waiting for; reported if the time runs out
+	// admitted means that only the metadata are missing.
 	admitted bool
 	done     func(error)
 }
 
-// StartJoin is Join for callers that do not wait. It is called by the loop, and so is done.
+// StartJoin is Join without blocking. The loop calls it, and done.
 func (c *Cluster) StartJoin(done func(error)) {
 	seeds := slices.DeleteFunc(slices.Clone(c.opts.Seeds), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode })
 	j := &joining{c: c, seeds: seeds, done: done,
@@ -112,32 +113,32 @@ func (c *Cluster) StartJoin(done func(error)) {
 		return
 	}
 	if c.identity.Founder && c.log.memoryLastIndex() <= foundingEntries {
-		j.establish() // it may have crashed on the way
+		j.establish() // it may have crashed while it created the cluster
 		return
 	}
-	if err := c.process(); err != nil { // what is known to be agreed on
+	if err := c.process(); err != nil { // what is known to be committed
 		j.end(err)
 		return
 	}
 	if c.driver.onlyVoter() {
-		_ = c.driver.node.Campaign() // refused only when it is elected already
+		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
 	j.confirm()
 }
 
-// When, and then how often, the log says what a node waits for that cannot join.
+// How long a node waits for its admission before it logs that, and the interval of the log messages.
 const (
 	joinTold      = time.Second
 	joinToldEvery = 10 * time.Second
 )
 
-// tell says what is waited for, again and again.
+// tell logs what the node is waiting for, repeatedly.
 func (j *joining) tell() {
-	j.c.opts.Logger.Warn("this node has not joined the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
+	j.c.opts.Logger.Warn("not joined to the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
 	j.later(joinToldEvery, j.tell)
 }
 
-// giveUp ends the attempt to join; it says what was missing.
+// giveUp ends the attempt to join and returns what was missing.
 func (c *Cluster) giveUp() error {
 	j := c.joining
 	if j == nil {
@@ -147,7 +148,7 @@ func (c *Cluster) giveUp() error {
 	return j.waiting
 }
 
-// end tells the outcome, unless nobody waits for it any more.
+// end reports the outcome, unless the attempt has been abandoned.
 func (j *joining) end(err error) {
 	if j.c.joining == j {
 		j.c.joining = nil
@@ -155,10 +156,10 @@ func (j *joining) end(err error) {
 	}
 }
 
-// over says whether nobody waits any more.
+// over reports whether the attempt has been abandoned.
 func (j *joining) over() bool { return j.c.joining != j }
 
-// later goes on after a pause.
+// later continues after a pause.
 func (j *joining) later(d time.Duration, f func()) {
 	j.c.opts.Clock.After(d, func() {
 		j.c.post(func() {
@@ -169,8 +170,8 @@ func (j *joining) later(d time.Duration, f func()) {
 	})
 }
 
-// ask asks the next seed for admission, and the members that answers named after the seeds. After the last one a founder
-// founds, and others begin again.
+// ask sends a join request to the next seed, and after the seeds to the members listed in replies. After the last
+// one, a founder creates the cluster, and other nodes start again.
 func (j *joining) ask() {
 	if j.over() {
 		return
@@ -196,15 +197,17 @@ func (j *joining) ask() {
 	j.establish()
 }
 
-// membersAsked is how many members that are not seeds are asked between two attempts with the seeds.
+// membersAsked is the maximum number of members, other than seeds, that are asked between two attempts with the
+// seeds.
 const membersAsked = 16
 
-// noteMembers remembers some of the members that an answer names: the seeds may leave the ring before they admit this node.
+// noteMembers records some of the members that a reply lists: the seeds may leave the ring before they admit this
+// node.
 func (j *joining) noteMembers(r joinReply) {
 	if len(r.Peers) == 0 {
 		return
 	}
-	j.founder = false // there is a cluster
+	j.founder = false // a cluster exists
 	if r.Epoch < j.epoch {
 		return
 	}
@@ -224,8 +227,8 @@ func (j *joining) askAddr(addr netip.AddrPort, spec NodeSpec, then func(joinRepl
 	})
 }
 
-// ask asks the node at an address to let in the one that spec tells of; then is called by the loop, with an
-// error when the node is not admitted.
+// ask sends the node at an address a join request for spec. The loop calls then, with an error if the node is not
+// admitted.
 func (c *Cluster) ask(addr netip.AddrPort, spec NodeSpec, then func(joinReply, error)) {
 	request, err := json.Marshal(spec)
 	if err != nil {
@@ -241,7 +244,7 @@ func (c *Cluster) ask(addr netip.AddrPort, spec NodeSpec, then func(joinReply, e
 	})
 }
 
-// answered is the event of an answer to the request to join.
+// answered handles the reply to a join request.
 func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	var remote *messaging.RemoteError
 	switch {
@@ -252,8 +255,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 		j.next = 0
 		j.later(busyPause, j.ask)
 	case err != nil:
-		j.c.opts.Logger.Debug("seed did not admit this node", "seed", from, "err", err)
-		j.waiting = fmt.Errorf("cluster: no seed of %v, and no member that they named, admits this node; %v: %w", j.c.opts.Seeds, from, err)
+		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
+		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w", j.c.opts.Seeds, from, err)
 		j.ask()
 	default:
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
@@ -264,8 +267,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	}
 }
 
-// await waits until this node has applied its own admission; look ends it. The admission may be undone
-// before any of the log has come, and then none ever does: Raft has dropped a node that was never heard.
+// await waits until this node has applied its own admission, which look detects. The admission may be undone before
+// any part of the log has arrived. Then none ever will: Raft has dropped a node that it never heard from.
 func (j *joining) await() {
 	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
 	if j.look(); !j.over() {
@@ -273,7 +276,7 @@ func (j *joining) await() {
 	}
 }
 
-// look is called when the metadata changed.
+// look checks the metadata after a change.
 func (j *joining) look() {
 	c := j.c
 	self := c.Self()
@@ -288,7 +291,7 @@ func (j *joining) look() {
 		j.end(nil)
 		return
 	}
-	c.joining = nil // look must not come again
+	c.joining = nil // look must not run again
 	c.start(&command{Update: &updateCommand{c.opts.Self}}, func(err error) { j.done(err) })
 }
 
@@ -308,14 +311,14 @@ func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, f
 	return err
 }
 
-// establish makes the founder the leader of its cluster of one, and the cluster's first member.
+// establish makes the founder the leader of its single-node cluster, and the cluster's first member.
 func (j *joining) establish() {
 	c := j.c
-	// The first entries make this node a voter; they must be applied before it can be elected.
+	// The first entries make this node a voter. They must be applied before it can be elected.
 	if err := c.process(); err == nil {
-		_ = c.driver.node.Campaign() // refused only when it is elected already
+		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
-	// Its own vote elects it; what is proposed before is dropped, and would be tried again late.
+	// Its own vote elects it. Earlier proposals would be dropped, and retried late.
 	if err := c.process(); err != nil {
 		j.end(err)
 		return
@@ -327,7 +330,7 @@ func (j *joining) establish() {
 	}
 	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]), Schema: schema.Encode(base)}}, func(err error) {
 		var refused *Refused
-		if err != nil && !errors.As(err, &refused) { // refused: founded before a crash
+		if err != nil && !errors.As(err, &refused) { // refused because the cluster was created before a crash
 			j.end(err)
 			return
 		}
@@ -341,8 +344,8 @@ func (j *joining) establish() {
 	})
 }
 
-// confirm asks the other members whether this node still is one: it may have been removed while it was
-// down, and must not serve then. When nobody answers, all of them may be starting, too.
+// confirm asks the other members whether this node is still a member: it may have been removed while it was down, and
+// must not serve then. If no member responds, all of them may be starting, too.
 func (j *joining) confirm() {
 	j.waiting = errors.New("cluster: the metadata did not arrive")
 	if reason, ok := j.c.Metadata().removed(j.c.identity.Host); ok {
@@ -381,17 +384,17 @@ func (j *joining) confirm() {
 	}
 }
 
-// admit proposes a node's membership until it was decided. It is called by the loop, and so is done.
+// admit proposes a node's membership until the outcome is known. The loop calls it, and done.
 func (c *Cluster) admit(spec NodeSpec, done func(error)) (stop func()) {
 	t := c.Metadata().Topology
 	cmd := &admitCommand{Node: spec, Epoch: t.Epoch()}
 	if spec.Replace == "" {
 		cmd.Tokens = ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)
 	} else if cmd.Replaced = findMember(t, spec.Replace); cmd.Replaced == 0 {
-		done(&Refused{Reason: fmt.Sprintf("there is no member %s to be replaced", spec.Replace)})
+		done(&Refused{Reason: fmt.Sprintf("node %s, which is to be replaced, is not a member", spec.Replace)})
 		return func() {}
 	} else if c.Alive(cmd.Replaced) {
-		done(&Refused{Reason: fmt.Sprintf("node %s is alive: it can be decommissioned, not replaced", spec.Replace)})
+		done(&Refused{Reason: fmt.Sprintf("node %s is alive: decommission it instead of replacing it", spec.Replace)})
 		return func() {}
 	}
 	stopped, stopNow := false, func() {}
@@ -409,7 +412,7 @@ func (c *Cluster) admit(spec NodeSpec, done func(error)) (stop func()) {
 	}
 }
 
-// findMember finds a member by its host id or its internode address, with or without the port.
+// findMember returns the member with a host ID or an internode address, with or without the port.
 func findMember(t *ring.Topology, name string) ring.NodeID {
 	for _, n := range t.Nodes() {
 		if n.Host.String() == name || n.Internode.String() == name || n.Internode.Addr().String() == name {
@@ -419,40 +422,41 @@ func findMember(t *ring.Topology, name string) ring.NodeID {
 	return 0
 }
 
-// joinsMax is how many requests to join a node decides on at once. Each costs a search for tokens and an entry of the log.
+// joinsMax bounds the join requests that a node decides at the same time. Each costs a search for tokens and a log
+// entry.
 const joinsMax = 16
 
-// nameMax bounds the names of a data center and of a rack (bytes), and of the member to be replaced.
+// nameMax bounds the names of a data center and of a rack, and the name of the member to be replaced, in bytes.
 const nameMax = 255
 
-// check refuses a node whose request is malformed, or which is not at the address that it claims. Nodes connect from the
-// address that they listen on.
+// check refuses a malformed request, and one from another address than the one that it registers. Nodes connect from
+// the address on which they listen.
 func (s *NodeSpec) check(from netip.Addr) error {
 	switch {
 	case s.NumTokens < 1 || s.NumTokens > numTokensMax:
 		return fmt.Errorf("num_tokens: %d is not between 1 and %d", s.NumTokens, numTokensMax)
 	case s.Host == ring.HostID{} || s.Disk == [16]byte{}:
-		return errors.New("the request to join has no host id or no disk id")
+		return errors.New("the join request has no host ID or no disk ID")
 	case len(s.Datacenter) > nameMax || len(s.Rack) > nameMax || len(s.Replace) > nameMax:
 		return fmt.Errorf("the names of data center, rack and replaced node must not be longer than %d bytes", nameMax)
 	case !usable(s.Internode) || !usable(s.Native):
-		return fmt.Errorf("listen_address %s or rpc_address %s is not an address that others can connect to", s.Internode, s.Native)
+		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode, s.Native)
 	case s.Internode.Addr().Unmap() != from.Unmap():
-		return fmt.Errorf("listen_address %s is not the address that the node connects from, %s", s.Internode.Addr(), from)
+		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s", s.Internode.Addr(), from)
 	}
 	return nil
 }
 
-// usable reports whether others can connect to an address.
+// usable reports whether other nodes can connect to an address.
 func usable(a netip.AddrPort) bool {
 	return a.IsValid() && !a.Addr().IsUnspecified() && !a.Addr().IsMulticast() && a.Port() != 0
 }
 
-// handleJoin admits a node that asks this one, or tells a member that it is one.
+// handleJoin admits a node that requests to join, or confirms that it is a member.
 func (c *Cluster) handleJoin(from messaging.Sender, p []byte, respond messaging.Respond) {
 	var spec NodeSpec
 	if err := json.Unmarshal(p, &spec); err != nil {
-		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed request to join"})
+		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed join request"})
 		return
 	}
 	if err := spec.check(from.Addr); err != nil {
@@ -475,7 +479,7 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		return
 	}
 	if n := m.NodeByHost(spec.Host); n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
-		c.welcome(spec.Host, respond) // it crashed before it heard: nothing is left to agree on
+		c.welcome(spec.Host, respond) // it crashed before it received the reply; nothing needs to be committed
 		return
 	}
 	if c.joins >= joinsMax {
@@ -517,14 +521,14 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 	})
 }
 
-// notAdmitted answers a node that is not admitted for now, and names the members that it can ask.
+// notAdmitted replies to a node that is not admitted for now, with the members that it can ask.
 func (c *Cluster) notAdmitted(respond messaging.Respond, busy bool, why string) {
 	m := c.Metadata()
 	b, err := json.Marshal(joinReply{Epoch: m.Epoch, Peers: m.peers(), Why: why, Busy: busy})
 	respond(b, err)
 }
 
-// welcome tells a member who it is. What admitted it may be undone by now: an operator aborts, or removes.
+// welcome replies to a member with its id. The admission may have been undone meanwhile by an abort or a removal.
 func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 	m := c.Metadata()
 	n := m.NodeByHost(host)
@@ -533,13 +537,13 @@ func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 			respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 			return
 		}
-		respond(nil, errors.New("the node was admitted, and is no member any more"))
+		respond(nil, errors.New("the node was admitted, but is no longer a member"))
 		return
 	}
 	b, err := json.Marshal(joinReply{Node: n.ID, Epoch: m.Epoch, Peers: m.peers()})
 	respond(b, err)
 }
 
-// foundingEntries is how long the log is while founding may not have finished: the first voter, a
-// leader's first entry and the founding itself.
+// foundingEntries is the maximum length of a log while the creation of the cluster may be incomplete: the first
+// voter, a leader's first entry, and the foundCommand.
 const foundingEntries = 3

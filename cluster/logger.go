@@ -8,7 +8,7 @@ import (
 	"cqld/internal/invariant"
 )
 
-// raftLogger gives Raft's own messages to slog: its chatter only for debugging.
+// raftLogger passes Raft's log messages to slog, the informational ones at level debug.
 type raftLogger struct{ log *slog.Logger }
 
 func (l raftLogger) Debug(v ...any)              { l.log.Debug(fmt.Sprint(v...)) }
@@ -24,18 +24,18 @@ func (l raftLogger) Fatalf(f string, v ...any)   { invariant.Fail("raft: " + fmt
 func (l raftLogger) Panic(v ...any)              { invariant.Fail("raft: " + fmt.Sprint(v...)) }
 func (l raftLogger) Panicf(f string, v ...any)   { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
 
-// pebbleLogger gives the log store's messages to slog; a fatal one stops the node.
+// pebbleLogger passes the messages of the log store to slog. A fatal one stops the node.
 type pebbleLogger struct {
 	log    *slog.Logger
 	fatal  func(error)
-	failed *atomic.Pointer[error] // raftLog's
+	failed *atomic.Pointer[error] // that of raftLog
 }
 
 func (l pebbleLogger) Infof(f string, v ...any)  { l.log.Debug(fmt.Sprintf(f, v...)) }
 func (l pebbleLogger) Errorf(f string, v ...any) { l.log.Error(fmt.Sprintf(f, v...)) }
 func (l pebbleLogger) Fatalf(f string, v ...any) { l.stop(fmt.Errorf(f, v...)) }
 
-// stop makes the log fail.
+// stop marks the log as failed.
 func (l pebbleLogger) stop(err error) {
 	err = fmt.Errorf("cluster: metadata log: %w", err)
 	l.failed.CompareAndSwap(nil, &err)

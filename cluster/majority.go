@@ -9,12 +9,12 @@ import (
 	"cqld/schema"
 )
 
-// majorityWait is how long a change waits until this node sees a majority of the voters alive: longer than an election, and
-// than a voter that restarts needs to connect.
+// majorityWait is how long a change waits until this node considers a majority of the voters alive: longer than an
+// election, and than a restarting voter needs to connect.
 const majorityWait = 2 * time.Second
 
-// awaitMajority returns when a majority of the voters is alive. After majorityWait it returns a *schema.Unavailable: a
-// proposal would not be decided, and its outcome would be unknown to the client.
+// awaitMajority returns when a majority of the voters is alive. After majorityWait it returns a *schema.Unavailable,
+// because a proposal would not be committed and its outcome would be unknown to the client.
 func (c *Cluster) awaitMajority(ctx context.Context) error {
 	for waited := time.Duration(0); ; waited += joinPause {
 		short, err := c.missingMajority(ctx)
@@ -35,7 +35,7 @@ func (c *Cluster) awaitMajority(ctx context.Context) error {
 	}
 }
 
-// missingMajority has the loop compare the voters with the live members. It returns nil when a majority lives.
+// missingMajority makes the loop compare the voters with the live members. It returns nil if a majority is alive.
 func (c *Cluster) missingMajority(ctx context.Context) (*schema.Unavailable, error) {
 	result := make(chan *schema.Unavailable, 1)
 	if !c.post(func() { result <- c.shortOfMajority() }) {
@@ -51,11 +51,11 @@ func (c *Cluster) missingMajority(ctx context.Context) (*schema.Unavailable, err
 	}
 }
 
-// shortOfMajority returns nil when a majority of the voters lives, and while they change, of both sets of voters. It is
-// called by the loop.
+// shortOfMajority returns nil if a majority of the voters is alive; while the voters change, a majority of both sets.
+// The loop calls it.
 func (c *Cluster) shortOfMajority() *schema.Unavailable {
 	if c.driver == nil {
-		return nil // not a member yet: the change waits
+		return nil // not a member yet; the change waits
 	}
 	for _, voters := range [][]uint64{c.driver.conf.GetVoters(), c.driver.conf.GetVotersOutgoing()} {
 		alive := 0

@@ -55,7 +55,7 @@ func TestAChangeWaitsForVotersThatComeBack(t *testing.T) {
 	}
 }
 
-// votersOf are the voters that a node knows.
+// votersOf returns the voters that a node knows.
 func votersOf(t *testing.T, n *testNode) []uint64 {
 	t.Helper()
 	voters := make(chan []uint64, 1)

@@ -10,54 +10,55 @@ import (
 	"cqld/schema"
 )
 
-// Metadata is what the cluster has agreed on at one epoch. It is immutable.
+// Metadata is the replicated state of the cluster at one epoch. It is immutable.
 type Metadata struct {
-	Epoch    uint64 // Raft index of the last command that changed anything
+	Epoch    uint64 // Raft index of the last command that changed the metadata
 	Schema   *schema.Schema
 	Topology *ring.Topology
-	// Secret authenticates what clients carry between nodes, such as paging states.
+	// Secret authenticates data that clients carry between nodes, such as paging states.
 	Secret []byte
 
-	// Unclean are the nodes that still have data which they do not hold any more, ascending by node.
+	// Unclean are the nodes that still have data of ranges that they no longer hold, ascending by node.
 	Unclean []Unclean
-	// Removed are the members that were; they must not come back.
+	// Removed are former members, which must not return.
 	Removed []Removed
-	// PaxosFloors are, by table, the ballots (µs) up to which acceptors refuse whatever they have forgotten.
-	// They only rise, and go with their tables.
+	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have
+	// purged their state. They only rise, and are removed with their tables.
 	PaxosFloors map[schema.StorageID]int64
 
-	// Former are the replications that keyspaces had before, as long as some node may have the only copies of data that
-	// were placed by them, or some replica may lack such data. In the order of their epochs.
+	// Former are earlier replications of keyspaces, as long as some node may have the only copies of data placed by
+	// them, or some replica may lack such data. They are ordered by epoch.
 	Former []Former
 
 	nextNode ring.NodeID
-	recent   []CommandID // the last commands applied, so that a repeated one is not applied twice
+	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
 }
 
-// Unclean says since which epoch a node has data that it lost.
+// Unclean records the epoch since which a node has data of ranges that it lost.
 type Unclean struct {
 	Node  ring.NodeID
 	Epoch uint64
 }
 
-// Former is a replication that a keyspace had until an ALTER KEYSPACE, which moves no data.
+// Former is the replication of a keyspace before an ALTER KEYSPACE, which moves no data.
 type Former struct {
 	Keyspace    string
 	Replication ring.Replication
 	Epoch       uint64
-	// Since is when (seconds, by the clock of the node that proposed it) the replication of the keyspace was last changed: a
-	// repair that began later has brought what a majority of the former replicas had to all present ones, if Overlaps.
+	// Since is the time (seconds, by the clock of the proposing node) of the last change of the keyspace's
+	// replication. If Overlaps, a repair that began later has copied the data of a majority of the former replicas to
+	// all present ones.
 	Since int64
-	// Overlaps says that of each range's former replicas so many are replicas, by the last change, that every write that a
-	// majority had acknowledged is on one of them.
+	// Overlaps means that so many of each range's former replicas are replicas after the last change that every write
+	// that a majority had acknowledged is on one of them.
 	Overlaps bool
-	// Nodes are those that held ranges, ceased to by the change, and have not dropped the data yet; ascending.
+	// Nodes are the nodes that lost ranges by the change and have not dropped the data yet, ascending.
 	Nodes []ring.NodeID
-	// Gained are the nodes that hold ranges by the present replication and did not by this one, and have not been repaired
-	// since the last change; ascending. Until then a write that only former replicas have may be lost with them, so a later
-	// change must overlap with this replication, too.
+	// Gained are the nodes that hold ranges by the present replication but not by this one, and have not been
+	// repaired since the last change, ascending. Until then a write that only former replicas have may be lost with
+	// them, so a later change must overlap with this replication, too.
 	Gained []ring.NodeID `json:",omitempty"`
-	// Changed is the epoch of the last change of the keyspace's replication, or of the ring, of which Gained is.
+	// Changed is the epoch of the last change of the keyspace's replication or of the ring, to which Gained refers.
 	Changed uint64 `json:",omitempty"`
 }
 
@@ -69,37 +70,36 @@ type Removed struct {
 	Node   ring.NodeID
 	Host   ring.HostID
 	Epoch  uint64
-	Addr   netip.AddrPort // where it was reached
+	Addr   netip.AddrPort // its last internode address
 	Reason string
 }
 
-// removedMax is how many former members are remembered.
+// removedMax bounds the recorded former members.
 const removedMax = 1024
 
-// recentMax is how many commands are remembered: far more than can be proposed while one proposal
-// is being repeated.
+// recentMax bounds the recorded commands: far more than can be proposed while one proposal is repeated.
 const recentMax = 512
 
-// metadataFormat is the version of the encoded form.
+// metadataFormat is the version of the encoding.
 const metadataFormat = 1
 
 type metadataJSON struct {
 	Format   int
 	Epoch    uint64
-	Topology uint64 // its epoch: plans and admissions compare it
+	Topology uint64 // epoch of the topology; plans and admissions compare it
 	Schema   []byte
 	Secret   []byte
 	NextNode ring.NodeID
 	Nodes    []nodeJSON
 	Recent   []CommandID
-	// Since the ring can change:
+	// Added with changes of the ring:
 	Moved      uint64            `json:",omitempty"`
 	Operations []*ring.Operation `json:",omitempty"`
 	Unclean    []Unclean         `json:",omitempty"`
 	Removed    []Removed         `json:",omitempty"`
-	// Since the state of Paxos is purged:
+	// Added with the purge of Paxos state:
 	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
-	// Since data outlive a change of replication:
+	// Added with former replications:
 	Former []Former `json:",omitempty"`
 }
 
@@ -119,7 +119,7 @@ func emptyMetadata() *Metadata {
 	return &Metadata{Schema: schema.Own(), Topology: ring.NewTopology(0, nil), nextNode: 1}
 }
 
-// encode is the form of a Raft snapshot.
+// encode returns the contents of a Raft snapshot.
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
@@ -148,13 +148,13 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk})
 	}
 	if j.Moved == 0 {
-		j.Moved = j.Topology // written before the ring could change
+		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
 		Unclean: j.Unclean, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
-// NodeByHost finds a member by its host id; nil when there is none.
+// NodeByHost returns the member with a host ID, or nil.
 func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
 	for _, n := range m.Topology.Nodes() {
 		if n.Host == h {
@@ -164,8 +164,7 @@ func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
 	return nil
 }
 
-// peers are the addresses of all members but those that are being replaced, at whose address their
-// successor may be.
+// peers returns the addresses of all members except those being replaced, whose address their successor may have.
 func (m *Metadata) peers() map[ring.NodeID]netip.AddrPort {
 	out := map[ring.NodeID]netip.AddrPort{}
 	for _, n := range m.Topology.Nodes() {
@@ -177,7 +176,7 @@ func (m *Metadata) peers() map[ring.NodeID]netip.AddrPort {
 	return out
 }
 
-// removed says why a host is no member any more.
+// removed returns the reason why a host is no longer a member.
 func (m *Metadata) removed(h ring.HostID) (reason string, ok bool) {
 	for _, r := range m.Removed {
 		if r.Host == h {
@@ -187,7 +186,7 @@ func (m *Metadata) removed(h ring.HostID) (reason string, ok bool) {
 	return "", false
 }
 
-// removedAt is the epoch at which a node ceased to be a member; zero when it did not.
+// removedAt returns the epoch at which a node ceased to be a member, or zero.
 func (m *Metadata) removedAt(id ring.NodeID) uint64 {
 	for _, r := range m.Removed {
 		if r.Node == id {

@@ -12,14 +12,13 @@ import (
 	"cqld/ring"
 )
 
-// Decommission begins to hand this node's ranges over to the others; it is no member when that has
-// ended. It returns the id of the operation.
+// Decommission starts to hand this node's ranges over to the other nodes. When the operation has ended, the node is
+// no longer a member. Decommission returns the id of the operation.
 func (c *Cluster) Decommission(ctx context.Context, force bool) (uint64, error) {
 	return c.begin(ctx, c.leave(force))
 }
 
-// StartDecommission is Decommission for callers that do not wait. done is called by the loop, when the
-// operation has begun.
+// StartDecommission is Decommission without blocking. The loop calls done when the operation has begun.
 func (c *Cluster) StartDecommission(force bool, done func(error)) {
 	c.start(&command{Begin: c.leave(force)}, done)
 }
@@ -28,19 +27,19 @@ func (c *Cluster) leave(force bool) *beginCommand {
 	return &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force, Hands: true}
 }
 
-// RemoveNode begins to make copies elsewhere of what a dead node held.
+// RemoveNode starts to copy the ranges of a dead node to other nodes.
 func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
 	if id == c.Self() {
-		return 0, &Refused{Reason: "a node cannot remove itself: decommission it"}
+		return 0, &Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
 	if c.Alive(id) {
-		return 0, &Refused{Reason: fmt.Sprintf("%s is alive and owns its ranges: decommission it there", c.Metadata().Topology.NameOf(id))}
+		return 0, &Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it", c.Metadata().Topology.NameOf(id))}
 	}
 	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
 }
 
-// Move begins to give this node other tokens: those named, or, when there are none, as many as it has
-// where ownership is most even.
+// Move starts to change this node's tokens: to the given ones or, if there are none, to as many tokens as it has,
+// chosen for the most even ownership.
 func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error) {
 	for {
 		t := c.Metadata().Topology
@@ -59,18 +58,19 @@ func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error)
 	}
 }
 
-// How often, and how long apart, an operation is tried again while a node still drops what it lost.
+// The number of attempts to begin an operation while a node is dropping data of ranges that it lost, and the pause
+// between them.
 const (
 	cleanTries = 50
 	cleanPause = 100 * time.Millisecond
 )
 
-// begin proposes an operation of a member and finds its id.
+// begin proposes an operation of a member and returns its id.
 func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) {
 	before := c.Metadata().Topology.Epoch()
 	err := c.proposeNew(ctx, &command{Begin: cmd})
 	for try := 0; err != nil; try++ {
-		// Data that nodes lost by the operation before this one is dropped within moments.
+		// Data that nodes lost by the previous operation is dropped within moments.
 		var refused *Refused
 		if !errors.As(err, &refused) || !refused.Busy || len(c.Metadata().Topology.Operations()) > 0 || try == cleanTries {
 			return 0, err
@@ -85,15 +85,15 @@ func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) 
 			return o.ID, nil
 		}
 	}
-	return 0, nil // it has ended already
+	return 0, nil // it has already ended
 }
 
-// Abort undoes an operation that has not ended: what was acknowledged, or read, stays.
+// Abort undoes an operation that has not ended. Writes that were acknowledged or read are preserved.
 func (c *Cluster) Abort(ctx context.Context, operation uint64) error {
 	return c.proposeNew(ctx, &command{Abort: &abortCommand{operation}})
 }
 
-// AwaitOperation returns when an operation has ended, one way or the other.
+// AwaitOperation returns when an operation has ended, completed or aborted.
 func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
 	for c.Metadata().Topology.Operation(operation) != nil {
 		if err := c.pause(ctx, joinPause); err != nil {
@@ -103,18 +103,17 @@ func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
 	return nil
 }
 
-// StartStreamed says that this node has all that it gains by an operation. done is called by the loop.
+// StartStreamed reports that this node has all ranges that it gains by an operation. The loop calls done.
 func (c *Cluster) StartStreamed(operation uint64, done func(error)) {
 	c.start(&command{Streamed: &streamedCommand{operation, c.Self()}}, done)
 }
 
-// StartMove is Move for callers that do not wait: tokens are those to be had, and the topology that they were
-// chosen for is that of now.
+// StartMove is Move without blocking, with tokens that were chosen for the current topology.
 func (c *Cluster) StartMove(tokens []ring.Token, done func(error)) {
 	c.start(&command{Begin: &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens, Epoch: c.Metadata().Topology.Epoch()}}, done)
 }
 
-// StartRemoveNode is RemoveNode for callers that do not wait.
+// StartRemoveNode is RemoveNode without blocking.
 func (c *Cluster) StartRemoveNode(id ring.NodeID, force bool, done func(error)) {
 	if c.Alive(id) {
 		done(&Refused{Reason: fmt.Sprintf("%s is alive", c.Metadata().Topology.NameOf(id))})
@@ -123,33 +122,33 @@ func (c *Cluster) StartRemoveNode(id ring.NodeID, force bool, done func(error)) 
 	c.start(&command{Begin: &beginCommand{Kind: ring.Remove, Node: id, Force: force}}, done)
 }
 
-// StartAbort is Abort for callers that do not wait.
+// StartAbort is Abort without blocking.
 func (c *Cluster) StartAbort(operation uint64, done func(error)) {
 	c.start(&command{Abort: &abortCommand{operation}}, done)
 }
 
-// StartCompared says that this node has compared all that it gains since the operation was known.
+// StartCompared reports that this node has compared all ranges that it gains, after the operation was Known.
 func (c *Cluster) StartCompared(operation uint64, done func(error)) {
 	c.start(&command{Compared: &comparedCommand{operation, c.Self()}}, done)
 }
 
-// StartHanded says that this node, which leaves, has handed over what it kept for others.
+// StartHanded reports that this node, which is leaving, has handed over its batches and hints.
 func (c *Cluster) StartHanded(operation uint64, done func(error)) {
 	c.start(&command{Handed: &handedCommand{operation}}, done)
 }
 
-// StartCleaned says that this node has dropped what it did not hold any more at epoch.
+// StartCleaned reports that this node has dropped the ranges that it no longer held at epoch.
 func (c *Cluster) StartCleaned(epoch uint64, done func(error)) {
 	c.start(&command{Cleaned: &cleanedCommand{c.Self(), epoch}}, done)
 }
 
-// Gains are the ranges that this node must fetch by an operation, of one replication.
+// Gains returns the ranges of one replication that this node must stream by an operation.
 func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
 	return c.Metadata().Topology.Gains(o, r, c.Self())
 }
 
-// advanceOperations says, when this node leads, of which operations everybody knows the second phase who
-// must, and ends those of which all that is gained was compared after that, and all that was kept handed over.
+// advanceOperations runs on the leader. It marks operations as Known when enough nodes have applied their second
+// phase, and ends those whose gained ranges have been compared and whose batches and hints have been handed over.
 func (c *Cluster) advanceOperations() {
 	if c.driver == nil || c.ticks%advanceEvery != 0 || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
 		return
@@ -175,12 +174,12 @@ func (c *Cluster) advanceOperations() {
 	}
 }
 
-// advanceEvery is how many ticks lie between looks at the operations.
+// advanceEvery is the number of ticks between two checks of the operations.
 const advanceEvery = 2
 
-// known says whether all live nodes have applied the switch of an operation, and so many others that
-// no quorum of a range's old replicas is without it, where the range changes hands. What the program keeps for itself
-// holds nobody up.
+// known reports whether all live nodes have applied the switch of an operation, and also so many others that the
+// remaining nodes form no quorum of the previous replicas of any range that changes hands. System keyspaces never
+// block a topology change.
 func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched }
 	for _, n := range m.Topology.Nodes() {
@@ -192,7 +191,7 @@ func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 		r := m.Schema.Keyspace(name).Replication
 		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
 			if len(x.Replicas.Others) == 0 {
-				continue // who reads there has nothing to hear
+				continue // these readers need not know
 			}
 			if quorumIn(m.Topology, r, slices.Concat(x.Replicas.Natural, x.Replicas.Pending), behind) {
 				return false
@@ -202,7 +201,8 @@ func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 	return true
 }
 
-// quorumIn says whether some of the nodes are a quorum of all replicas, or of those of a data center.
+// quorumIn reports whether the nodes for which some returns true are a quorum of all replicas, or of those of a data
+// center.
 func quorumIn(t *ring.Topology, r ring.Replication, nodes []ring.NodeID, some func(ring.NodeID) bool) bool {
 	all, local := 0, map[string]int{}
 	for _, id := range nodes {

@@ -83,7 +83,7 @@ func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
 		forced := *m
 		var refused *Refused
 		if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1}, 6); !errors.As(err, &refused) || refused.Busy != (factor > 1) ||
-			factor == 1 && !strings.Contains(refused.Reason, "force it if it is lost anyway") {
+			factor == 1 && !strings.Contains(refused.Reason, "Use --force if it is lost anyway") {
 			t.Errorf("%d replicas: %v, busy: %v", factor, err, refused != nil && refused.Busy)
 		}
 		if err := applyBegin(&forced, &beginCommand{Kind: ring.Remove, Node: 1, Force: true}, 6); err != nil {

@@ -23,7 +23,7 @@ func follow(t *testing.T, nodes ...*testNode) {
 }
 
 // report makes the nodes do once what their owners would: tell what they gain as fetched and as compared, and
-// what they lost as dropped. It says whether there was nothing to do.
+// what they lost as dropped. It reports whether there was nothing to do.
 func report(nodes ...*testNode) bool {
 	idle := true
 	for _, n := range nodes {
@@ -233,9 +233,10 @@ func TestADeadNodeStopsNothing(t *testing.T) {
 	}
 }
 
-// TestOperationsKeepTheirPromises applies random commands and looks at what each leaves: every range
-// has its replicas, whoever reads it has fetched it from enough others, and nobody else does. Whoever has
-// the metadata of a snapshot comes to the same as who has applied all of the log, whichever version founded the cluster.
+// TestOperationsKeepTheirPromises applies random commands and checks the metadata after each: every range has its
+// replicas, every replica that serves reads of it has streamed it from enough others, and no other node serves them.
+// Applying a snapshot and the rest of the log gives the same metadata as applying the whole log, with any version of
+// the command that created the cluster.
 func TestOperationsKeepTheirPromises(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newOperationsWalk(t, seed)
@@ -281,7 +282,7 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 	return w
 }
 
-// otherVersion is what a cqld would found a cluster with whose system keyspaces are not those of this one.
+// otherVersion returns what a cqld would found a cluster with whose system keyspaces are not those of this one.
 func otherVersion(t *testing.T) []byte {
 	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth", Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
 	if err != nil {
@@ -487,14 +488,14 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 	if err := admit(7, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is under way") {
+	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is in progress") {
 		t.Errorf("two nodes join one data center at once: %v", err)
 	}
 	if err := admit(9, "b"); err != nil || len(m.Topology.Operations()) != 2 {
 		t.Errorf("a node of another data center has to wait: %v", err)
 	}
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
-	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring does") {
+	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring is changing") {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }

@@ -10,36 +10,36 @@ import (
 	"cqld/schema"
 )
 
-// proposal is a command on its way: until it was applied here it is proposed again now and then;
-// then it waits for the live nodes.
+// proposal is a command in progress. Until this node has applied it, it is proposed repeatedly; then it waits for the
+// live nodes.
 type proposal struct {
 	id    CommandID
 	data  []byte
-	index uint64 // where it was applied; zero before
-	sent  uint64 // tick at which it was proposed last
+	index uint64 // index at which it was applied; zero before
+	sent  uint64 // tick of the last proposal
 	done  func(error)
-	// abandoned is set when nobody waits any more: it is not to be proposed again.
+	// abandoned means that no caller waits any more: the command is not proposed again.
 	abandoned atomic.Bool
 }
 
-// ErrUnknownOutcome says that a change was decided while this node was behind: it may have been
+// ErrUnknownOutcome means that a change was decided while this node was behind, so that the change may have been
 // refused.
-var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node did not see how: look whether it is there")
+var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node does not know the result: check whether it was applied")
 
 var errStopped = errors.New("cluster: this node is stopping")
 
-// retryTicks is how long a proposal waits before it is proposed again: Raft drops proposals while
-// there is no leader.
+// retryTicks is the number of ticks after which a command is proposed again: Raft drops proposals while there is no
+// leader.
 const retryTicks = 10
 
-// ProposeSchema changes the schema. It returns when every live node has applied the change, with
-// schema's typed error when it was refused. It returns a *schema.Unavailable, and proposes nothing, when no majority of the
-// voters lives. When ctx ends first the outcome is unknown.
+// ProposeSchema changes the schema. It returns when every live node has applied the change, or with schema's typed
+// error if it was refused. It returns a *schema.Unavailable, and proposes nothing, if no majority of the voters is
+// alive. If ctx ends first, the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.proposeNew(ctx, &command{Schema: c.schemaCommand(change)})
 }
 
-// StartSchema is ProposeSchema for callers that do not wait. done is called by the loop.
+// StartSchema is ProposeSchema without blocking. The loop calls done.
 func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
 	c.start(&command{Schema: c.schemaCommand(change)}, done)
 }
@@ -48,13 +48,13 @@ func (c *Cluster) schemaCommand(change schema.Change) *schemaCommand {
 	return &schemaCommand{schema.EncodeChange(change), c.opts.Clock.Now().Unix()}
 }
 
-// StartPaxosFloor raises a table's Paxos floor to a ballot's time (µs). done is called by the loop when every live
-// node has applied that.
+// StartPaxosFloor raises a table's Paxos low bound to a ballot's time (µs). The loop calls done when every live node
+// has applied it.
 func (c *Cluster) StartPaxosFloor(table schema.StorageID, micros int64, done func(error)) {
 	c.start(&command{PaxosFloor: &paxosFloorCommand{table, micros}}, done)
 }
 
-// start proposes cmd under a new id; done is called by the loop. stop gives the proposal up.
+// start proposes cmd with a new id. The loop calls done. stop abandons the proposal.
 func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
 	p := &proposal{done: done}
 	posted := c.post(func() {
@@ -73,7 +73,7 @@ func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
 	return func() { p.abandoned.Store(true) }
 }
 
-// proposeNew gives the command an id and proposes it, unless no majority of the voters lives.
+// proposeNew assigns an id to the command and proposes it, unless no majority of the voters is alive.
 func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
 	if err := c.awaitMajority(ctx); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
 	return c.wait(ctx, func(done func(error)) func() { return c.start(cmd, done) })
 }
 
-// wait returns when what begin began has called done.
+// wait returns when the work that begin started has called done.
 func (c *Cluster) wait(ctx context.Context, begin func(done func(error)) (stop func())) error {
 	result := make(chan error, 1)
 	stop := begin(func(err error) { result <- err })
@@ -92,11 +92,11 @@ func (c *Cluster) wait(ctx context.Context, begin func(done func(error)) (stop f
 		return errStopped
 	case <-ctx.Done():
 		stop()
-		return fmt.Errorf("cluster: the change was not agreed on in time, and may still be: %w", ctx.Err())
+		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
 	}
 }
 
-// errQueueFull says that nothing was proposed.
+// errQueueFull means that nothing was proposed.
 var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
 
 func (c *Cluster) enter(p *proposal) {
@@ -110,7 +110,7 @@ func (c *Cluster) send(p *proposal) {
 		return
 	}
 	if err := c.driver.node.Propose(p.data); err != nil {
-		c.opts.Logger.Debug("proposal dropped, will be repeated", "err", err)
+		c.opts.Logger.Debug("proposal dropped; it will be retried", "err", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *Cluster) retryProposals() {
 	}
 }
 
-// sortedProposals are the proposals in an order that does not depend on the map's.
+// sortedProposals returns the proposals in an order that does not depend on the map's.
 func (c *Cluster) sortedProposals() []*proposal {
 	out := make([]*proposal, 0, len(c.proposals))
 	for _, p := range c.proposals {
@@ -135,7 +135,7 @@ func (c *Cluster) sortedProposals() []*proposal {
 	return out
 }
 
-// resolve tells the proposer, if it is here, what became of its command.
+// resolve reports the result of a command to its proposer, if that is on this node.
 func (c *Cluster) resolve(id CommandID, index uint64, result error) {
 	p := c.proposals[id]
 	if p == nil || p.index != 0 {
@@ -149,14 +149,14 @@ func (c *Cluster) resolve(id CommandID, index uint64, result error) {
 	p.index = index
 }
 
-// resolveRecent settles proposals that a snapshot shows as decided; it does not say how.
+// resolveRecent resolves proposals that a snapshot lists as decided. A snapshot does not contain their results.
 func (c *Cluster) resolveRecent(m *Metadata) {
 	for _, id := range m.recent {
 		c.resolve(id, m.Epoch, ErrUnknownOutcome)
 	}
 }
 
-// checkProposals answers the proposals that every live node has applied.
+// checkProposals completes the proposals that every live node has applied.
 func (c *Cluster) checkProposals() {
 	for _, p := range c.sortedProposals() {
 		if p.index != 0 && c.everywhere(p.index) {
@@ -166,7 +166,7 @@ func (c *Cluster) checkProposals() {
 	}
 }
 
-// everywhere says whether all live members have applied the log up to index.
+// everywhere reports whether all live members have applied the log up to index.
 func (c *Cluster) everywhere(index uint64) bool {
 	for _, n := range c.Metadata().Topology.Nodes() {
 		if c.Alive(n.ID) && c.applied[n.ID] < index {

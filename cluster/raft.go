@@ -22,17 +22,17 @@ const (
 	heartbeatTicks = 2
 )
 
-// votersMax is how many members vote; the others learn. Five survive the loss of two.
+// votersMax bounds the voting members; the others are learners. Five voters survive the loss of two.
 const votersMax = 5
 
-// The log is compacted after snapshotEvery commands; snapshotKeep entries stay for followers that
-// are a little behind.
+// The log is compacted after snapshotEvery commands. snapshotKeep entries are kept for followers that are slightly
+// behind.
 const (
 	snapshotEvery = 512
 	snapshotKeep  = 128
 )
 
-// driver is Raft's state machine with what it reads and writes. Only the loop touches it.
+// driver is Raft's state machine with its storage and network. Only the loop uses it.
 type driver struct {
 	c        *Cluster
 	self     ring.NodeID
@@ -43,20 +43,20 @@ type driver struct {
 	// reconfigured is the tick at which this node last proposed a change of Raft's membership.
 	reconfigured uint64
 
-	// What check compares messages with.
-	tail       int            // bytes of entries that may not be committed yet; an upper bound
-	confirming confirming     // the last request for a confirmation that this node sent as a leader
-	readsAt    uint64         // the tick that reads is of
+	// State with which check compares messages.
+	tail       int            // upper bound of the bytes of entries that may be uncommitted
+	confirming confirming     // the last request for a confirmation that this node sent as the leader
+	readsAt    uint64         // the tick to which reads applies
 	reads      map[uint64]int // ReadIndex requests in this tick, by node
 }
 
-// confirming is a request for a confirmation: Raft numbers them in each term.
+// confirming identifies a request for a confirmation: Raft numbers them in each term.
 type confirming struct{ term, number uint64 }
 
-// maxUncommitted bounds the entries (bytes) that this node, as the leader, keeps without a majority.
+// maxUncommitted bounds the uncommitted entries, in bytes, that this node keeps as the leader.
 const maxUncommitted = 64 << 20
 
-// startRaft makes the driver of member self from what the log holds.
+// startRaft creates the driver of member self from the contents of the log.
 func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
 	d := &driver{c: c, self: self}
 	fresh := c.log.empty()
@@ -84,26 +84,26 @@ func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
 	}
 	if fresh && c.identity.Founder {
 		if err := d.node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
-			return nil, fmt.Errorf("cluster: found a cluster: %w", err)
+			return nil, fmt.Errorf("cluster: create a cluster: %w", err)
 		}
 	}
 	return d, nil
 }
 
-// onlyVoter says whether nobody else needs to agree to this node's leadership.
+// onlyVoter reports whether this node can become the leader without another node's vote.
 func (d *driver) onlyVoter() bool {
 	cs := d.node.Status().Config.Voters.IDs()
 	_, ok := cs[uint64(d.self)]
 	return ok && len(cs) == 1
 }
 
-// receiveRaft takes a Raft message, or the attempt to send one by a node that is not known as a member.
+// receiveRaft handles a Raft message, or the attempt of a node that is not a known member to send one.
 func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respond) {
 	if !from.Member {
 		c.noteStranger(from)
 		return
 	}
-	message := slices.Clone(p) // it outlives the call
+	message := slices.Clone(p) // the message is used after the call
 	c.post(func() {
 		if c.driver != nil {
 			c.driver.step(from.Node, message)
@@ -111,7 +111,7 @@ func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respo
 	})
 }
 
-// step takes a message of another member. One for the node whose address this one took over says nothing of this one.
+// step passes a message of another member to Raft. It ignores a message for a former node with this node's address.
 func (d *driver) step(from ring.NodeID, payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -132,24 +132,25 @@ func (d *driver) step(from ring.NodeID, payload []byte) {
 	}
 }
 
-// refuseRaft counts a message that Raft must not get, and logs it unless one was logged less than refusalTicks ago.
+// refuseRaft counts a refused Raft message, and logs it unless one was logged less than refusalTicks ago.
 func (c *Cluster) refuseRaft(from ring.NodeID, kind string, err error) {
 	c.refused.Add(1)
 	if c.refusalLogged != 0 && c.ticks-c.refusalLogged < refusalTicks {
 		return
 	}
 	c.refusalLogged = max(1, c.ticks)
-	c.opts.Logger.Error("raft message refused: the sender is defective, or this node's metadata log lost entries",
+	c.opts.Logger.Error("raft message refused: the sender is faulty, or this node's metadata log lost entries",
 		"node", from, "type", kind, "err", err, "refused so far", c.refused.Load())
 }
 
-// Refused returns how many Raft messages of members were refused since the process began. It is safe for concurrent use.
+// Refused returns the number of Raft messages of members that this process has refused. It is safe for concurrent
+// use.
 func (c *Cluster) Refused() uint64 { return c.refused.Load() }
 
-// refusalTicks is how many ticks lie between two log lines about refused messages.
+// refusalTicks is the minimum number of ticks between two log messages about refused messages.
 const refusalTicks = uint64(10 * time.Second / tickEvery)
 
-// process does what Raft has ready: store, send, apply, until nothing is left.
+// process handles everything that Raft has ready: it stores, sends and applies until nothing is left.
 func (d *driver) process() error {
 	for d.node.HasReady() {
 		rd := d.node.Ready()
@@ -179,7 +180,7 @@ func (d *driver) process() error {
 	return d.compact()
 }
 
-// noteTail keeps an upper bound of the bytes of entries that are not committed.
+// noteTail maintains an upper bound of the bytes of uncommitted entries.
 func (d *driver) noteTail(rd *raft.Ready) {
 	for _, e := range rd.Entries {
 		d.tail += len(e.GetData())
@@ -189,7 +190,7 @@ func (d *driver) noteTail(rd *raft.Ready) {
 	}
 }
 
-// lastIndex is the index of the last entry on disk.
+// lastIndex returns the index of the last entry on disk.
 func (d *driver) lastIndex() uint64 { return d.c.log.memoryLastIndex() }
 
 func (d *driver) install(snap *pb.Snapshot) error {
@@ -224,8 +225,9 @@ func (d *driver) send(ms []*pb.Message) {
 	}
 }
 
-// own makes m a message of this node, which receivers insist on. Raft forwards what another node took this one for the
-// leader for: a proposal becomes this node's, and a request for a confirmation (nil) is repeated by the node that needs it.
+// own makes m a message of this node, which receivers require. Raft forwards messages that another node sent to this
+// one as the presumed leader: a proposal becomes this node's, and for a request for a confirmation own returns nil,
+// because the node that needs it repeats it.
 func (d *driver) own(m *pb.Message) *pb.Message {
 	switch {
 	case m.GetFrom() == uint64(d.self):
@@ -253,7 +255,7 @@ func (d *driver) apply(e *pb.Entry) error {
 	default:
 		d.applied = e.GetIndex()
 		if len(e.GetData()) == 0 {
-			return nil // a new leader's first entry
+			return nil // the first entry of a new leader
 		}
 		cmd, err := decodeCommand(e.GetData())
 		if err != nil {
@@ -266,12 +268,12 @@ func (d *driver) apply(e *pb.Entry) error {
 	return nil
 }
 
-// adopt takes a change of Raft's membership. Raft may ask for a snapshot meanwhile (presentStorage), which must not have
-// the index of now and the membership of before.
+// adopt applies a change of Raft's membership. Raft may request a snapshot during this (presentStorage), which must
+// not combine the new index with the old membership.
 func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	d.applied = index
 	if err := checkConfChange(d.conf, cc); err != nil {
-		d.c.opts.Logger.Error("change of raft's membership skipped: a leader proposed what cannot be", "err", err)
+		d.c.opts.Logger.Error("invalid raft membership change skipped", "err", err)
 		return
 	}
 	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
@@ -280,9 +282,9 @@ func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	}
 }
 
-// voters are the members that should vote: those that do, and the oldest others that are ready to,
-// an odd number in all. Nobody is made to vote before it has the log: a majority that has to wait for
-// a node that was admitted and never came would decide nothing, not even who is a member.
+// voters returns the members that should vote: those that do, and the oldest others that are ready, an odd number in
+// total. A node becomes a voter only when it has the log: a majority that must wait for a node that was admitted but
+// never started could commit nothing, not even a change of membership.
 func voters(members []*ring.Node, voting []uint64, ready func(id uint64) bool) []uint64 {
 	most := votersWanted(len(members))
 	ids := slices.Clone(voting)
@@ -297,25 +299,25 @@ func voters(members []*ring.Node, voting []uint64, ready func(id uint64) bool) [
 	return ids
 }
 
-// votersWanted is the greatest odd number of members that may vote.
+// votersWanted returns the greatest odd number of members that may vote.
 func votersWanted(members int) int {
 	n := min(members, votersMax)
 	return n - 1 + n%2
 }
 
-// readyLag is how many entries a learner may lack and still be made a voter.
+// readyLag bounds the entries that a learner may lack when it becomes a voter.
 const readyLag = 16
 
-// reconfigure makes Raft's membership follow the metadata's, when this node leads: members learn
-// first, and vote when they are ready.
+// reconfigure makes Raft's membership follow that of the metadata, if this node leads: members are learners first,
+// and become voters when they are ready.
 func (d *driver) reconfigure() {
 	if d.node.BasicStatus().RaftState != raft.StateLeader || d.conf == nil || len(d.conf.GetVotersOutgoing()) > 0 ||
 		d.reconfigured != 0 && d.c.ticks-d.reconfigured < retryTicks {
-		return // Raft would log a change that comes before the last one is applied as an empty entry
+		return // before the last change is applied, Raft would log another one as an empty entry
 	}
 	members := d.c.Metadata().Topology.Nodes()
 	var changes []*pb.ConfChangeSingle
-	left := d.isFormer(uint64(d.self)) // the next leader decides on the other nodes
+	left := d.isFormer(uint64(d.self)) // the next leader decides about the other nodes
 	if left {
 		changes = d.handOver(members)
 	} else {
@@ -336,14 +338,15 @@ func (d *driver) reconfigure() {
 	}
 }
 
-// isFormer says whether a node is a former member, as far as this node has applied the log.
+// isFormer reports whether a node is a former member according to the log that this node has applied.
 func (d *driver) isFormer(id uint64) bool {
 	m := d.c.Metadata()
 	return m.Topology.Node(ring.NodeID(id)) == nil && m.removedAt(ring.NodeID(id)) != 0
 }
 
-// former takes former members out of Raft. One that votes becomes a learner at once: it ends soon, and a majority that needs
-// its vote could decide nothing after that. A learner is removed when it has heard that it is a former member, or is dead.
+// former returns the changes that remove former members from Raft. A former member that votes becomes a learner
+// immediately: it stops soon, and a majority that needs its vote could commit nothing after that. A learner is
+// removed when it knows that it is a former member, or is dead.
 func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
 	if slices.ContainsFunc(d.conf.GetVoters(), d.isFormer) {
 		return d.newVoters(members)
@@ -357,8 +360,8 @@ func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
 	return nil
 }
 
-// handOver makes another voter lead. When no other member votes, as in a ring that had two members, one that is ready
-// becomes a voter first: without one, no node could lead after this one has left.
+// handOver makes another voter the leader. If no other member votes, as in a ring of two, a member that is ready
+// becomes a voter first: otherwise no node could lead after this one has left.
 func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	progress := d.node.Status().Progress
 	for _, id := range d.conf.GetVoters() {
@@ -369,7 +372,7 @@ func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	}
 	isMember := func(id uint64) bool { return d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil }
 	if slices.ContainsFunc(d.conf.GetVoters(), isMember) {
-		return nil // it does not answer at the moment
+		return nil // it does not respond at the moment
 	}
 	for _, n := range members {
 		if id := uint64(n.ID); d.ready(progress, id) {
@@ -379,7 +382,7 @@ func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	return nil
 }
 
-// ready says whether a learner has nearly the whole log.
+// ready reports whether a learner has nearly the whole log.
 func (d *driver) ready(progress map[uint64]tracker.Progress, id uint64) bool {
 	p, ok := progress[id]
 	return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= d.applied
@@ -394,8 +397,8 @@ func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSing
 	return changes
 }
 
-// newVoters are the changes towards an odd number of voters, all of them members. They are one step: between two steps, a
-// majority could need a voter that is down.
+// newVoters returns the changes towards an odd number of voters, all of them members. They are made in one step:
+// between two steps, a majority could depend on a voter that is down.
 func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
 	voting := d.conf.GetVoters()
 	stay := slices.DeleteFunc(slices.Clone(voting), d.isFormer)
@@ -416,7 +419,7 @@ func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle
 	return changes
 }
 
-// fewerVoters removes voters until there are no more than most: dead ones first, then the youngest, but not keep.
+// fewerVoters removes voters until at most most are left: dead ones first, then the youngest, but never keep.
 func fewerVoters(voting []uint64, most int, keep uint64, alive func(id uint64) bool) []uint64 {
 	voting = slices.Clone(voting)
 	for len(voting) > most {

@@ -14,50 +14,53 @@ import (
 	"cqld/ring"
 )
 
-// etcd/raft trusts its peers: it panics when a message contradicts the log, for example when a heartbeat commits an entry
-// that is not there. check refuses such messages before Raft gets them. It does not make Raft Byzantine fault tolerant: a
-// member can still lead, and propose any command.
+// etcd/raft trusts its peers: it panics when a message contradicts the log, for example when a heartbeat commits an
+// entry that does not exist. check refuses such messages before they reach Raft. It does not make Raft Byzantine
+// fault tolerant: a member can still lead, and propose any command.
 
-// raftCounterMax bounds terms and indices, so that neither overflows.
+// raftCounterMax bounds terms and indices, so that they do not overflow.
 const raftCounterMax = 1 << 62
 
-// termJumpMax and indexJumpMax are how far a message's term, and a snapshot's index, may be ahead of this node's: at a
-// thousand elections or commands a second, seven weeks of them. A node that has no term or no log yet accepts any.
+// termJumpMax and indexJumpMax bound the difference of a message's term, and of a snapshot's index, to this node's.
+// With a thousand elections or commands a second, this node would have been away for seven weeks. A node without a
+// term or a log accepts any.
 const (
 	termJumpMax  = 1 << 32
 	indexJumpMax = 1 << 32
 )
 
-// readIndexContext is the length of a confirmation's context, and heartbeatContext that of a leader's heartbeat.
+// readIndexContext is the length of the context of a ReadIndex request, and heartbeatContext that of a leader's
+// heartbeat.
 const (
 	readIndexContext = 16
 	heartbeatContext = 8
 )
 
-// readIndexMax is how many ReadIndex requests of one node are accepted in a tick. A node sends one in retryTicks, or one
-// for each StartConfirm. Raft keeps them until a majority has answered, or until a leader without a majority gives up.
+// readIndexMax bounds the ReadIndex requests that are accepted from one node in a tick. A node sends one in
+// retryTicks, or one for each StartConfirm. Raft keeps them until a majority has responded, or until a leader without
+// a majority steps down.
 const readIndexMax = 64
 
-// uncommittedMax bounds the entries (bytes) behind the commit index that are accepted from a leader. An honest leader
-// keeps at most half as much.
+// uncommittedMax bounds the uncommitted entries, in bytes, that are accepted from a leader. A correct leader keeps at
+// most half as much.
 const uncommittedMax = 2 * maxUncommitted
 
-// voteContextMax is the longest context of a vote request, which says why the vote is asked for.
+// voteContextMax bounds the context of a vote request, which names the kind of election.
 const voteContextMax = 64
 
-// check returns why a message of the member from must not reach Raft; nil when it may.
+// check returns the reason why a message of the member from must not reach Raft, or nil.
 func (d *driver) check(from ring.NodeID, m *pb.Message) error {
 	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(d.self) {
-		return fmt.Errorf("it states node %d as its sender", m.GetFrom())
+		return fmt.Errorf("its sender field names node %d", m.GetFrom())
 	}
 	if len(m.GetResponses()) > 0 {
-		return errors.New("it has responses of local storage")
+		return errors.New("it contains responses of local storage")
 	}
 	if err := d.checkCounters(m); err != nil {
 		return err
 	}
 	switch m.GetType() {
-	case pb.MsgProp, pb.MsgReadIndex, pb.MsgReadIndexResp, pb.MsgApp: // their entries are checked
+	case pb.MsgProp, pb.MsgReadIndex, pb.MsgReadIndexResp, pb.MsgApp: // their entries are checked below
 	default:
 		if len(m.GetEntries()) > 0 {
 			return fmt.Errorf("a %v has entries", m.GetType())
@@ -89,7 +92,7 @@ func (d *driver) check(from ring.NodeID, m *pb.Message) error {
 	return fmt.Errorf("nodes do not send messages of type %d to each other", m.GetType())
 }
 
-// checkCounters bounds a message's term and indices. Only what is forwarded to the leader has no term.
+// checkCounters bounds a message's term and indices. Only messages that are forwarded to the leader have no term.
 func (d *driver) checkCounters(m *pb.Message) error {
 	forwarded := m.GetType() == pb.MsgProp || m.GetType() == pb.MsgReadIndex
 	own := d.node.BasicStatus().HardState.GetTerm()
@@ -105,10 +108,11 @@ func (d *driver) checkCounters(m *pb.Message) error {
 	return nil
 }
 
-// checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they lead.
+// checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they
+// lead.
 func checkProposal(m *pb.Message) error {
 	if len(m.GetEntries()) == 0 {
-		return errors.New("it proposes nothing")
+		return errors.New("the proposal is empty")
 	}
 	for _, e := range m.GetEntries() {
 		if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
@@ -121,7 +125,7 @@ func checkProposal(m *pb.Message) error {
 	return nil
 }
 
-// checkReadIndex refuses malformed and too many requests for confirmations.
+// checkReadIndex refuses malformed requests for confirmations, and too many of them.
 func (d *driver) checkReadIndex(m *pb.Message) error {
 	if d.reads == nil || d.readsAt != d.c.ticks {
 		d.readsAt, d.reads = d.c.ticks, map[uint64]int{}
@@ -139,8 +143,7 @@ func checkReadContext(m *pb.Message) error {
 	return nil
 }
 
-// checkAppend wants entries that follow each other, in terms that do not fall, and that can be applied as far as their
-// form goes.
+// checkAppend requires consecutive entries with terms that do not decrease, and a form in which they can be applied.
 func (d *driver) checkAppend(m *pb.Message) error {
 	index, term, size := m.GetIndex(), m.GetLogTerm(), 0
 	if term > m.GetTerm() || (term == 0) != (index == 0) {
@@ -182,7 +185,7 @@ func checkEntry(e *pb.Entry) (err error) {
 	return err
 }
 
-// checkAppendResponse refuses the claim to have entries that this node does not have.
+// checkAppendResponse refuses an acknowledgement of entries that this node does not have.
 func (d *driver) checkAppendResponse(m *pb.Message) error {
 	s := d.node.BasicStatus()
 	if last := d.lastIndex(); m.GetTerm() == s.HardState.GetTerm() && !m.GetReject() && m.GetIndex() > last {
@@ -191,9 +194,9 @@ func (d *driver) checkAppendResponse(m *pb.Message) error {
 	return nil
 }
 
-// checkHeartbeat refuses a commit of entries that this node does not have: a leader does not send it.
+// checkHeartbeat refuses a commit index beyond this node's log: no leader sends it.
 func (d *driver) checkHeartbeat(m *pb.Message) error {
-	// Entries that Raft has not given out yet may shorten the log.
+	// Entries that Raft has not returned yet may shorten the log.
 	if m.GetCommit() > d.node.BasicStatus().HardState.GetCommit() && d.node.HasReady() {
 		if err := d.c.process(); err != nil {
 			return err
@@ -212,7 +215,7 @@ func checkHeartbeatContext(m *pb.Message) error {
 	return nil
 }
 
-// checkHeartbeatResponse refuses confirmations of requests that this node, as the leader of the term, did not send.
+// checkHeartbeatResponse refuses confirmations of requests that this node did not send as the leader of the term.
 func (d *driver) checkHeartbeatResponse(m *pb.Message) error {
 	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
 		return err
@@ -225,7 +228,7 @@ func (d *driver) checkHeartbeatResponse(m *pb.Message) error {
 	return nil
 }
 
-// checkSnapshot wants metadata that can be decoded and used, and a membership that Raft can take up.
+// checkSnapshot requires metadata that can be decoded and used, and a membership that Raft can restore.
 func (d *driver) checkSnapshot(m *pb.Message) (err error) {
 	s := m.GetSnapshot()
 	index, term := s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm()
@@ -245,33 +248,33 @@ func (d *driver) checkSnapshot(m *pb.Message) (err error) {
 	return metadata.check()
 }
 
-// check returns why metadata that another node sent cannot be used: what is built from them would panic.
+// check returns the reason why metadata from another node cannot be used: structures built from them would panic.
 func (m *Metadata) check() (err error) {
 	defer func() {
-		if p := recover(); p != nil { // the rest of the program must not meet it first
+		if p := recover(); p != nil { // the panic must happen here rather than in the users of the metadata
 			err = fmt.Errorf("the metadata are inconsistent: %v", p)
 		}
 	}()
 	hosts := map[ring.HostID]bool{}
 	for i, n := range m.Topology.Nodes() {
 		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
-			return fmt.Errorf("node %d is there twice, or was never admitted", n.ID)
+			return fmt.Errorf("node %d is listed twice, or was never admitted", n.ID)
 		}
 		hosts[n.Host] = true
 	}
 	for _, o := range m.Topology.Operations() {
 		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
-			return fmt.Errorf("operation %d is of a node that is not there", o.ID)
+			return fmt.Errorf("operation %d is of an unknown node", o.ID)
 		}
 		for _, id := range o.Gaining {
 			if m.Topology.Node(id) == nil {
-				return fmt.Errorf("by operation %d, a node gains that is not there", o.ID)
+				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)
 			}
 		}
 	}
 	for _, u := range m.Unclean {
 		if m.Topology.Node(u.Node) == nil {
-			return fmt.Errorf("node %d is unclean and not there", u.Node)
+			return fmt.Errorf("unclean node %d is unknown", u.Node)
 		}
 	}
 	for _, r := range replications(m.Schema) {
@@ -283,7 +286,7 @@ func (m *Metadata) check() (err error) {
 	return nil
 }
 
-// checkConfState returns why Raft cannot take up a membership.
+// checkConfState returns the reason why Raft cannot restore a membership.
 func checkConfState(cs *pb.ConfState) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // package confchange panics for inconsistent input
@@ -300,19 +303,19 @@ func checkConfState(cs *pb.ConfState) (err error) {
 	return cs.Equivalent(changer.Tracker.ConfState())
 }
 
-// restoreConf makes the changer that has the membership cs.
+// restoreConf returns a changer with the membership cs.
 func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
 	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
 	cfg, progress, err := confchange.Restore(c, cs)
 	if err != nil {
-		return c, fmt.Errorf("the membership cannot be taken up: %w", err)
+		return c, fmt.Errorf("the membership cannot be restored: %w", err)
 	}
 	c.Tracker.Config, c.Tracker.Progress = cfg, progress
 	return c, nil
 }
 
-// checkConfChange returns why Raft's membership cs cannot change by cc. It depends on its arguments only, so that all nodes
-// skip the same changes.
+// checkConfChange returns the reason why Raft's membership cs cannot change by cc. It depends on its arguments only,
+// so that all nodes skip the same changes.
 func checkConfChange(cs *pb.ConfState, cc pb.ConfChangeI) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // package confchange panics for inconsistent input

@@ -302,7 +302,7 @@ func TestRandomRaftMessages(t *testing.T) {
 	}
 }
 
-// randomMessage is a message that is nearly right. One in elections has a higher term.
+// randomMessage returns a message that is nearly right. One in elections has a higher term.
 func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	s := d.node.BasicStatus()
 	m := forgedMessage(pb.MessageType(r.IntN(int(pb.MsgForgetLeader)+2)), 2+uint64(r.IntN(2)))

@@ -16,14 +16,14 @@ import (
 	"cqld/storage/logguard"
 )
 
-// raftLog keeps Raft's entries, hard state and snapshot, and this node's identity, in a small
-// Pebble of its own. What raft.Storage reads is held in memory as well: the log is short.
+// raftLog stores Raft's entries, hard state and snapshot, and this node's identity, in a small Pebble database of its
+// own. The data that raft.Storage reads is also kept in memory, because the log is short.
 //
 //	'i'          identity          'h' hard state     's' snapshot     'e' index(8)  entry
 type raftLog struct {
 	db     *pebble.DB
 	memory *raft.MemoryStorage
-	// failed is why nothing that was saved can be relied on any more. Pebble goes on as if all were well.
+	// failed is the reason why saved data can no longer be relied on. Pebble continues as if there were no failure.
 	failed *atomic.Pointer[error]
 }
 
@@ -35,13 +35,13 @@ var (
 
 func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
 
-// openRaftLog opens or makes the log in dir.
+// openRaftLog opens or creates the log in dir.
 func openRaftLog(dir string, fs vfs.FS, logger pebbleLogger) (*raftLog, error) {
 	logger.failed = new(atomic.Pointer[error])
 	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
 	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
-		DisableTableStats: true} // an Open that fails does not wait for them, and crashes
+		DisableTableStats: true} // a failed Open does not wait for them, and crashes
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
@@ -103,14 +103,14 @@ func (l *raftLog) get(key []byte, m proto.Message) (bool, error) {
 	return true, proto.Unmarshal(b, m)
 }
 
-// empty says whether this node has never taken part in Raft.
+// empty reports whether this node has never participated in Raft.
 func (l *raftLog) empty() bool {
 	hs, cs, err := l.memory.InitialState()
 	last, lerr := l.memory.LastIndex()
 	return err == nil && lerr == nil && raft.IsEmptyHardState(hs) && len(cs.GetVoters()) == 0 && last == 0
 }
 
-// memoryLastIndex is the index of the last entry.
+// memoryLastIndex returns the index of the last entry.
 func (l *raftLog) memoryLastIndex() uint64 {
 	last, err := l.memory.LastIndex()
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *raftLog) memoryLastIndex() uint64 {
 	return last
 }
 
-// save makes what a Ready carries durable, then visible to Raft.
+// save makes the contents of a Ready durable, and then visible to Raft.
 func (l *raftLog) save(rd *raft.Ready) error {
 	b := l.db.NewBatch()
 	defer b.Close()
@@ -129,14 +129,14 @@ func (l *raftLog) save(rd *raft.Ready) error {
 		}
 	}
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
-		// All entries go, also later ones: they were never committed, and do not follow the snapshot.
+		// All entries are removed, also later ones: they were never committed, and do not follow the snapshot.
 		if err := l.stageSnapshot(b, rd.Snapshot, math.MaxUint64-1); err != nil {
 			return err
 		}
 	}
 	if len(rd.Entries) > 0 {
 		first := rd.Entries[0].GetIndex()
-		// A new leader's entries replace what was never committed behind them.
+		// The entries of a new leader replace uncommitted entries that follow.
 		if err := b.DeleteRange(keyEntry(first), []byte{'e' + 1}, nil); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *raftLog) save(rd *raft.Ready) error {
 	return l.remember(rd)
 }
 
-// commit makes a batch durable, or says that it may not be.
+// commit makes a batch durable, or returns the error because of which it may not be.
 func (l *raftLog) commit(b *pebble.Batch) error {
 	err := b.Commit(pebble.Sync)
 	if f := l.failed.Load(); err == nil && f != nil {
@@ -185,8 +185,8 @@ func (l *raftLog) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64)
 	return b.DeleteRange(keyEntry(0), keyEntry(upTo+1), nil)
 }
 
-// compact replaces the log up to index by a snapshot of state; keep entries before it stay in
-// memory for followers that are a little behind.
+// compact replaces the log up to index by a snapshot of state. The last keep entries stay in memory for followers
+// that are slightly behind.
 func (l *raftLog) compact(index uint64, conf *pb.ConfState, state []byte, keep uint64) error {
 	snap, err := l.memory.CreateSnapshot(index, conf, state)
 	if err != nil {

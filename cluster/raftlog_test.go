@@ -196,7 +196,7 @@ func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
 	return rd
 }
 
-// describeLog is what Raft is shown of a log: state, snapshot, and the entries behind it.
+// describeLog returns what Raft is shown of a log: state, snapshot, and the entries behind it.
 func describeLog(t *testing.T, l *raftLog) string {
 	t.Helper()
 	hs, cs, err := l.memory.InitialState()

@@ -200,7 +200,7 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A node that stops answers whoever waits for it.
+// A node that stops ends the proposals that wait for it.
 func TestStoppingEndsProposals(t *testing.T) {
 	nodes := startRing(t, 2)
 	nodes[0].stop() // the only voter
@@ -211,7 +211,7 @@ func TestStoppingEndsProposals(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("agreed on by nobody")
+			t.Error("a proposal succeeded without a majority")
 		}
 	case <-time.After(patience):
 		t.Error("it hangs")

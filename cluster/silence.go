@@ -10,13 +10,13 @@ import (
 	"cqld/ring"
 )
 
-// silentTicks is how long a member hears nothing of the log before it asks whether it still is one. Raft tells a
-// member that goes that it is gone, but not for ever: one that was paused or cut off meanwhile never hears of it.
-// It is many elections long.
+// silentTicks is how long a member receives nothing of the log before it asks whether it is still a member. Raft
+// notifies a departing member, but not forever: one that was paused or disconnected at that time never learns of it.
+// It is many times the election timeout.
 const silentTicks = uint64(5 * time.Second / tickEvery)
 
-// breakSilence asks the other members when none has said anything of the log for long. To whoever is none any more
-// that is fatal; when it starts again it is refused. It is called by the loop.
+// breakSilence asks the other members about this node's membership after a long silence. If this node is no longer a
+// member, that is fatal; after a restart it is refused. The loop calls it.
 func (c *Cluster) breakSilence() {
 	if c.driver == nil || c.joining != nil || c.ticks-c.heard < silentTicks {
 		return
@@ -24,7 +24,7 @@ func (c *Cluster) breakSilence() {
 	c.heard = c.ticks
 	m := c.Metadata()
 	if m.Topology.Node(c.Self()) == nil {
-		return // it knows
+		return // this node knows that it has left
 	}
 	peers := m.peers()
 	delete(peers, c.Self())
@@ -38,10 +38,10 @@ func (c *Cluster) breakSilence() {
 	}
 }
 
-// askMembership asks the node at an address whether the node that spec tells of is a member, or may be one; then
-// is called by the loop, with a Refused when it is not.
+// askMembership asks the node at an address whether the node described by spec is, or may be, a member. The loop
+// calls then, with a Refused if it is not.
 func (c *Cluster) askMembership(addr netip.AddrPort, spec NodeSpec, then func(error)) {
-	spec.Replace = "" // its first start is over, and the node that it replaced may be gone
+	spec.Replace = "" // its first start is complete, and the replaced node may be gone
 	c.ask(addr, spec, func(r joinReply, err error) {
 		if err == nil {
 			c.noteMembers(r)

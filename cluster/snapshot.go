@@ -5,16 +5,15 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// presentStorage is the log as Raft reads it. A snapshot that it sends to a follower is of the present: the
-// one that the log was last compacted to may be from before that follower's time, and Raft ignores a
-// snapshot in whose membership it is not. It would be sent again and again, and nobody could join a cluster
-// whose log was ever compacted.
+// presentStorage is the log as Raft reads it. It returns snapshots of the present state: the snapshot of the last
+// compaction may be older than a follower's admission, and Raft ignores a snapshot whose membership does not contain
+// the follower. It would be sent repeatedly, and no node could join a cluster whose log was ever compacted.
 type presentStorage struct {
 	*raft.MemoryStorage
 	d *driver
 }
 
-// Snapshot implements raft.Storage. It is called by the loop.
+// Snapshot implements raft.Storage. The loop calls it.
 func (s presentStorage) Snapshot() (*pb.Snapshot, error) {
 	last, err := s.MemoryStorage.Snapshot()
 	if err != nil || s.d.applied <= last.GetMetadata().GetIndex() || s.d.conf == nil {

@@ -9,28 +9,29 @@ import (
 	"cqld/ring"
 )
 
-// A member that was down, or cut off, while the ring changed does not know the newer members, nor the new address of a
-// member that moved. One of them may lead, and send it Raft messages. Who may send them is not decided by what they claim:
-// the node asks members that it knows, and its seeds, and believes their answers.
+// A member that was down or disconnected while the ring changed does not know the newer members, or the new address
+// of a member. One of them may lead and send Raft messages. This node does not trust what the sender claims: it asks
+// members that it knows, and its seeds, and trusts their replies.
 
-// newerMembers are members, or addresses of members, that other members have told this node of and that its own metadata do
-// not have yet.
+// newerMembers contains members, and addresses of members, that other members have reported and that this node's
+// metadata do not contain yet.
 type newerMembers struct {
-	epoch uint64 // of the metadata that they are from
+	epoch uint64 // epoch of the metadata that they are from
 	addrs map[ring.NodeID]netip.AddrPort
 }
 
 // newerMax bounds newerMembers: no ring is larger.
 const newerMax = 4096
 
-// inquireEvery is how often, at most, members are asked about strangers, and inquiries how many of them at a time.
+// inquireEvery is the minimum interval between requests about strangers, and inquiries the number of members asked
+// each time.
 const (
 	inquireEvery = 500 * time.Millisecond
 	inquiries    = 3
 )
 
-// noteStranger is called when a node that is not known as a member tries to send a Raft message. It may be called by any
-// goroutine.
+// noteStranger is called when a node that is not a known member tries to send a Raft message. It is safe for
+// concurrent use.
 func (c *Cluster) noteStranger(s messaging.Sender) {
 	now := int64(c.opts.Clock.Monotonic())
 	last := c.inquired.Load()
@@ -40,7 +41,7 @@ func (c *Cluster) noteStranger(s messaging.Sender) {
 	c.post(c.inquire)
 }
 
-// inquire asks some of the members that this node knows, and of the seeds, who the members are.
+// inquire asks some of the known members, and of the seeds, for the list of members.
 func (c *Cluster) inquire() {
 	if c.driver == nil {
 		return
@@ -55,10 +56,10 @@ func (c *Cluster) inquire() {
 	for i := range min(inquiries, len(addrs)) {
 		c.askMembership(addrs[(c.inquiry+i)%len(addrs)], c.opts.Self, func(error) {})
 	}
-	c.inquiry += inquiries // the next ones next time
+	c.inquiry += inquiries // continue with the following ones
 }
 
-// noteMembers takes a member's answer to a request to join: it has the members as that one knows them.
+// noteMembers handles a member's reply to a join request: it lists the members as that node knows them.
 func (c *Cluster) noteMembers(r joinReply) {
 	m := c.Metadata()
 	if c.driver == nil || r.Epoch <= m.Epoch || r.Epoch <= c.newer.epoch {
@@ -68,8 +69,8 @@ func (c *Cluster) noteMembers(r joinReply) {
 	c.opts.Network.SetPeers(c.peersOf(m))
 }
 
-// addNewer adds the newer members, and sets the newer addresses. An address that belongs to a newer member is not another
-// node's any more.
+// addNewer adds the newer members and the newer addresses. An address of a newer member no longer belongs to another
+// node.
 func (c *Cluster) addNewer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	owner := make(map[netip.AddrPort]ring.NodeID, len(c.newer.addrs))
 	for id, addr := range c.newer.addrs {

@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// openForger is a transport of the cluster's name at an address, which acts as node id.
+// openForger returns a transport of the cluster's name at an address, which acts as node id.
 func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.GRPC {
 	t.Helper()
 	n := messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: netip.MustParseAddrPort(addr), Limits: messaging.DefaultLimits()})

@@ -1,17 +1,16 @@
 package cql
 
-// Statement is one CQL statement. The sum is closed: every implementation is a
-// pointer to a struct of this package (*Select, *Insert, *CreateTable, …).
+// Statement is one CQL statement. The sum type is closed: every implementation is a pointer to a struct of this
+// package (*Select, *Insert, *CreateTable, …).
 //
-// A statement holds spelling, not meaning: no name in it was looked up, no
-// type resolved. Names are folded already (unquoted ones are lower case), so
-// two statements that mean the same name hold the same string.
-// A statement is immutable once Parse has returned it and may be shared.
+// A statement represents the text, not its meaning: names and types are not resolved. Names are folded (unquoted ones
+// are lower case), so statements with the same name contain the same string. A statement is immutable once Parse has
+// returned it, and may be shared.
 type Statement interface{ statement() }
 
 // QualifiedName names an object, optionally within a keyspace.
 type QualifiedName struct {
-	Keyspace string // empty: the session's keyspace
+	Keyspace string // empty means the session's keyspace
 	Name     string
 }
 
@@ -21,7 +20,7 @@ func (n QualifiedName) String() string { return string(appendQualifiedName(nil, 
 // Operator compares a column, or a part of one, with a value.
 type Operator uint8
 
-// The operators of relations and conditions. IN and IS NOT NULL have nodes of their own.
+// The operators of relations and conditions. IN and IS NOT NULL have AST nodes of their own.
 const (
 	OperatorInvalid Operator = iota
 	Equal
@@ -79,7 +78,7 @@ func (a Arithmetic) Function() string {
 	case Plus:
 		return "_add"
 	case Minus:
-		return "_substract" // spelled so in Cassandra
+		return "_substract" // Cassandra's spelling
 	case Multiply:
 		return "_multiply"
 	case Divide:

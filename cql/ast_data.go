@@ -4,7 +4,7 @@ package cql
 type Select struct {
 	JSON              bool
 	Distinct          bool
-	Columns           []SelectColumn // empty: *
+	Columns           []SelectColumn // empty means *
 	Table             QualifiedName
 	Where             []Relation
 	GroupBy           []Selector
@@ -17,7 +17,7 @@ type Select struct {
 // SelectColumn is one selector with its alias.
 type SelectColumn struct {
 	Selector Selector
-	Alias    string // empty: none
+	Alias    string // empty means none
 }
 
 // Ordering is one element of ORDER BY.
@@ -27,8 +27,7 @@ type Ordering struct {
 	Descending bool
 }
 
-// Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from
-// len(Values); saying so is query's.
+// Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from len(Values); package query checks it.
 type Insert struct {
 	Table       QualifiedName
 	Columns     []string
@@ -41,7 +40,7 @@ type Insert struct {
 type InsertJSON struct {
 	Table        QualifiedName
 	Value        Term // *Literal (string) or *BindMarker
-	DefaultUnset bool // DEFAULT UNSET; otherwise columns left out become null
+	DefaultUnset bool // DEFAULT UNSET; otherwise omitted columns become null
 	IfNotExists  bool
 	Using        Using
 }
@@ -58,7 +57,7 @@ type Update struct {
 
 // Delete is DELETE … FROM t.
 type Delete struct {
-	Targets    []DeleteTarget // empty: whole rows
+	Targets    []DeleteTarget // empty means whole rows
 	Table      QualifiedName
 	Using      Using // Timestamp only
 	Where      []Relation
@@ -83,7 +82,7 @@ type Using struct {
 // BatchKind is the guarantee of a batch.
 type BatchKind uint8
 
-// The kinds of batches; the zero value is the safe one.
+// The kinds of batches. The zero value is the logged batch.
 const (
 	BatchLogged BatchKind = iota
 	BatchUnlogged
@@ -127,9 +126,9 @@ type ColumnRelation struct {
 	Value    Term
 }
 
-// InList is what follows IN: terms, or one marker for all of them.
+// InList is the list after IN: terms, or one marker for all of them.
 type InList struct {
-	Marker *BindMarker // IN ?; Values is nil then
+	Marker *BindMarker // IN ?; Values is then nil
 	Values []Term
 }
 
@@ -170,7 +169,7 @@ type TupleInRelation struct {
 	In      InList
 }
 
-// IndexRelation is expr(index, term): a custom index's own language.
+// IndexRelation is expr(index, term), in the language of a custom index.
 type IndexRelation struct {
 	Index QualifiedName
 	Value Term
@@ -218,14 +217,13 @@ type SetField struct {
 	Value  Term
 }
 
-// Condition is one element of IF: a column, an element of one (Key set) or a
-// field of one (Field set), compared with Value by Operator or, where In is
-// set, by IN.
+// Condition is one element of IF: a column, an element of one (Key set) or a field of one (Field set), compared with
+// Value by Operator or, if In is set, by IN.
 type Condition struct {
 	Column   string
 	Key      Term
 	Field    string
-	Operator Operator // OperatorInvalid when In is set
+	Operator Operator // OperatorInvalid if In is set
 	Value    Term
 	In       *InList
 }

@@ -1,7 +1,7 @@
 package cql
 
-// RoleOptions are what may follow WITH of CREATE ROLE, ALTER ROLE, CREATE USER
-// and ALTER USER. A nil pointer: not said.
+// RoleOptions contains the options after WITH in CREATE ROLE, ALTER ROLE, CREATE USER and ALTER USER. A nil pointer
+// means that the option is not set.
 type RoleOptions struct {
 	Password       *string
 	HashedPassword *string
@@ -20,7 +20,7 @@ type AccessList struct {
 
 // CreateRole is CREATE ROLE, or CREATE USER (User).
 type CreateRole struct {
-	User        bool // CREATE USER: login is allowed unless said otherwise
+	User        bool // CREATE USER: login is allowed by default
 	Role        string
 	IfNotExists bool
 	Options     RoleOptions
@@ -43,7 +43,7 @@ type DropRole struct {
 
 // ListRoles is LIST ROLES [OF role] [NORECURSIVE].
 type ListRoles struct {
-	Of          string // empty: all roles
+	Of          string // empty means all roles
 	NoRecursive bool
 }
 
@@ -56,7 +56,7 @@ type GrantRole struct{ Role, Grantee string }
 // RevokeRole is REVOKE role FROM grantee.
 type RevokeRole struct{ Role, Grantee string }
 
-// Permission is what may be granted on a resource.
+// Permission is a permission that can be granted on a resource.
 type Permission uint8
 
 // The permissions.
@@ -102,12 +102,12 @@ func (p Permission) String() string {
 	return "?"
 }
 
-// ResourceKind is a kind of thing that permissions are granted on.
+// ResourceKind is a kind of resource.
 type ResourceKind uint8
 
 // The kinds of resources.
 const (
-	ResourceNone                   ResourceKind = iota // of LIST without ON
+	ResourceNone                   ResourceKind = iota // for LIST without ON
 	ResourceAllKeyspaces                               //
 	ResourceKeyspace                                   // Name.Keyspace
 	ResourceAllTablesInKeyspace                        // Name.Keyspace
@@ -122,7 +122,7 @@ const (
 	ResourceMBeans                                     // Name.Name, a pattern
 )
 
-// Resource is what permissions are granted on.
+// Resource is an object on which permissions are granted.
 type Resource struct {
 	Kind ResourceKind
 	Name QualifiedName
@@ -131,23 +131,23 @@ type Resource struct {
 
 // GrantPermissions is GRANT permissions ON resource TO grantee.
 type GrantPermissions struct {
-	Permissions []Permission // empty: ALL
+	Permissions []Permission // empty means ALL
 	Resource    Resource
 	Grantee     string
 }
 
 // RevokePermissions is REVOKE permissions ON resource FROM grantee.
 type RevokePermissions struct {
-	Permissions []Permission // empty: ALL
+	Permissions []Permission // empty means ALL
 	Resource    Resource
 	Grantee     string
 }
 
 // ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE].
 type ListPermissions struct {
-	Permissions []Permission // empty: ALL
+	Permissions []Permission // empty means ALL
 	Resource    Resource
-	Of          string // empty: all roles
+	Of          string // empty means all roles
 	NoRecursive bool
 }
 

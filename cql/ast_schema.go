@@ -7,7 +7,7 @@ type Property struct {
 	Value Term
 }
 
-// Properties are the properties of WITH in their order, each name once.
+// Properties are the properties of WITH in their order, without duplicates.
 type Properties []Property
 
 // Get returns the value of the property called name.
@@ -20,7 +20,7 @@ func (p Properties) Get(name string) (Term, bool) {
 	return nil, false
 }
 
-// TableOptions are what may follow WITH of a table or a view.
+// TableOptions are the options after WITH of a table or a view.
 type TableOptions struct {
 	Properties      Properties
 	ClusteringOrder []ClusteringOrder
@@ -53,8 +53,8 @@ type DropKeyspace struct {
 	IfExists bool
 }
 
-// CreateTable is CREATE TABLE. A primary key stands in PrimaryKeys or beside
-// its column; that there is exactly one is query's to check.
+// CreateTable is CREATE TABLE. A primary key is in PrimaryKeys or in its column; package query checks that there is
+// exactly one.
 type CreateTable struct {
 	Table       QualifiedName
 	IfNotExists bool
@@ -69,7 +69,7 @@ type ColumnDefinition struct {
 	Type       TypeExpr
 	Static     bool
 	Mask       *Mask
-	PrimaryKey bool // PRIMARY KEY stood beside it
+	PrimaryKey bool // followed by PRIMARY KEY
 }
 
 // Mask is MASKED WITH DEFAULT, or MASKED WITH function(args).
@@ -92,9 +92,8 @@ type AlterTable struct {
 	Action   AlterTableAction
 }
 
-// AlterTableAction is what ALTER TABLE does. The sum is closed: *AddColumns,
-// *DropColumns, *RenameColumns, *AlterColumnType, *AlterColumnMask,
-// *DropCompactStorage, *SetTableOptions.
+// AlterTableAction is the action of ALTER TABLE. The sum type is closed: *AddColumns, *DropColumns, *RenameColumns,
+// *AlterColumnType, *AlterColumnMask, *DropCompactStorage, *SetTableOptions.
 type AlterTableAction interface{ alterTable() }
 
 // AddColumns is ADD.
@@ -166,8 +165,7 @@ type AlterType struct {
 	Action   AlterTypeAction
 }
 
-// AlterTypeAction is what ALTER TYPE does. The sum is closed: *AddField,
-// *RenameFields, *AlterFieldType.
+// AlterTypeAction is the action of ALTER TYPE. The sum type is closed: *AddField, *RenameFields, *AlterFieldType.
 type AlterTypeAction interface{ alterType() }
 
 // AddField is ADD f type.
@@ -233,10 +231,10 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	Name        string // empty: to be made up
+	Name        string // empty means that a name is generated
 	Table       QualifiedName
-	Targets     []IndexTarget // Cassandra's grammar also takes none
-	Using       string        // empty: none
+	Targets     []IndexTarget // Cassandra's grammar also accepts none
+	Using       string        // empty means none
 	Properties  Properties    // OPTIONS = {…}
 }
 
@@ -250,7 +248,7 @@ type DropIndex struct {
 type CreateMaterializedView struct {
 	View        QualifiedName
 	IfNotExists bool
-	Columns     []SelectColumn // empty: *
+	Columns     []SelectColumn // empty means *
 	Table       QualifiedName
 	Where       []Relation
 	PrimaryKey  PrimaryKey
@@ -298,8 +296,8 @@ type CreateAggregate struct {
 	Args          []TypeExpr
 	StateFunction string
 	StateType     TypeExpr
-	FinalFunction string // empty: none
-	Initial       Term   // nil: null
+	FinalFunction string // empty means none
+	Initial       Term   // nil means null
 }
 
 // DropAggregate is DROP AGGREGATE a, or a(types) when HasArgs.
@@ -325,16 +323,16 @@ type DropTrigger struct {
 	Table    QualifiedName
 }
 
-// DescribeKind is what DESCRIBE shows.
+// DescribeKind is the object of DESCRIBE.
 type DescribeKind uint8
 
-// What DESCRIBE can show: lists, elements, or any element by its name.
+// The objects of DESCRIBE: lists, elements, or any element by its name.
 const (
 	DescribeInvalid DescribeKind = iota
 	DescribeCluster
 	DescribeSchema           // Full: with the system keyspaces
 	DescribeKeyspaces        // list
-	DescribeKeyspace         // Name.Name, empty: the session's; Only: without its elements
+	DescribeKeyspace         // Name.Name, empty means the session's; Only: without its elements
 	DescribeTables           // list
 	DescribeTable            // Name
 	DescribeIndex            // Name
@@ -345,7 +343,7 @@ const (
 	DescribeFunction         // Name
 	DescribeAggregates       // list
 	DescribeAggregate        // Name
-	DescribeGeneric          // Name: a keyspace, table, index or view, whichever there is
+	DescribeGeneric          // Name of a keyspace, table, index or view
 )
 
 // Describe is DESCRIBE ….

@@ -1,14 +1,12 @@
 package cql
 
-// Selector is what SELECT computes for a row, where columns may be named. The
-// sum is closed: *ColumnSelector, *TermSelector, *CountAll, *FunctionSelector,
-// *CastSelector, *TypeHintSelector, *MetadataSelector, *FieldSelector,
-// *ElementSelector, *SliceSelector, *ListSelector, *SetSelector,
-// *MapSelector, *UDTSelector, *TupleSelector, *ArithmeticSelector,
-// *NegateSelector.
+// Selector is an expression that SELECT computes for a row, in which columns may be named. The sum type is closed:
+// *ColumnSelector, *TermSelector, *CountAll, *FunctionSelector, *CastSelector, *TypeHintSelector, *MetadataSelector,
+// *FieldSelector, *ElementSelector, *SliceSelector, *ListSelector, *SetSelector, *MapSelector, *UDTSelector,
+// *TupleSelector, *ArithmeticSelector, *NegateSelector.
 type Selector interface{ selector() }
 
-// ColumnSelector is a column (or, as an argument, anything that is a bare name).
+// ColumnSelector is a column or, as an argument, any bare name.
 type ColumnSelector struct{ Column string }
 
 // TermSelector is a literal or a bind marker: Term is *Literal or *BindMarker.
@@ -35,10 +33,10 @@ type TypeHintSelector struct {
 	Value Selector
 }
 
-// Metadata is what is known of a cell besides its value.
+// Metadata is a property of a cell besides its value.
 type Metadata uint8
 
-// The kinds of metadata a selector can ask for.
+// The kinds of metadata that a selector can request.
 const (
 	MetadataInvalid Metadata = iota
 	WriteTime
@@ -88,18 +86,18 @@ type SliceSelector struct {
 // ListSelector is [a, b] of selectors.
 type ListSelector struct{ Elements []Selector }
 
-// SetSelector is {a, b} of selectors. Without elements it may also mean an empty map.
+// SetSelector is {a, b} of selectors. Without elements it may also be an empty map.
 type SetSelector struct{ Elements []Selector }
 
-// MapSelector is {k: v, …} of selectors. Where all keys are bare names it may
-// also be a user-defined type; then it was read as a UDTSelector.
+// MapSelector is {k: v, …} of selectors. If all keys are bare names, it may also be a user-defined type, and is then
+// parsed as a UDTSelector.
 type MapSelector struct{ Entries []MapSelectorEntry }
 
 // MapSelectorEntry is one k: v.
 type MapSelectorEntry struct{ Key, Value Selector }
 
-// UDTSelector is {field: x, …} where every key is a bare name. It means a map
-// from columns as well: only the expected type tells.
+// UDTSelector is {field: x, …} where every key is a bare name. It may also be a map with columns as keys: only the
+// expected type determines which.
 type UDTSelector struct{ Fields []UDTSelectorField }
 
 // UDTSelectorField is one field: x.

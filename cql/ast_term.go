@@ -1,12 +1,11 @@
 package cql
 
-// Term is a value as written, where no column may be named: in VALUES, on the
-// right of a relation, in SET. The sum is closed: *Literal, *BindMarker,
-// *ListLiteral, *SetLiteral, *MapLiteral, *UDTLiteral, *TupleLiteral,
+// Term is a value in a place where no column may be named: in VALUES, on the right of a relation, in SET. The sum
+// type is closed: *Literal, *BindMarker, *ListLiteral, *SetLiteral, *MapLiteral, *UDTLiteral, *TupleLiteral,
 // *FunctionCall, *TypeHint, *CastTerm, *ArithmeticTerm, *NegateTerm.
 type Term interface{ term() }
 
-// LiteralKind says how a literal was written.
+// LiteralKind is the syntactic kind of a literal.
 type LiteralKind uint8
 
 // The kinds of literals.
@@ -28,7 +27,7 @@ type Literal struct {
 	Text string // empty for null
 }
 
-// BindMarker is a value that comes with the request: ? or :name.
+// BindMarker is a placeholder for a value of the request: ? or :name.
 type BindMarker struct {
 	Index int    // 0 for the first marker in the text, and so on
 	Name  string // empty for ?
@@ -37,7 +36,7 @@ type BindMarker struct {
 // ListLiteral is [a, b]: a list or a vector.
 type ListLiteral struct{ Elements []Term }
 
-// SetLiteral is {a, b}. Without elements it may also mean an empty map.
+// SetLiteral is {a, b}. Without elements it may also be an empty map.
 type SetLiteral struct{ Elements []Term }
 
 // MapLiteral is {k: v, …}, with at least one entry.
@@ -55,8 +54,8 @@ type UDTField struct {
 	Value Term
 }
 
-// TupleLiteral is (a, b). With one element it is also a term in parentheses:
-// CQL does not tell the two apart.
+// TupleLiteral is (a, b). With one element it may also be a term in parentheses: CQL's syntax does not distinguish
+// them.
 type TupleLiteral struct{ Elements []Term }
 
 // FunctionCall is f(a, b). Token(…) is a call of "token".
@@ -71,7 +70,7 @@ type TypeHint struct {
 	Value Term
 }
 
-// CastTerm is CAST(term AS type) where no column may stand.
+// CastTerm is CAST(term AS type) in a place where no column may be named.
 type CastTerm struct {
 	Value Term
 	Type  TypeExpr

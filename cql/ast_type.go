@@ -1,6 +1,6 @@
 package cql
 
-// TypeKind says what a TypeExpr is before its names are resolved.
+// TypeKind is the syntactic kind of a TypeExpr, before its names are resolved.
 type TypeKind uint8
 
 // The kinds of type expressions.
@@ -16,8 +16,7 @@ const (
 	TypeCustom           // Custom: a Java class name, from a string literal
 )
 
-// TypeExpr is a type as written. query and schema resolve it against the
-// user-defined types of a keyspace.
+// TypeExpr is a type as written. Packages query and schema resolve it with the user-defined types of a keyspace.
 type TypeExpr struct {
 	Kind       TypeKind
 	Keyspace   string // of a user-defined type
@@ -25,7 +24,7 @@ type TypeExpr struct {
 	Custom     string
 	Args       []TypeExpr
 	Dimensions int  // of a vector
-	Frozen     bool // frozen<…> stood around it
+	Frozen     bool // enclosed in frozen<…>
 }
 
 // String returns the type as CQL text.

@@ -8,24 +8,24 @@ import (
 	"cqld/grammar"
 )
 
-// builder turns a parse tree into the AST. It visits the tree in the order of
-// the text, so that bind markers are counted as they stand.
+// builder converts a parse tree to the AST. It visits the tree in the order of the text, so that bind markers are
+// numbered in that order.
 type builder struct {
 	parser  *parser
 	text    string
 	markers int
-	err     *SyntaxError // the first thing that only looked right
+	err     *SyntaxError // the first error that the grammar does not detect
 }
 
-// fail refuses the statement, if nothing refused it before.
+// fail records an error, unless there is one already.
 func (b *builder) fail(msg string) {
 	if b.err == nil {
 		b.err = &SyntaxError{Msg: msg}
 	}
 }
 
-// failAt refuses the statement because of a token that Cassandra's grammar
-// does not have there. Where just one kind of token may stand, it is expected.
+// failAt records an error at a token that Cassandra's grammar does not allow there. expected is the only kind of
+// token that it allows, if there is just one.
 func (b *builder) failAt(token antlr.Token, expected int) {
 	if b.err == nil {
 		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(), expected: expected})
@@ -171,13 +171,13 @@ func (b *builder) drop(ctx *grammar.DropContext) Statement {
 
 // ---- Names ----
 
-// starter is what every rule's context can say.
+// starter is the part of every rule's context that the builder uses.
 type starter interface{ GetStart() antlr.Token }
 
-// name returns the name that a rule of one token is.
+// name returns the name in a rule that consists of one token.
 func name(ctx starter) string { return identifier(ctx.GetStart()) }
 
-// identifier returns the name that a token means: as it is in quotes, lower case without.
+// identifier returns the name of a token: unchanged if quoted, otherwise in lower case.
 func identifier(token antlr.Token) string {
 	switch token.GetTokenType() {
 	case grammar.CqlLexerQUOTED_NAME:
@@ -197,8 +197,7 @@ func names[C starter](all []C) []string {
 	return out
 }
 
-// qualified returns the name that the tokens from start to stop are: one, or
-// two with a point between.
+// qualified returns the name between two tokens: one identifier, or two with a dot between them.
 func qualified(start, stop antlr.Token) QualifiedName {
 	if start == stop {
 		return QualifiedName{Name: identifier(start)}
@@ -222,7 +221,7 @@ func stringText(text string) string {
 	return unquote(text, "'")
 }
 
-// tokenOf returns the token that a child of the tree is, or nil where it is a rule.
+// tokenOf returns the token of a child of the tree, or nil if it is a rule.
 func tokenOf(child antlr.Tree) antlr.Token {
 	if leaf, ok := child.(antlr.TerminalNode); ok {
 		return leaf.GetSymbol()
@@ -230,7 +229,7 @@ func tokenOf(child antlr.Tree) antlr.Token {
 	return nil
 }
 
-// kindOf returns the type of the token that a child is, or antlr.TokenInvalidType.
+// kindOf returns the type of a child's token, or antlr.TokenInvalidType.
 func kindOf(child antlr.Tree) int {
 	if token := tokenOf(child); token != nil {
 		return token.GetTokenType()

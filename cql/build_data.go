@@ -112,7 +112,7 @@ func (b *builder) batch(ctx *grammar.BatchContext) Statement {
 	return batch
 }
 
-// using builds USING. Where an option is said twice, the last one counts.
+// using builds USING. If an option is repeated, the last one counts.
 func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
 	var u Using
 	if ctx == nil {
@@ -128,8 +128,8 @@ func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
 	return u
 }
 
-// setUsing sets an option of USING. A marker that a later value would replace
-// is refused: no value could be bound to it.
+// setUsing sets an option of USING. It refuses a marker that a later value would replace, because no value could be
+// bound to it.
 func (b *builder) setUsing(option *Term, ctx grammar.IIntegerValueContext) {
 	if _, lost := (*option).(*BindMarker); lost {
 		b.fail("Bind variable in USING is overridden by a later one")
@@ -154,8 +154,7 @@ func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {
 	}
 }
 
-// assignmentValue builds what follows "column =". A column there must be the
-// same column.
+// assignmentValue builds the expression after "column =". A column in it must be the same column.
 func (b *builder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
 	other := ctx.ColumnName()
 	same := other == nil || name(other) == column
@@ -190,8 +189,8 @@ func (b *builder) assignmentValue(column string, ctx grammar.IAssignmentValueCon
 	return &SubtractFromColumn{Column: column, Value: value}
 }
 
-// checkAssignments refuses two assignments to one column, except two of its
-// elements or fields, or two changes of what it holds.
+// checkAssignments refuses two assignments to one column, except to two of its elements or fields, or two additions
+// or subtractions.
 func (b *builder) checkAssignments(all []Assignment) {
 	if len(all) < 2 {
 		return
@@ -207,7 +206,7 @@ func (b *builder) checkAssignments(all []Assignment) {
 	}
 }
 
-// assignedColumn returns the column of an assignment, and whether it sets the whole of it.
+// assignedColumn returns the column of an assignment, and whether the assignment sets the whole column.
 func assignedColumn(a Assignment) (column string, whole bool) {
 	switch a := a.(type) {
 	case *SetColumn:

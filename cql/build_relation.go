@@ -68,7 +68,7 @@ func (b *builder) tupleValue(ctx grammar.ITupleValueContext) Term {
 	return &TupleLiteral{Elements: b.terms(ctx.Terms())}
 }
 
-// tupleInValues builds the list of a tuple IN: all of it tuples, or all of it markers.
+// tupleInValues builds the list of a tuple IN: only tuples, or only markers.
 func (b *builder) tupleInValues(ctx grammar.ITupleInValuesContext) InList {
 	if marker := ctx.Marker(); marker != nil {
 		return InList{Marker: b.marker(marker)}

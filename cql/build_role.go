@@ -4,7 +4,7 @@ import (
 	"cqld/grammar"
 )
 
-// What is said of a quoted name where users and identities are named.
+// Error texts for quoted names of users and identities.
 const (
 	userNameQuoted = "Quoted strings are are not supported for user names and USER is deprecated, please use ROLE"
 	identityQuoted = "Quoted strings are are not supported for identity"
@@ -17,8 +17,7 @@ func roleName(ctx grammar.IRoleNameContext) string {
 	return name(ctx.Ident())
 }
 
-// userName returns the name of a user or an identity: unlike every other
-// name, one without quotes keeps its case.
+// userName returns the name of a user or an identity. Unlike every other name, it keeps its case without quotes.
 func (b *builder) userName(ctx grammar.IUserNameContext, quoted string) string {
 	switch {
 	case ctx.QUOTED_NAME() != nil:
@@ -62,7 +61,7 @@ func (b *builder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
 	}
 }
 
-// setOnce sets an option that may be said only once.
+// setOnce sets an option that must not be repeated.
 func setOnce[V any](b *builder, option **V, value V, name string) {
 	if *option != nil {
 		b.fail("Multiple definition for property '" + name + "'")

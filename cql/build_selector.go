@@ -63,7 +63,7 @@ func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 	return b.modified(b.simpleSelector(ctx.SimpleSelector()), ctx.AllSelectorModifier())
 }
 
-// modified puts the fields, elements and slices that follow a selector around it.
+// modified wraps a selector in the fields, elements and slices that follow it.
 func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierContext) Selector {
 	for _, m := range modifiers {
 		if field := m.Ident(); field != nil {

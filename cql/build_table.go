@@ -99,7 +99,7 @@ func (b *builder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 	return b.propertyMap(ctx.AllMapEntry())
 }
 
-// propertyMap builds {…} of literals, each key once.
+// propertyMap builds a map of literals without duplicate keys.
 func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 	m := &MapLiteral{Entries: b.mapEntries(entries)}
 	seen := make(map[string]bool, len(m.Entries))
@@ -120,7 +120,7 @@ func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 	return m
 }
 
-// propertyLiteral returns the constant that a term is; null is none.
+// propertyLiteral returns the constant of a term. It returns false for null.
 func propertyLiteral(t Term) (*Literal, bool) {
 	l, ok := t.(*Literal)
 	return l, ok && l.Kind != LiteralNull

@@ -69,7 +69,7 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 	}
 }
 
-// negate builds -x. Cassandra takes one minus only.
+// negate builds -x. Cassandra accepts one minus only.
 func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
 	inner := ctx.SimpleTerm()
 	if second := inner.GetStart(); second.GetTokenType() == grammar.CqlLexerMINUS {
@@ -119,7 +119,7 @@ func (b *builder) integerValue(ctx grammar.IIntegerValueContext) Term {
 	return literal(ctx.GetStart())
 }
 
-// literal returns the constant that a token is.
+// literal returns the constant of a token.
 func literal(token antlr.Token) *Literal {
 	text := token.GetText()
 	switch token.GetTokenType() {

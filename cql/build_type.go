@@ -75,8 +75,7 @@ func (b *builder) argumentTypes(ctx grammar.IArgumentTypesContext) ([]TypeExpr, 
 	return b.dataTypes(ctx.AllDataType()), true
 }
 
-// typeName returns the name of a user-defined type. Some names were set aside
-// for native types that never came.
+// typeName returns the name of a user-defined type. Some names are reserved for native types that were never added.
 func (b *builder) typeName(ctx grammar.ITypeNameContext) QualifiedName {
 	token := ctx.GetStop()
 	if token.GetTokenType() == grammar.CqlLexerIDENT {

@@ -9,17 +9,17 @@ import (
 	"cqld/grammar"
 )
 
-// SyntaxError is a text that is not a CQL statement.
+// SyntaxError is the error for a text that is not a CQL statement.
 type SyntaxError struct {
-	Line   int // of the text, from 1; 0 when the whole text is meant
-	Column int // of the line, in characters, from 0
+	Line   int // line in the text, from 1; 0 if the error concerns the whole text
+	Column int // column in the line, in characters, from 0
 	Msg    string
 }
 
-// Error returns the message with its place, as Cassandra words it.
+// Error returns the message with its position, as Cassandra formats it.
 func (e *SyntaxError) Error() string { return e.Msg }
 
-// syntaxError words the failure as Cassandra does.
+// syntaxError returns the error for the failure with Cassandra's text.
 func (p *parser) syntaxError(text string) *SyntaxError {
 	f := &p.halt.failure
 	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
@@ -36,9 +36,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	return p.failureError(text, f)
 }
 
-// lookBack corrects the failure where Cassandra's parser decides earlier than
-// this one: it looks ahead from the token before, and then says that nothing
-// fits, not which one token would have.
+// lookBack adapts the failure to Cassandra's parser where that decides earlier: it looks ahead from the previous
+// token, and then reports that no alternative matches, not which token is missing.
 func (p *parser) lookBack(f *failure) {
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
 		return
@@ -67,8 +66,7 @@ func (p *parser) lookBack(f *failure) {
 	}
 }
 
-// endedRules returns the rules that ended where the parser stopped: those on
-// the right edge of the tree.
+// endedRules returns the rules that ended where the parser stopped: those on the right edge of the tree.
 func endedRules(tree antlr.Tree) map[int]bool {
 	ended := map[int]bool{}
 	for tree.GetChildCount() > 0 {
@@ -86,7 +84,7 @@ func isWord(token antlr.Token) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// failureError words a failure whose words are all whole.
+// failureError returns the error for a failure in which all tokens are valid.
 func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
 	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
@@ -115,7 +113,7 @@ func appendPosition(dst []byte, line, column int) []byte {
 	return append(dst, ' ')
 }
 
-// unbindable says which name a marker was put for.
+// unbindable returns the name that Cassandra reports for a misplaced marker.
 func unbindable(rule int, ctx antlr.ParserRuleContext) string {
 	if rule == grammar.CqlParserRULE_ident || rule == grammar.CqlParserRULE_keyword {
 		if parent, ok := ctx.GetParent().(antlr.ParserRuleContext); ok {
@@ -139,7 +137,7 @@ func unbindable(rule int, ctx antlr.ParserRuleContext) string {
 	return ""
 }
 
-// brokenLexeme returns the error of a token that is no word of CQL.
+// brokenLexeme returns the error for an invalid token.
 func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	expecting := ""
 	switch token.GetTokenType() {
@@ -165,8 +163,8 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	return err
 }
 
-// unexpectedCharacter returns the error of a character that begins no word. A
-// dollar begins a string, of which the second dollar is missing.
+// unexpectedCharacter returns the error for a character that begins no token. A dollar begins a string whose second
+// dollar is missing.
 func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
 	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
 	if token.GetText() != "$" {
@@ -184,14 +182,13 @@ func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
 	return err
 }
 
-// endOf returns the position just behind the text.
+// endOf returns the position after the text.
 func endOf(text string) (line, column int) {
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return strings.Count(text, "\n") + 1, len([]rune(last))
 }
 
-// tokenText returns the word as messages show it: strings and names without
-// their quotes.
+// tokenText returns a token as messages show it: strings and names without their quotes.
 func tokenText(token antlr.Token) string {
 	switch token.GetTokenType() {
 	case grammar.CqlLexerSTRING_LITERAL:
@@ -202,7 +199,7 @@ func tokenText(token antlr.Token) string {
 	return token.GetText()
 }
 
-// tokenName returns what messages call a kind of token.
+// tokenName returns the name of a kind of token in messages.
 func tokenName(kind int) string {
 	if kind == antlr.TokenEOF {
 		return "EOF"
@@ -214,13 +211,11 @@ func tokenName(kind int) string {
 	return names.SymbolicNames[kind]
 }
 
-// snippetTokens is how many words before the error its message shows; a run of
-// white space counts as one.
+// snippetTokens is the number of tokens before the error in its message. A run of white space counts as one.
 const snippetTokens = 10
 
-// appendSnippet appends the text around the failure: the word where the parser
-// began to look ahead in brackets, ten words before it, and all up to the word
-// that fits nowhere.
+// appendSnippet appends the text around the failure: ten tokens before the token at which the parser began to look
+// ahead, that token in brackets, and the text up to the token that does not match.
 func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
 	chars := []rune(text)
 	mark := p.tokens.Get(f.decision)
@@ -240,12 +235,12 @@ func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
 	return append(dst, ')')
 }
 
-// snippetStart returns the first character of the word ten before the token at index.
+// snippetStart returns the first character of the tenth token before index.
 func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
 	start := tokens.Get(index).GetStart()
 	for left := snippetTokens; left > 0 && index > 0; left-- {
 		previous := tokens.Get(index - 1)
-		if previous.GetStop()+1 < start { // white space between
+		if previous.GetStop()+1 < start { // white space between tokens
 			start = previous.GetStop() + 1
 			continue
 		}

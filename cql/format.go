@@ -1,11 +1,10 @@
 package cql
 
-// Format returns the statement as canonical CQL text, on one line: keywords in
-// upper case, names quoted only where they must be, defaults left out. Parsing
-// the text gives an equal statement.
+// Format returns the statement as canonical CQL text on one line: keywords in upper case, names quoted only if
+// necessary, and defaults omitted. Parsing the text gives an equal statement.
 func Format(s Statement) string { return string(AppendFormat(nil, s)) }
 
-// AppendFormat appends what Format returns.
+// AppendFormat appends the result of Format.
 func AppendFormat(dst []byte, s Statement) []byte {
 	switch s := s.(type) {
 	case *Select:
@@ -36,7 +35,7 @@ func AppendFormat(dst []byte, s Statement) []byte {
 	return appendRoleStatement(dst, s)
 }
 
-// appendIf appends text when the condition holds.
+// appendIf appends text if the condition holds.
 func appendIf(dst []byte, condition bool, text string) []byte {
 	if condition {
 		dst = append(dst, text...)
@@ -44,7 +43,7 @@ func appendIf(dst []byte, condition bool, text string) []byte {
 	return dst
 }
 
-// appendList appends the elements with separator between.
+// appendList appends the elements with a separator between them.
 func appendList[E any](dst []byte, all []E, separator string, each func([]byte, *E) []byte) []byte {
 	for i := range all {
 		dst = appendIf(dst, i > 0, separator)

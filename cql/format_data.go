@@ -93,8 +93,7 @@ func appendBatch(dst []byte, s *Batch) []byte {
 	return append(dst, " APPLY BATCH"...)
 }
 
-// appendUsing appends the timestamp and the TTL: in this order, except where
-// both are markers, which keep theirs.
+// appendUsing appends the timestamp and the TTL in this order, except if both are markers, which keep their order.
 func appendUsing(dst []byte, u Using) []byte {
 	word := " USING "
 	if ttlFirst(u) {

@@ -54,8 +54,8 @@ func appendRoleKind(dst []byte, user bool) []byte {
 	return append(dst, "ROLE "...)
 }
 
-// appendRole appends the name of a role. A user's is a string: without quotes
-// it would keep its case, and with double quotes it is refused.
+// appendRole appends the name of a role. A user's name is a string: without quotes it would keep its case, and with
+// double quotes it is refused.
 func appendRole(dst []byte, name string, user bool) []byte {
 	if user {
 		return appendString(dst, name)
@@ -63,8 +63,7 @@ func appendRole(dst []byte, name string, user bool) []byte {
 	return appendRoleName(dst, name)
 }
 
-// appendRoleName appends the name of a role, as a string where it is empty: no
-// identifier is.
+// appendRoleName appends the name of a role. An empty name is a string, because no identifier is empty.
 func appendRoleName(dst []byte, name string) []byte {
 	if name == "" {
 		return appendString(dst, name)

@@ -93,7 +93,7 @@ func appendCreateFunction(dst []byte, s *CreateFunction) []byte {
 	return appendBody(append(dst, " AS "...), s.Body)
 }
 
-// appendBody appends the code of a function: between dollars, as code is full of quotes.
+// appendBody appends the code of a function between dollars, because code contains many quotes.
 func appendBody(dst []byte, body string) []byte {
 	if strings.Contains(body, "$") {
 		return appendString(dst, body)
@@ -165,8 +165,7 @@ func appendDescribe(dst []byte, s *Describe) []byte {
 	return appendIf(dst, s.Internals, " WITH INTERNALS")
 }
 
-// appendDescribedName appends the name of anything: in quotes where a keyword
-// of DESCRIBE would be read instead.
+// appendDescribedName appends a name, in quotes if it would be parsed as a keyword of DESCRIBE.
 func appendDescribedName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace == "" {
 		switch n.Name {

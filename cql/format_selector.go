@@ -73,8 +73,8 @@ func appendCollectionSelector(dst []byte, s Selector) []byte {
 	return append(dst, '?')
 }
 
-// appendSelectedColumn appends a column. SELECT json and SELECT distinct mean
-// something else where more follows, so these two are quoted.
+// appendSelectedColumn appends a column. It quotes json and distinct, which have another meaning after SELECT if more
+// follows.
 func appendSelectedColumn(dst []byte, name string) []byte {
 	if name == "json" || name == "distinct" {
 		return appendQuoted(dst, name, '"')
@@ -82,11 +82,11 @@ func appendSelectedColumn(dst []byte, name string) []byte {
 	return appendIdentifier(dst, name)
 }
 
-// appendModified appends what a field, an element or a slice is taken of.
+// appendModified appends the selector of which a field, an element or a slice is selected.
 func appendModified(dst []byte, of Selector) []byte {
 	dst = appendSelectorOperand(dst, of, precedenceSimple)
 	if _, constant := of.(*TermSelector); constant {
-		dst = append(dst, ' ') // or 1.a would begin with a float
+		dst = append(dst, ' ') // otherwise 1.a would begin with a float
 	}
 	return dst
 }
@@ -94,7 +94,7 @@ func appendModified(dst []byte, of Selector) []byte {
 func appendSlice(dst []byte, s *SliceSelector) []byte {
 	dst = append(appendModified(dst, s.Of), '[')
 	if s.From != nil {
-		dst = append(appendTerm(dst, s.From), ' ') // or 1... would begin with a float
+		dst = append(appendTerm(dst, s.From), ' ') // otherwise 1... would begin with a float
 	}
 	dst = append(dst, ".."...)
 	if s.To != nil {

@@ -43,8 +43,8 @@ func appendTerm(dst []byte, t Term) []byte {
 	return append(dst, '?')
 }
 
-// How tightly an operator binds. An operand that binds less tightly than its
-// place asks for needs parentheses; Parse never makes one that does.
+// The precedence of operators. An operand with a lower precedence than its place requires needs parentheses; Parse
+// never returns one.
 const (
 	precedenceSum = iota
 	precedenceProduct

@@ -7,25 +7,24 @@ import (
 // halted is what haltStrategy panics with; parser.tree recovers it.
 type halted struct{}
 
-// failure is where a parse stopped.
+// failure describes where a parse stopped.
 type failure struct {
-	offending antlr.Token // the word that fits nowhere
+	offending antlr.Token // the token that does not match
 	decision  int         // index of the token where the parser began to look ahead
-	expected  int         // the one token that would have fit, or antlr.TokenInvalidType
+	expected  int         // the only token that would match, or antlr.TokenInvalidType
 	rule      int         // the grammar rule the parser was in
 }
 
-// haltStrategy stops the parser at the first error. Like the parser of
-// Cassandra it never tries to go on, and it looks into no loop or option that
-// the next token does not begin: so that both stop at the same token.
+// haltStrategy stops the parser at the first error. Like Cassandra's parser, it never tries to recover, and does not
+// predict a loop or option that the next token does not begin, so that both stop at the same token.
 type haltStrategy struct {
 	antlr.DefaultErrorStrategy
 	failure  failure
 	reported offendingToken
 }
 
-// offendingToken keeps the token of an error. The runtime tells it to
-// listeners only: the exception of a failed prediction does not give it out.
+// offendingToken stores the token of an error. The runtime reports it to listeners only: the exception of a failed
+// prediction does not contain it.
 type offendingToken struct {
 	antlr.DefaultErrorListener
 	token antlr.Token
@@ -35,7 +34,7 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 	o.token, _ = symbol.(antlr.Token)
 }
 
-// RecoverInline is called when the one token that fits is another.
+// RecoverInline is called if the only matching token is another one.
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	h.stop(p, p.GetCurrentToken())
 	expected := p.GetExpectedTokens()
@@ -45,7 +44,7 @@ func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	panic(halted{})
 }
 
-// Recover is called when no alternative fits, after ReportError.
+// Recover is called after ReportError if no alternative matches.
 func (h *haltStrategy) Recover(p antlr.Parser, _ antlr.RecognitionException) {
 	h.stop(p, h.reported.token)
 	panic(halted{})

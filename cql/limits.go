@@ -9,19 +9,16 @@ import (
 )
 
 const (
-	// textBytesMax bounds a statement. No more fits in a frame of the
-	// protocol (native_transport_max_frame_size, 16 MiB).
+	// textBytesMax bounds the size of a statement. A frame of the protocol cannot contain more
+	// (native_transport_max_frame_size, 16 MiB).
 	textBytesMax = 16 << 20
 
-	// tokensMax bounds the words of a statement. A map literal of 65,535
-	// entries has four words for each. A token with its part of the tree
-	// takes about 600 bytes: the largest statement takes 150 MB while it is
-	// parsed.
+	// tokensMax bounds the tokens of a statement. A map literal of 65,535 entries has four tokens for each. A token
+	// with its part of the tree takes about 600 bytes: the largest statement takes 150 MB while it is parsed.
 	tokensMax = 4*65535 + 1024
 
-	// depthMax bounds how deeply brackets, types (without frozen), signs and type hints nest. A
-	// level takes about ten Go frames of the parser, and prediction looks
-	// through all of them.
+	// depthMax bounds the nesting of brackets, types (without frozen), signs and type hints. A level takes about ten
+	// Go frames of the parser, and prediction visits all of them.
 	depthMax = 200
 )
 
@@ -29,8 +26,7 @@ func tooLong(size int) string {
 	return fmt.Sprintf("Statement of %d bytes is longer than the maximum of %d", size, textBytesMax)
 }
 
-// bounded reads all tokens and refuses a text whose parsing would take memory
-// or time out of proportion.
+// bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time.
 func (p *parser) bounded() error {
 	depth, minuses, types, hints := 0, 0, 0, 0
 	previous := antlr.TokenInvalidType
@@ -49,7 +45,7 @@ func (p *parser) bounded() error {
 		case grammar.CqlLexerLPAREN, grammar.CqlLexerLBRACKET, grammar.CqlLexerLBRACE:
 			depth++
 			if kind == grammar.CqlLexerLPAREN && previous == grammar.CqlLexerRPAREN {
-				hints++ // (type)(type)…: each holds what follows
+				hints++ // (type)(type)…: each hint contains the following ones
 			}
 		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
 			depth = max(depth-1, 0)

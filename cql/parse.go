@@ -20,7 +20,7 @@ func Parse(text string) (Statement, error) {
 	return p.parse(text)
 }
 
-// parsers holds idle parsers: making one costs more than a short parse.
+// parsers contains idle parsers: creating one costs more than a short parse.
 var parsers sync.Pool
 
 // parser is a lexer and a parser, for one text at a time.
@@ -44,14 +44,14 @@ func newParser() *parser {
 	return p
 }
 
-// put gives the parser back, without the text and the tree it last saw.
+// put returns the parser to the pool, without its last text and tree.
 func (p *parser) put() {
 	p.read("")
 	p.halt.failure, p.halt.reported.token = failure{}, nil
 	parsers.Put(p)
 }
 
-// read makes text the input of the lexer and of the parser.
+// read sets the input of the lexer and the parser.
 func (p *parser) read(text string) {
 	p.lexer.SetInputStream(characters(text, &p.stream))
 	p.tokens.SetTokenSource(p.lexer)
@@ -72,7 +72,7 @@ func (p *parser) parse(text string) (Statement, error) {
 	tree, ok := p.tree(antlr.PredictionModeSLL)
 	if !ok {
 		p.tokens.Seek(0)
-		p.parser.SetTokenStream(p.tokens) // forgets the state of the first attempt
+		p.parser.SetTokenStream(p.tokens) // discards the state of the first attempt
 		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
 			return nil, p.syntaxError(text)
 		}

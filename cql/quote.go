@@ -26,7 +26,7 @@ func plainIdentifier(name string) bool {
 			return false
 		}
 	}
-	// true and false are not in Cassandra's list, but are read as booleans.
+	// true and false are not in Cassandra's list, but are parsed as booleans.
 	return !ReservedWord(name) && name != "true" && name != "false"
 }
 
@@ -59,9 +59,8 @@ func appendQualifiedName(dst []byte, n QualifiedName) []byte {
 	return appendIdentifier(dst, n.Name)
 }
 
-// appendFunctionName appends the name of a function. The keywords that have a
-// syntax of their own are quoted; TOKEN and COUNT, which is to say the
-// functions, are not.
+// appendFunctionName appends the name of a function. It quotes keywords with a syntax of their own, except TOKEN and
+// COUNT, which name the functions.
 func appendFunctionName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace != "" {
 		dst = append(appendIdentifier(dst, n.Keyspace), '.')
@@ -75,8 +74,8 @@ func appendFunctionName(dst []byte, n QualifiedName) []byte {
 	return appendIdentifier(dst, n.Name)
 }
 
-// appendTypeName appends the name of a user-defined type: in quotes where it
-// would be read as another type, or is not taken without.
+// appendTypeName appends the name of a user-defined type, in quotes if it would be parsed as another type or refused
+// without them.
 func appendTypeName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace != "" {
 		dst = append(appendIdentifier(dst, n.Keyspace), '.')

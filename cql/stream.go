@@ -7,9 +7,8 @@ import (
 	"github.com/antlr4-go/antlr/v4"
 )
 
-// asciiStream is the characters of a text that is all ASCII. It hands out
-// parts of the text without copying, where antlr.InputStream makes a slice of
-// runes first.
+// asciiStream is the character stream of an ASCII text. It returns parts of the text without copying, while
+// antlr.InputStream allocates a slice of runes first.
 type asciiStream struct {
 	text  string
 	index int
@@ -26,7 +25,7 @@ func ascii(text string) bool {
 	return true
 }
 
-// characters returns the text as what the lexer reads; with only ASCII in it, stream is used.
+// characters returns the text as a character stream for the lexer. It uses stream if the text is ASCII.
 func characters(text string, stream *asciiStream) antlr.CharStream {
 	if !ascii(text) {
 		return antlr.NewInputStream(text)
@@ -63,7 +62,7 @@ func (s *asciiStream) Seek(index int) { s.index = min(index, len(s.text)) }
 
 func (s *asciiStream) GetSourceName() string { return "" }
 
-// GetText returns the characters from start to stop, both included.
+// GetText returns the characters from start to stop, inclusive.
 func (s *asciiStream) GetText(start, stop int) string {
 	stop = min(stop+1, len(s.text))
 	if start >= stop {
@@ -81,8 +80,7 @@ func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 
 func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
 
-// unquote returns the content of text, whose first and last byte are the
-// quote; a doubled quote inside stands for one.
+// unquote returns the content of text, whose first and last byte are the quote. It replaces doubled quotes by one.
 func unquote(text string, quote string) string {
 	content := text[1 : len(text)-1]
 	if strings.Contains(content, quote) {

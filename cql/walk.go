@@ -10,7 +10,7 @@ func WalkColumns(x Selector, f func(name string)) {
 	}
 }
 
-// Operands returns the selectors that a selector is made of, in the order of the text.
+// Operands returns the operands of a selector, in the order of the text.
 func Operands(x Selector) (all []Selector) {
 	switch x := x.(type) {
 	case *FunctionSelector:

@@ -350,14 +350,14 @@ func TestOptionsAreChecked(t *testing.T) {
 // The log is kept, or goes where LogTo says.
 func TestLog(t *testing.T) {
 	c := cqldtest.Start(t)
-	if !strings.Contains(c.Log(), "this node serves CQL clients") {
+	if !strings.Contains(c.Log(), "serving CQL clients") {
 		t.Errorf("the log is %q", c.Log())
 	}
 	var log bytes.Buffer // one node; read when it has ended
 	c, err := cqldtest.Open(t.Context(), cqldtest.LogTo(&log))
 	must(t, err)
 	must(t, c.Close())
-	if c.Log() != "" || !strings.Contains(log.String(), "this node serves CQL clients") {
+	if c.Log() != "" || !strings.Contains(log.String(), "serving CQL clients") {
 		t.Errorf("the logs are %q and %q", c.Log(), log.String())
 	}
 }

@@ -46,7 +46,7 @@ func TestControlAddress(t *testing.T) {
 	if out, err := ask(token); err != nil || !strings.Contains(out, "\nUN ") {
 		t.Errorf("with the token: %v\n%s", err, out)
 	}
-	if out, err := ask(wrong); err == nil || !strings.Contains(out, "the token is missing or wrong") {
+	if out, err := ask(wrong); err == nil || !strings.Contains(out, "the control token is missing or wrong") {
 		t.Errorf("with a wrong token: %v\n%s", err, out)
 	}
 	secret, err := os.ReadFile(token)

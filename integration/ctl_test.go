@@ -145,14 +145,14 @@ func controlRefuses(t *testing.T, s *process.Server) {
 		"getendpoints ctl t notint": "notint",
 		"getendpoints ctl none 1":   "there is no table ctl.none",
 		"flush nowhere":             "does not exist",
-		"snapshot -t ../x":          "is no name of a snapshot",
+		"snapshot -t ../x":          "is not a valid snapshot name",
 		"snapshot -t first":         "there is a snapshot first",
 		"clearsnapshot":             "Specify snapshot name or --all",
 		"clearsnapshot -t none":     "there is no snapshot none",
-		"setlogginglevel loud":      "none of debug, info, warn, error",
+		"setlogginglevel loud":      "not one of debug, info, warn, error",
 		"toppartitions ctl t 0":     "must be more than 0",
 		"removenode nobody":         "nobody",
-		"abort":                     "0 operations are under way",
+		"abort":                     "0 operations are in progress",
 		"nonsense":                  "nonsense",
 	} {
 		if out, err := ctl(t, s, strings.Fields(args)...); err == nil || !strings.Contains(out, want) {
@@ -179,7 +179,7 @@ func controlDrains(t *testing.T, ring *process.Ring) {
 	if _, err := os.Stat(filepath.Join(s.Dir, "data", "control.sock")); err == nil {
 		t.Error("the socket is left behind")
 	}
-	if complaint, err := ctl(t, s, "status"); err == nil || !strings.Contains(complaint, "no node runs in") {
+	if complaint, err := ctl(t, s, "status"); err == nil || !strings.Contains(complaint, "no node is running in") {
 		t.Errorf("a stopped node: %v %s", err, complaint)
 	}
 	if out, err := ctl(t, ring.Servers[0], "status"); err != nil || strings.Count(out, "\nUN ") != 3 || !strings.Contains(out, "\nDN ") {

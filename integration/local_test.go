@@ -99,8 +99,8 @@ func TestLocalWithManyNodes(t *testing.T) {
 			t.Fatalf("the nodes do not agree within %v\n%s", limit, out)
 		}
 	}
-	t.Logf("%d nodes agree after %v", nodes, time.Since(began))
-	if want := fmt.Sprintf("cqld: %d nodes agree", nodes); !strings.Contains(out.String(), want) {
+	t.Logf("%d nodes ready after %v", nodes, time.Since(began))
+	if want := fmt.Sprintf("cqld: %d nodes ready", nodes); !strings.Contains(out.String(), want) {
 		t.Errorf("it does not say %q:\n%s", want, out)
 	}
 	for i, statement := range []string{"CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",

@@ -44,7 +44,7 @@ func TestOperationsThatDoNotEndWell(t *testing.T) {
 		if out := mustCtl(t, ring.Servers[2], "decommission"); !strings.Contains(out, "The node has left") {
 			t.Errorf("a decommission says %q", out)
 		}
-		mustEnd(t, ring.Servers[2], "this node has left the cluster")
+		mustEnd(t, ring.Servers[2], "node has left the cluster")
 		waitRing(t, ring.Servers[0], 2)
 	})
 }
@@ -128,7 +128,7 @@ func abortOwnJoin(t *testing.T, ring *process.Ring) {
 	if out := mustCtl(t, joiner, "abort"); !strings.Contains(out, "The node's join was aborted") {
 		t.Errorf("the node that joins says %q", out)
 	}
-	mustEnd(t, joiner, "this node has left the cluster")
+	mustEnd(t, joiner, "node has left the cluster")
 	waitRing(t, ring.Servers[0], 3)
 }
 
@@ -165,7 +165,7 @@ func abortDecommission(t *testing.T, ring *process.Ring) {
 func killDecommission(t *testing.T, ring *process.Ring) {
 	ended := decommission(t, ring)
 	ring.Servers[2].Kill()
-	if out := <-ended; !strings.HasPrefix(out, "1: ") || !strings.Contains(out, "stopped before it answered") {
+	if out := <-ended; !strings.HasPrefix(out, "1: ") || !strings.Contains(out, "stopped before it responded") {
 		t.Errorf("a decommission whose node was killed ends with %s", out)
 	}
 	time.Sleep(2 * time.Second) // it must be seen dead
@@ -288,7 +288,7 @@ func firstComplaint(t *testing.T, s *process.Server, reason string, n int) time.
 		}
 	}
 	for time.Since(began) < 20*time.Second {
-		if log := s.Log(); strings.Count(log, "this node has not joined the cluster yet") >= n && strings.Contains(log, reason) {
+		if log := s.Log(); strings.Count(log, "not joined to the cluster yet") >= n && strings.Contains(log, reason) {
 			return time.Since(began)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -197,7 +197,7 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 		if err := lost.Start(); err != nil {
 			t.Fatal(err)
 		}
-		mustEnd(t, lost, "a part of its disk must be replaced")
+		mustEnd(t, lost, "part of its disk must be replaced")
 	}
 	time.Sleep(2 * time.Second) // it must be seen dead
 	if err := lost.Start(); err != nil {

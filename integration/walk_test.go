@@ -316,7 +316,7 @@ func TestStartIsQuick(t *testing.T) {
 		r.Stop()
 		t.Logf("%d nodes: %v", c.nodes, took)
 		if took > c.limit {
-			t.Errorf("%d nodes agree after %v, want %v", c.nodes, took, c.limit)
+			t.Errorf("%d nodes ready after %v, want %v", c.nodes, took, c.limit)
 		}
 	}
 }

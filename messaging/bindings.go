@@ -7,12 +7,12 @@ import (
 	"cqld/ring"
 )
 
-// Bindings decides which node a peer may act as: node N is bound to the IP address that the metadata register for it, and
-// a peer that connects from another address is not N, whatever it states. The zero value binds no node. Bindings is not
-// safe for concurrent use.
+// Bindings decides which node a peer may act as: node N is bound to the IP address that the metadata register for it,
+// and a peer that connects from another address is not N, whatever id it sends. The zero value binds no node.
+// Bindings is not safe for concurrent use.
 //
-// A former member stays bound for formerGrace after it has left the ring: it serves its clients until every member knows
-// that it has left, and its requests must not fail meanwhile.
+// A former member stays bound for formerGrace after it has left the ring: it serves its clients until every member
+// knows that it has left, and its requests must not fail until then.
 type Bindings struct {
 	members map[ring.NodeID]netip.Addr
 	former  map[ring.NodeID]formerMember

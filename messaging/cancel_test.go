@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// untilCanceled is a handler that works until it is canceled, and tells why it ended.
+// untilCanceled returns a handler that works until it is canceled, and tells why it ended.
 func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 	return func(c Call, respond Respond) {
 		began <- struct{}{}

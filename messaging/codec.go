@@ -9,14 +9,14 @@ import (
 	"cqld/internal/wire"
 )
 
-// A frame is what one gRPC message carries: every envelope that was ready when it was written.
+// A frame is the content of one gRPC message: every envelope that was ready when it was written.
 //
 //	frame    := stamp(8) envelope*
 //	envelope := length(4, of the rest) kind(1) verb(1) id(8) timeout(4) [events] payload
 //
-// stamp is the sender's hybrid logical clock; timeout, of a request, is after how many milliseconds its sender does not
-// wait for the answer any more. kindTraced is added to the kind of a traced request and to that of its answer, whose
-// payload follows the events of the node that answers (Trace).
+// stamp is the sender's hybrid logical clock. timeout, of a request, is the time in milliseconds after which its
+// sender no longer waits for the reply. kindTraced is added to the kind of a traced request and to that of its reply,
+// whose payload follows the events of the replying node (Trace).
 type frame struct{ b []byte }
 
 type envelopeKind uint8
@@ -26,10 +26,10 @@ const (
 	request
 	reply
 	failure // payload is code(1) and a message
-	cancel  // the request with the id is not waited for any more
+	cancel  // the sender no longer waits for the request with the id
 )
 
-// kindTraced is a flag of the byte kind.
+// kindTraced is a bit of the byte kind.
 const kindTraced envelopeKind = 0x80
 
 const envelopeHeader = 4 + 1 + 1 + 8 + 4
@@ -67,14 +67,13 @@ func consumeEnvelope(c *wire.Cursor) envelope {
 	return e
 }
 
-// frameCodec hands frames to gRPC as they are. Buffers go back to the pool when gRPC has written
-// them.
+// frameCodec passes frames to gRPC without a copy. Buffers return to the pool when gRPC has written them.
 type frameCodec struct{ pool *bufferPool }
 
-// Name is the content subtype both ends agree on.
+// Name returns the content subtype both ends agree on.
 func (frameCodec) Name() string { return "cqld" }
 
-// Marshal passes the frame's bytes on without a copy.
+// Marshal returns the frame's bytes without a copy.
 func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
 	if !ok {
@@ -84,7 +83,7 @@ func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(&b, c.pool)}, nil
 }
 
-// Unmarshal copies the received bytes into the frame's buffer, which its next frame will use again.
+// Unmarshal copies the received bytes into the frame's buffer, which the next frame reuses.
 func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
@@ -99,16 +98,16 @@ func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// bufferPool keeps the buffers of frames that have been written.
+// bufferPool recycles the buffers of frames that have been written.
 type bufferPool struct{ p sync.Pool }
 
-// receivedMin is the least buffer of a link that receives.
+// receivedMin is the minimum size of a receive buffer.
 const receivedMin = 4 << 10
 
-// pooledMax keeps one giant frame from staying for ever.
+// pooledMax is the size above which a buffer is not recycled, so that one giant frame does not occupy memory forever.
 const pooledMax = 1 << 20
 
-// Get returns an empty buffer; gRPC asks with a length, we append.
+// Get returns an empty buffer with a capacity of at least length; the codec appends to it.
 func (p *bufferPool) Get(length int) *[]byte {
 	if b, ok := p.p.Get().(*[]byte); ok && cap(*b) >= length {
 		*b = (*b)[:length]
@@ -118,7 +117,7 @@ func (p *bufferPool) Get(length int) *[]byte {
 	return &b
 }
 
-// Put takes a buffer back.
+// Put returns a buffer to the pool.
 func (p *bufferPool) Put(b *[]byte) {
 	if cap(*b) <= pooledMax {
 		p.p.Put(b)

@@ -1,8 +1,8 @@
-// Package messaging carries requests between nodes: one-way messages and requests with one reply,
-// with deadlines and bounded bytes in flight for each peer.
+// Package messaging carries messages between nodes: one-way messages, and requests with one reply, with deadlines and
+// a bound on the bytes in flight to each peer.
 //
-// It knows no row, no replica and no Raft message: a verb and bytes. Transport is the seam: GRPC is
-// the real one, simulation has one that loses, delays and reorders.
+// It does not know rows, replicas or Raft messages, only verbs and bytes. Transport is the interface: GRPC implements
+// it over the network, and package simulation has an implementation that loses, delays and reorders messages.
 //
 //	coordinator, replica, cluster ──▶ Transport ──▶ stream to the peer ──▶ Handler of the verb
 package messaging

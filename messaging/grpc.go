@@ -23,7 +23,7 @@ import (
 	"cqld/ring"
 )
 
-// ProtocolVersion is that of frames and of all payloads; both ends must have the same.
+// ProtocolVersion is the version of frames and of all payloads. Nodes with different versions refuse each other.
 const ProtocolVersion = 5
 
 const (
@@ -31,31 +31,32 @@ const (
 	streamName    = "Stream"
 	streamMethod  = "/" + streamService + "/" + streamName
 
-	headerCluster = "cqld-cluster" // a hash: the name is not told to another cluster
+	headerCluster = "cqld-cluster" // a hash, so that the name is not disclosed to another cluster
 	headerVersion = "cqld-version"
 	headerNode    = "cqld-node"
 )
 
 var streamDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
 
-// Options of a GRPC transport.
+// Options configure a GRPC transport.
 type Options struct {
-	Cluster string         // nodes of another name are refused
+	Cluster string         // nodes with another cluster name are refused
 	Listen  netip.AddrPort // of this node
 	Network Network        // nil means TCP
-	TLS     *tls.Config    // nil: in the clear
+	TLS     *tls.Config    // nil means unencrypted
 	Logger  *slog.Logger
 	Limits  Limits
-	// Stamp and Observe carry the hybrid logical clock; nil: not carried.
+	// Stamp returns this node's hybrid logical clock for outgoing frames, and Observe receives that of members. Nil
+	// means that frames carry no clock.
 	Stamp   func() int64
 	Observe func(int64)
-	// Connected is told when the stream to a peer comes up or goes down; it must not block.
+	// Connected is called when the stream to a peer opens or ends. It must not block.
 	Connected func(peer ring.NodeID, up bool)
-	// Guard ends requests and replies whose handling panics; nil: a panic goes on.
+	// Guard recovers panics of handlers and replies. Nil means that panics are not recovered.
 	Guard *guard.Guard
 }
 
-// GRPC is the Transport over gRPC bidirectional streams: one each way between two nodes.
+// GRPC implements Transport with gRPC bidirectional streams: each node opens one to each peer, for its own requests.
 type GRPC struct {
 	opts        Options
 	limits      Limits
@@ -70,21 +71,21 @@ type GRPC struct {
 	cluster     string // headerCluster of this cluster
 	conns       *inboundConns
 	refused     refusals
-	work        sync.WaitGroup // every goroutine of the transport
-	setting     sync.Mutex     // one SetPeers at a time
+	work        sync.WaitGroup // tracks every goroutine of the transport
+	setting     sync.Mutex     // held by SetPeers, which is not reentrant
 
 	mu struct {
 		sync.RWMutex
 		self   ring.NodeID
 		peers  map[ring.NodeID]*peer
-		open   bool // peers are dialled from then on
+		open   bool // from now on peers are dialed
 		closed bool
 	}
 	stop  chan struct{}
-	asked chan struct{} // capacity 1: requests wait for answers
+	asked chan struct{} // capacity 1: requests wait for replies
 }
 
-// NewGRPC makes a transport that does not listen yet.
+// NewGRPC returns a transport that does not listen yet.
 func NewGRPC(opts Options) *GRPC {
 	t := &GRPC{opts: opts, limits: opts.Limits, log: opts.Logger, codec: frameCodec{&bufferPool{}},
 		clock: monotonicClock{time.Now()}, dialTimeout: 2 * time.Second, stop: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -108,7 +109,7 @@ func (t *GRPC) Handle(s Service) { t.services[s.Verb] = s }
 // Run implements Transport.
 func (t *GRPC) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
 
-// reply passes the outcome of a request on to its sender.
+// reply reports the outcome of a request to its sender.
 func (t *GRPC) reply(r pendingRequest, events []TraceEvent, payload []byte, err error) {
 	defer t.opts.Guard.Recover("answer of a peer", nil)
 	r.end(events, payload, err)
@@ -121,7 +122,7 @@ func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
 	r.reply(payload, err)
 }
 
-// SetSelf tells the transport which node it is, once that is known.
+// SetSelf sets the id of this node, once it is known.
 func (t *GRPC) SetSelf(id ring.NodeID) {
 	t.mu.Lock()
 	t.mu.self = id
@@ -135,7 +136,7 @@ func (t *GRPC) self() ring.NodeID {
 	return t.mu.self
 }
 
-// Open listens and serves.
+// Open starts to listen and to serve.
 func (t *GRPC) Open() error {
 	l, err := t.opts.Network.Listen(t.opts.Listen)
 	if err != nil {
@@ -147,7 +148,7 @@ func (t *GRPC) Open() error {
 		grpc.InitialWindowSize(4 << 20), grpc.InitialConnWindowSize(8 << 20),
 		grpc.ReadBufferSize(64 << 10), grpc.WriteBufferSize(64 << 10),
 		grpc.MaxConcurrentStreams(streamsMax), grpc.MaxHeaderListSize(handshakeBytes), grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.WaitForHandlers(true), // after Close no handler touches what its owner closes next
+		grpc.WaitForHandlers(true), // after Close, no handler uses resources that its owner closes next
 	}
 	if t.opts.TLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(t.opts.TLS)))
@@ -176,11 +177,11 @@ func (t *GRPC) Open() error {
 	return nil
 }
 
-// Addr is where the transport listens.
+// Addr returns the address on which the transport listens.
 func (t *GRPC) Addr() netip.AddrPort { return t.listener.Addr().(*net.TCPAddr).AddrPort() }
 
-// expireLoop answers requests whose time has passed. While there are none it waits for one: to be woken often
-// for nothing is most of what an idle node would do.
+// expireLoop fails requests whose timeout has passed. While none is pending it sleeps until awaited wakes it:
+// periodic wake-ups would be most of the work of an idle node.
 func (t *GRPC) expireLoop() {
 	for {
 		select {
@@ -194,7 +195,7 @@ func (t *GRPC) expireLoop() {
 				return
 			case now := <-time.After(expireEvery):
 				pending = false
-				for _, p := range t.present() { // replies ask again: the lock is not held meanwhile
+				for _, p := range t.present() { // without the lock, because replies may send further requests
 					pending = p.expire(now) || pending
 				}
 			}
@@ -202,7 +203,7 @@ func (t *GRPC) expireLoop() {
 	}
 }
 
-// awaited tells expireLoop of a request that was added to those that wait for answers.
+// awaited notifies expireLoop that a request waits for a reply.
 func (t *GRPC) awaited() {
 	select {
 	case t.asked <- struct{}{}:
@@ -216,10 +217,9 @@ func (t *GRPC) present() []*peer {
 	return slices.Collect(maps.Values(t.mu.peers))
 }
 
-// SetPeers makes the transport keep streams to exactly these nodes, once it is open, and lets exactly these nodes use all
-// verbs, each from its address. It waits for
-// streams that end, so it is not to be called by a Reply. A node with a new address is told to be
-// down before it is up again.
+// SetPeers makes the transport, once it is open, keep streams to exactly these nodes, and allows exactly these nodes
+// all verbs, each from its address. SetPeers waits for streams to end, so a Reply must not call it. A node with a new
+// address is reported as disconnected before it is reported as connected again.
 func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	t.setting.Lock()
 	defer t.setting.Unlock()
@@ -245,7 +245,7 @@ func (t *GRPC) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	}
 }
 
-// dropPeers forgets the peers that are not, or not there, in addrs and returns those that run.
+// dropPeers removes the peers that addrs lacks or lists with another address, and returns those that were running.
 func (t *GRPC) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -260,7 +260,7 @@ func (t *GRPC) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
 	return gone
 }
 
-// nameOf names a peer by its address, in logs.
+// nameOf returns a peer's address, for logs.
 func (t *GRPC) nameOf(id ring.NodeID) string {
 	if p := t.peer(id); p != nil {
 		return p.addr.String()
@@ -274,14 +274,14 @@ func (t *GRPC) peer(id ring.NodeID) *peer {
 	return t.mu.peers[id]
 }
 
-// Send is one-way and may be lost.
+// Send sends a one-way message, which may be lost.
 func (t *GRPC) Send(to ring.NodeID, verb Verb, payload []byte) {
 	if p := t.peer(to); p != nil {
 		p.send(verb, payload)
 	}
 }
 
-// Request asks a peer and calls rep with the outcome.
+// Request sends a request to a peer and calls rep with the outcome.
 func (t *GRPC) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
 	p := t.peer(to)
 	if p == nil {
@@ -307,17 +307,18 @@ func (t *GRPC) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout 
 	return func() { p.cancelRequest(id) }
 }
 
-// RequestAddr asks whoever listens at addr, for a node that is not a member yet. It waits.
+// RequestAddr sends a request to the node that listens at addr, on a connection of its own. A node that is not a
+// member yet uses it. It blocks until the reply.
 func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
 	s, conn, cancel, err := t.open(ctx, addr, 0)
 	if err != nil {
-		return nil, fmt.Errorf("messaging: reach %s: %s", addr, status.Convert(err).Message())
+		return nil, fmt.Errorf("messaging: connect to %s: %s", addr, status.Convert(err).Message())
 	}
 	defer conn.Close()
 	defer cancel()
 	b := appendEnvelope(make([]byte, 8), envelope{kind: request, verb: verb, id: 1, payload: payload})
 	if err := s.SendMsg(&frame{b}); err != nil {
-		return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+		return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
 	}
 	var answer []byte
 	var refused error
@@ -338,10 +339,10 @@ func (t *GRPC) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, 
 	case refused != nil:
 		err = refused
 	}
-	return nil, fmt.Errorf("messaging: ask %s: %w", addr, err)
+	return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
 }
 
-// AskAddr is RequestAddr for callers that do not wait.
+// AskAddr is RequestAddr without blocking.
 func (t *GRPC) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -404,8 +405,8 @@ func (t *GRPC) dialOptions() []grpc.DialOption {
 	}
 }
 
-// dial connects from the address that this node listens on, so that firewalls and peers see one address
-// of a node.
+// dial connects from the address on which this node listens, so that firewalls and peers see one address for each
+// node.
 func (t *GRPC) dial(ctx context.Context, addr string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
 		if err := ask(a, VerbMutation, ""); !errors.Is(err, ErrTimeout) {
 			t.Fatalf("got %v, want a timeout", err)
 		}
-		time.Sleep(3 * expireEvery) // nobody looks any more
+		time.Sleep(3 * expireEvery) // expireLoop sleeps
 	}
 	b.Close()
 	waitFor(t, func() bool { return errors.Is(ask(a, VerbHeartbeat, ""), ErrUnreachable) })

@@ -23,7 +23,7 @@ func (t *GRPC) outgoing(ctx context.Context) context.Context {
 
 func (t *GRPC) selfHeader() string { return strconv.FormatUint(uint64(t.self()), 10) }
 
-// handshake checks the handshake of a stream, and returns its connection. The refusals do not tell the cluster's name.
+// handshake checks the handshake of a stream and returns its connection. Refusals do not disclose the cluster's name.
 func (t *GRPC) handshake(ctx context.Context) (*inboundConn, ring.NodeID, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	get := func(k string) string {
@@ -56,7 +56,7 @@ func (t *GRPC) handshake(ctx context.Context) (*inboundConn, ring.NodeID, error)
 	return a.conn, ring.NodeID(id), nil
 }
 
-// serve works on a stream that a peer opened.
+// serve handles a stream that a peer opened.
 func (t *GRPC) serve(s grpc.ServerStream) error {
 	conn, from, err := t.handshake(s.Context())
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 	l := newLink(t, &conn.bound)
 	in := newInbound(t, l, conn, from)
 	var writer sync.WaitGroup
-	writer.Go(func() { _ = l.write(s) }) // a broken stream ends the reader too
+	writer.Go(func() { _ = l.write(s) }) // after an error, the reader ends, too
 	err = l.read(s, in.receive)
 	in.cancelAll()
 	in.running.Wait()
@@ -78,5 +78,5 @@ func (t *GRPC) serve(s grpc.ServerStream) error {
 	return err
 }
 
-// errUnexpectedKind refuses an answer on a stream that carries requests.
+// errUnexpectedKind refuses a reply on a stream that carries requests.
 var errUnexpectedKind = errors.New("messaging: the envelope is neither a request nor a one-way message")

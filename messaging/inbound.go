@@ -11,17 +11,17 @@ import (
 	"cqld/ring"
 )
 
-// inbound is the requests of one peer on one stream.
+// inbound handles the messages of one peer on one stream.
 type inbound struct {
 	t       *GRPC
 	link    *link
 	conn    *inboundConn
-	from    ring.NodeID // the id that the peer states; a member's only while conn is bound
+	from    ring.NodeID // the id that the peer sent; only that of a member while conn is bound
 	slots   chan struct{}
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// cancels are of the cancelable requests that are worked on, as many as there are slots.
+	// cancels contains the cancelable requests in progress, at most as many as there are slots.
 	cancels map[uint64]*env.Cancel
 }
 
@@ -29,7 +29,7 @@ func newInbound(t *GRPC, l *link, conn *inboundConn, from ring.NodeID) *inbound 
 	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
 }
 
-// receive works on one message of the stream.
+// receive handles one message of the stream.
 func (in *inbound) receive(e envelope) {
 	switch e.kind {
 	case cancel:
@@ -79,7 +79,7 @@ func (in *inbound) receive(e envelope) {
 	}
 }
 
-// hand gives a request that may block to a worker.
+// hand passes a request that may block to a worker.
 func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respond) {
 	select {
 	case in.slots <- struct{}{}:
@@ -87,7 +87,7 @@ func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respon
 		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
 		return
 	}
-	call.Payload = slices.Clone(e.payload) // the stream goes on meanwhile
+	call.Payload = slices.Clone(e.payload) // the stream continues during the request
 	call.Cancel, respond = in.register(service, e, respond)
 	in.running.Add(1)
 	err := in.t.pool.run(len(call.Payload), func() {
@@ -102,8 +102,8 @@ func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respon
 	}
 }
 
-// call calls a handler. When that panics, the peer gets an error: if it was answered already, it ignores the second
-// answer.
+// call calls a handler. If the handler panics, the peer receives an error; if it had received a reply before, it
+// ignores the error.
 func (in *inbound) call(service *Service, call Call, respond Respond) {
 	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
 	if service.Call != nil {
@@ -113,14 +113,14 @@ func (in *inbound) call(service *Service, call Call, respond Respond) {
 	service.Handler(call.From, call.Payload, respond)
 }
 
-// callAny calls the handler of a verb that strangers may use, as call.
+// callAny calls the handler of a verb that strangers may use, like call.
 func (in *inbound) callAny(service *Service, from Sender, payload []byte, respond Respond) {
 	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
 	service.Any(from, payload, respond)
 }
 
-// register makes what ends a request early, if its verb is cancelable; its answer takes it away. It is called where the
-// stream is read, so that a cancel that follows the request finds it.
+// register returns a Cancel for the request if its verb is cancelable; the response removes it. register runs on the
+// goroutine that reads the stream, so that a later cancel message finds the request.
 func (in *inbound) register(service *Service, e *envelope, respond Respond) (*env.Cancel, Respond) {
 	if service.Call == nil || e.kind != request {
 		return nil, respond
@@ -138,7 +138,7 @@ func (in *inbound) register(service *Service, e *envelope, respond Respond) (*en
 	}
 }
 
-// cancel ends a request that its sender does not wait for any more.
+// cancel cancels a request for which its sender no longer waits.
 func (in *inbound) cancel(id uint64) {
 	in.mu.Lock()
 	c := in.cancels[id]
@@ -146,7 +146,7 @@ func (in *inbound) cancel(id uint64) {
 	c.Cancel()
 }
 
-// cancelAll ends all requests: the stream broke, so that none can be answered.
+// cancelAll cancels all requests: the stream has ended, so none can be answered.
 func (in *inbound) cancelAll() {
 	in.mu.Lock()
 	cancels := in.cancels
@@ -157,7 +157,7 @@ func (in *inbound) cancelAll() {
 	}
 }
 
-// monotonicClock is the machine's clock, for deadlines.
+// monotonicClock is the system clock, for deadlines.
 type monotonicClock struct{ start time.Time }
 
 func (c monotonicClock) Now() time.Time           { return time.Now() }
@@ -166,5 +166,5 @@ func (c monotonicClock) After(d time.Duration, f func()) env.Timer {
 	return time.AfterFunc(d, f)
 }
 
-// CodeOverloaded is the code of a RemoteError for a request that was not looked at.
+// CodeOverloaded is the code of a RemoteError for a request that was refused unread.
 const CodeOverloaded = 255

@@ -14,8 +14,8 @@ import (
 // errStranger ends the connection of a peer that is not bound to a member and has used up its bytes or its time.
 var errStranger = errors.New("messaging: the peer is not a known member")
 
-// inboundConns are the connections that other nodes opened. A connection is bound when its peer stated a node id in the
-// handshake and Bindings lets that peer act as the node. Until then it is a stranger's: Limits.Strangers,
+// inboundConns tracks the connections that other nodes opened. A connection is bound if its peer sent a node id in
+// the handshake and Bindings allows that peer to act as the node. Until then it is a stranger's: Limits.Strangers,
 // Limits.StrangerBytes and Limits.StrangerTime bound the number, the bytes and the duration of such connections.
 //
 //	accepted ──handshake, bound──▶ bound ──the metadata bind the node elsewhere──▶ closed
@@ -28,7 +28,7 @@ type inboundConns struct {
 	bindings Bindings
 	self     ring.NodeID
 	open     map[*inboundConn]struct{}
-	unbound  int // of open
+	unbound  int // number of unbound connections in open
 	opened   uint64
 }
 
@@ -41,17 +41,17 @@ type inboundConn struct {
 	net.Conn
 	set    *inboundConns
 	addr   netip.Addr
-	number uint64 // in the order of the connections' beginnings
+	number uint64 // ascending in the order of acceptance
 	bound  atomic.Bool
-	bytes  atomic.Int64 // received while the connection was not bound
+	bytes  atomic.Int64 // bytes received while the connection was not bound
 	timer  *time.Timer  // ends a stranger's connection
 
-	// node is the id that the peer stated, when stated is set. set.mu guards both.
+	// node is the id that the peer sent, if stated is set. set.mu guards both.
 	node   ring.NodeID
 	stated bool
 }
 
-// connAddr is the remote address of an inboundConn. It leads from a gRPC stream to its connection.
+// connAddr is the remote address of an inboundConn. With it, a gRPC stream finds its connection.
 type connAddr struct {
 	net.Addr
 	conn *inboundConn
@@ -90,7 +90,7 @@ func (l inboundListener) Accept() (net.Conn, error) {
 	return l.set.add(c), nil
 }
 
-// add registers a connection as a stranger's. When there are too many, the oldest is closed.
+// add registers a connection as a stranger's. If there are too many, add closes the oldest.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s}
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
@@ -112,15 +112,15 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c.timer = time.AfterFunc(s.limits.StrangerTime, func() { s.expire(c) })
 	s.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // it is closed either way
+		_ = oldest.Close() // the connection is closed even after an error
 	}
 	return c
 }
 
-// expire closes a connection whose time as a stranger's is over.
+// expire closes a connection that has been a stranger's for Limits.StrangerTime.
 func (s *inboundConns) expire(c *inboundConn) {
 	if !c.bound.Load() {
-		_ = c.Close() // it is closed either way
+		_ = c.Close() // the connection is closed even after an error
 	}
 }
 
@@ -137,8 +137,8 @@ func (s *inboundConns) remove(c *inboundConn) {
 	}
 }
 
-// state notes the node id that the peer of a connection states, and binds the connection if it may. All streams of a
-// connection state the same id; state returns false for another one, and for the id of this node.
+// state records the node id that the peer of a connection sent, and binds the connection if allowed. All streams of a
+// connection must send the same id; state returns false for another id, and for the id of this node.
 func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
 	return true
 }
 
-// bindLocked binds a connection whose peer may act as the node that it stated, and returns true for one that was bound and
-// is not any more.
+// bindLocked binds a connection if its peer may act as the node whose id it sent. It returns true if the connection
+// was bound before and no longer is.
 func (s *inboundConns) bindLocked(c *inboundConn) (ended bool) {
 	if _, open := s.open[c]; !open || !c.stated {
 		return false
@@ -171,8 +171,8 @@ func (s *inboundConns) setSelf(id ring.NodeID) {
 	s.self = id
 }
 
-// setMembers binds the connections by the members of now, and closes those that are not bound any more. It returns true
-// when a node has left: rebind must be called after formerGrace.
+// setMembers binds the connections according to the current members, and closes those that are no longer bound. It
+// returns true when a node has left; then rebind must be called after formerGrace.
 func (s *inboundConns) setMembers(members map[ring.NodeID]netip.AddrPort) (left bool) {
 	s.mu.Lock()
 	left = s.bindings.Set(members, s.clock.Monotonic())
@@ -181,7 +181,7 @@ func (s *inboundConns) setMembers(members map[ring.NodeID]netip.AddrPort) (left 
 	return left
 }
 
-// rebind judges all connections by the bindings of now.
+// rebind checks all connections against the current bindings.
 func (s *inboundConns) rebind() {
 	s.mu.Lock()
 	var ended []*inboundConn
@@ -192,7 +192,7 @@ func (s *inboundConns) rebind() {
 	}
 	s.mu.Unlock()
 	for _, c := range ended {
-		_ = c.Close() // it is closed either way
+		_ = c.Close() // the connection is closed even after an error
 	}
 }
 

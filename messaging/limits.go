@@ -2,63 +2,64 @@ package messaging
 
 import "time"
 
-// Limits bound what one transport holds for one peer.
+// Limits bound the resources that a transport uses.
 type Limits struct {
-	// QueuedBytes is how much may wait to be written to a peer: at 100 MB/s it is a third of a
-	// second's worth, longer than any stall worth waiting out within a 2 s write timeout.
+	// QueuedBytes bounds the bytes that wait to be written to a peer. At 100 MB/s the default takes a third of a
+	// second, longer than any stall that a write timeout of 2 s allows to wait for.
 	QueuedBytes int
-	// Pending is how many requests may wait for a peer's reply: 32768 is one connection's worth of
-	// native protocol streams all going to one replica.
+	// Pending bounds the requests that wait for a peer's reply. The default, 32768, is the number of streams of one
+	// connection of the native protocol, all going to one replica.
 	Pending int
-	// Handlers is how many blocking requests of a peer wait or are worked on at once: a quarter of WorkWaiting, so
-	// that one peer cannot take the place of all others.
+	// Handlers bounds the blocking requests of a peer that wait or run: a quarter of WorkWaiting, so that one peer
+	// cannot use the capacity of all others.
 	Handlers int
-	// Workers is how many goroutines do what may block, of all peers and of this node: each has a read under way,
-	// and a disk reaches its throughput with fewer.
+	// Workers is the number of goroutines that run blocking work, for all peers and this node. Each has one read in
+	// progress, and a disk reaches its throughput with fewer.
 	Workers int
-	// WorkWaiting is how many tasks may wait for a worker, and WorkBytes what they and the running ones may hold: at
-	// 20,000 reads a second the last one waits for 0.2 s.
+	// WorkWaiting bounds the tasks that wait for a worker, and WorkBytes the memory of the waiting and the running
+	// tasks. At 20,000 reads a second the last one waits for 0.2 s.
 	WorkWaiting, WorkBytes int
-	// FrameBytes is the greatest frame: a 16 MiB mutation and room for what travels with it.
+	// FrameBytes is the maximum size of a frame: a mutation of 16 MiB, and space for what is sent with it.
 	FrameBytes int
-	// Strangers is how many connections may be open whose peers are not known as members: more than all nodes of a large
-	// ring that start at once. When one more comes, the oldest is closed.
+	// Strangers bounds the open connections of peers that are not known as members. The default is more than all
+	// nodes of a large ring that start at the same time. When one more arrives, the oldest is closed.
 	Strangers int
-	// StrangerBytes is how much such a connection may send: a request to join is under 1 KiB, and a new leader's first
-	// messages are below 64 KiB.
+	// StrangerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
+	// messages of a new leader are below 64 KiB.
 	StrangerBytes int
-	// StrangerTime is how long such a connection may be open: longer than a seed takes to decide on a request to join.
+	// StrangerTime bounds the duration of such a connection. The default is longer than a seed takes to decide about
+	// a join request.
 	StrangerTime time.Duration
-	// DialBackoffMax is the longest pause between two attempts to reach a peer.
+	// DialBackoffMax is the maximum pause between two attempts to connect to a peer.
 	DialBackoffMax time.Duration
 }
 
-// expireEvery is how late, at most, a request is told that its time has passed: little beside the shortest
-// timeouts, of tenths of a second.
+// expireEvery bounds the delay after which a timeout is reported. It is small compared with the shortest timeouts,
+// which are tenths of a second.
 const expireEvery = 25 * time.Millisecond
 
-// The events that a node sends with the answer to a traced request, and the bytes of their texts: a read of a page and
-// a conditional change have fewer than ten, of at most 200 bytes each.
+// The maximum number of events in the reply to a traced request, and of the bytes of their texts: a read of a page
+// and a conditional change have fewer than ten, of at most 200 bytes each.
 const (
 	traceEventsMax = 64
 	traceBytesMax  = 8 << 10
 )
 
-// formerGrace is how long a node that has left the ring may still send requests: longer than it waits for the others to
-// know that it has left.
+// formerGrace is how long a node that has left the ring may still send requests. It is longer than the time that the
+// node waits until the others know that it has left.
 const formerGrace = 30 * time.Second
 
-// Bounds of gRPC connections: a peer uses one stream of a connection, and its handshake is under 1 KiB.
+// Bounds of gRPC connections: a peer uses one stream per connection, and its handshake is under 1 KiB.
 const (
 	streamsMax       = 4
 	handshakeBytes   = 8 << 10
 	handshakeTimeout = 5 * time.Second
 )
 
-// refusalsEvery is how often, at most, refused messages are logged.
+// refusalsEvery is the minimum interval between two log messages about refused messages.
 const refusalsEvery = 10 * time.Second
 
-// DefaultLimits are the bounds a node uses.
+// DefaultLimits returns the limits of a node.
 func DefaultLimits() Limits {
 	return Limits{
 		QueuedBytes:    32 << 20,

@@ -9,19 +9,19 @@ import (
 	"cqld/internal/wire"
 )
 
-// stream is what a link needs of a gRPC stream, client's or server's.
+// stream is the part of a gRPC client or server stream that a link uses.
 type stream interface {
 	SendMsg(any) error
 	RecvMsg(any) error
 }
 
-// link writes envelopes to one stream: callers append under a lock and one goroutine writes all
-// that is ready as one frame, so that a burst costs one write.
+// link writes envelopes to one stream. Callers append under a lock, and one goroutine writes everything that is ready
+// as one frame, so that a burst costs one write.
 type link struct {
 	t     *GRPC
-	ready chan struct{} // capacity 1: there is something to write, or the link is closed
-	// bound reports whether the peer is a member: the clock does not follow strangers. Nil means that this node opened the
-	// stream.
+	ready chan struct{} // capacity 1: signals that envelopes are queued or the link is closed
+	// bound reports whether the peer is a member: the clock does not follow strangers. Nil means that this node
+	// opened the stream.
 	bound *atomic.Bool
 	mu    struct {
 		sync.Mutex
@@ -36,7 +36,7 @@ func newLink(t *GRPC, bound *atomic.Bool) *link {
 
 var errQueueFull = errors.New("messaging: queue to peer is full")
 
-// send queues e; it never waits.
+// send queues e; it never blocks.
 func (l *link) send(e envelope) error {
 	l.mu.Lock()
 	if l.mu.closed {
@@ -45,7 +45,7 @@ func (l *link) send(e envelope) error {
 	}
 	if l.mu.buf == nil {
 		l.mu.buf = l.t.codec.pool.Get(0)
-		*l.mu.buf = wire.AppendInt64((*l.mu.buf)[:0], 0) // room for the stamp
+		*l.mu.buf = wire.AppendInt64((*l.mu.buf)[:0], 0) // space for the stamp
 	}
 	if len(*l.mu.buf)+len(e.payload) > l.t.limits.QueuedBytes {
 		l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *link) wake() {
 	}
 }
 
-// close makes the writer return; what is queued is dropped.
+// close makes the writer return and drops the queued envelopes.
 func (l *link) close() {
 	l.mu.Lock()
 	l.mu.closed = true
@@ -75,7 +75,7 @@ func (l *link) close() {
 	l.wake()
 }
 
-// write sends what is queued until the link closes or the stream breaks.
+// write sends the queued envelopes until the link closes or the stream ends.
 func (l *link) write(s stream) error {
 	for range l.ready {
 		l.mu.Lock()
@@ -96,7 +96,7 @@ func (l *link) write(s stream) error {
 	return nil
 }
 
-// read hands every envelope of the stream to f until the stream ends. A payload is valid until f returns.
+// read passes every envelope of the stream to f until the stream ends. A payload is valid until f returns.
 func (l *link) read(s stream, f func(envelope)) error {
 	var fr frame
 	for {

@@ -15,7 +15,7 @@ type Network interface {
 	Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
 }
 
-// TCP is the Network of the machine.
+// TCP is the Network of the operating system.
 type TCP struct{}
 
 // Listen implements Network.

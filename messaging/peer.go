@@ -17,8 +17,8 @@ import (
 	"cqld/ring"
 )
 
-// peer is this node's side of the stream to another node: requests go out on it, replies come
-// back. One goroutine dials, reads and dials again.
+// peer is this node's end of the stream to another node: it sends requests and receives replies. One goroutine dials,
+// reads, and reconnects.
 type peer struct {
 	t    *GRPC
 	id   ring.NodeID
@@ -59,7 +59,7 @@ func (p *peer) send(verb Verb, payload []byte) {
 	}
 }
 
-// request sends a request, and returns its id; zero: it was not sent.
+// request sends a request and returns its id. Zero means that it was not sent.
 func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (id uint64) {
 	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
 	p.mu.Lock()
@@ -92,12 +92,12 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	return id
 }
 
-// timeoutMillis is a timeout as an envelope has it: rounded up, at most 49 days.
+// timeoutMillis converts a timeout to milliseconds as an envelope encodes it: rounded up, at most 49 days.
 func timeoutMillis(d time.Duration) uint32 {
 	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), math.MaxUint32))
 }
 
-// cancelRequest ends a request that is not answered yet.
+// cancelRequest cancels a request that has no reply yet.
 func (p *peer) cancelRequest(id uint64) {
 	r, ok := p.take(id)
 	if !ok {
@@ -107,12 +107,12 @@ func (p *peer) cancelRequest(id uint64) {
 	l := p.mu.link
 	p.mu.Unlock()
 	if l != nil {
-		_ = l.send(envelope{kind: cancel, id: id}) // a peer that does not get it stops when the timeout has passed
+		_ = l.send(envelope{kind: cancel, id: id}) // a peer that does not receive it stops at the timeout
 	}
 	p.t.reply(r, nil, nil, ErrCanceled)
 }
 
-// take removes a pending request, so that only one outcome reaches it.
+// take removes a pending request, so that it gets only one outcome.
 func (p *peer) take(id uint64) (pendingRequest, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 	return r, ok
 }
 
-// expire answers requests whose deadline has passed, and says whether others wait.
+// expire fails requests whose deadline has passed, and reports whether others are pending.
 func (p *peer) expire(now time.Time) (pending bool) {
 	var late []pendingRequest
 	p.mu.Lock()
@@ -139,7 +139,7 @@ func (p *peer) expire(now time.Time) (pending bool) {
 	return pending
 }
 
-// run keeps the stream up until the peer is closed.
+// run keeps the stream open until the peer is closed.
 func (p *peer) run() {
 	defer close(p.done)
 	backoff := 10 * time.Millisecond
@@ -160,7 +160,7 @@ func (p *peer) run() {
 	}
 }
 
-// connect opens the stream and works on it until it breaks.
+// connect opens the stream and reads it until it ends.
 func (p *peer) connect() (connected bool, err error) {
 	s, conn, cancel, err := p.t.open(p.ctx, p.addr, p.id)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *peer) connect() (connected bool, err error) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		if err := l.write(s); err != nil {
-			cancel() // the reader below ends too
+			cancel() // ends the reader below, too
 		}
 	})
 	err = l.read(s, p.receive)
@@ -191,11 +191,11 @@ func (p *peer) connect() (connected bool, err error) {
 	return true, err
 }
 
-// receive handles what the peer answers.
+// receive handles an envelope from the peer.
 func (p *peer) receive(e envelope) {
 	r, ok := p.take(e.id)
 	if !ok {
-		return // too late
+		return // the request has expired
 	}
 	var events []TraceEvent
 	if e.traced {
@@ -217,7 +217,7 @@ func (p *peer) receive(e envelope) {
 	}
 }
 
-// failPending answers all requests that lost their stream.
+// failPending fails all requests whose stream has ended.
 func (p *peer) failPending() {
 	p.mu.Lock()
 	lost := p.mu.pending
@@ -246,8 +246,8 @@ func appendFailure(dst []byte, err error) []byte {
 	return append(append(dst, 0), err.Error()...)
 }
 
-// open dials addr, where node id is expected unless it is zero, and opens the stream; the caller
-// closes the connection and cancels.
+// open dials addr and opens a stream. It expects node id there, unless id is zero. The caller closes the connection
+// and cancels.
 func (t *GRPC) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (grpc.ClientStream, *grpc.ClientConn, context.CancelFunc, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr.String(), t.dialOptions()...)
 	if err != nil {
@@ -256,7 +256,7 @@ func (t *GRPC) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (g
 	ctx, cancel := context.WithCancel(t.outgoing(ctx))
 	dial, stop := context.WithTimeout(ctx, t.dialTimeout)
 	defer stop()
-	// The stream lives as long as ctx; only its opening is bounded by the dial timeout.
+	// The stream ends with ctx; the dial timeout bounds only its opening.
 	opened := context.AfterFunc(dial, func() {
 		if dial.Err() == context.DeadlineExceeded {
 			cancel()
@@ -275,9 +275,9 @@ func (t *GRPC) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (g
 	return s, conn, cancel, nil
 }
 
-// accepted waits for the server's answer to the handshake: its header, or a status instead. A node
-// that answers at another's address must not get its messages; one that does not know its id yet is
-// about to be told.
+// accepted waits for the server's reply to the handshake: its header, or a status. If another node responds at the
+// address, it must not receive these messages. A node that does not know its own id yet is about to learn it, and is
+// accepted.
 func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	md, err := s.Header()
 	if err != nil {
@@ -286,12 +286,12 @@ func accepted(s grpc.ClientStream, want ring.NodeID) error {
 	if len(md.Get(headerCluster)) > 0 {
 		got := strings.Join(md.Get(headerNode), "")
 		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
-			return errors.New("messaging: another node answers at the address")
+			return errors.New("messaging: another node responded at the address")
 		}
 		return nil
 	}
 	if err := s.RecvMsg(new(frame)); err != nil {
 		return err
 	}
-	return errors.New("messaging: the peer did not answer the handshake")
+	return errors.New("messaging: the peer did not respond to the handshake")
 }

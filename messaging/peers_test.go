@@ -88,7 +88,7 @@ func TestTheWrongNodeAtAnAddressGetsNothing(t *testing.T) {
 	if err := ask(a, VerbHeartbeat, ""); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, _, err := a.open(context.Background(), other.Addr(), 2); err == nil || !strings.Contains(err.Error(), "another node answers") {
+	if _, _, _, err := a.open(context.Background(), other.Addr(), 2); err == nil || !strings.Contains(err.Error(), "another node responded") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,31 +2,32 @@ package messaging
 
 import "sync"
 
-// pool runs work that may block in a bounded number of goroutines. Work that waits for one is bounded by count and by
-// bytes; what exceeds the bounds is refused at once.
+// pool runs blocking work on a bounded number of goroutines. Waiting work is bounded in number and bytes; work beyond
+// these bounds is refused immediately.
 type pool struct {
 	workers, waiting, bytes int // bounds
 	mu                      struct {
 		sync.Mutex
 		wake    *sync.Cond
-		queue   []work // in the order in which it came, from next on
+		queue   []work // in order of arrival, starting at next
 		next    int
-		running int // goroutines, parked ones among them
+		running int // goroutines, including idle ones
 		parked  int
-		tasks   int // that wait or run
-		bytes   int // of these
+		tasks   int // waiting or running
+		bytes   int // of waiting and running tasks
 		closed  bool
 	}
-	owned sync.WaitGroup // the goroutines
+	owned sync.WaitGroup // tracks the goroutines
 }
 
-// work is one task and the memory that it holds.
+// work is one task and the memory that it occupies.
 type work struct {
 	do    func()
 	bytes int
 }
 
-// parkedMax is how many idle goroutines are kept: they have grown stacks, which new ones must grow first.
+// parkedMax is the number of idle goroutines that are kept, because new goroutines would have to grow their stacks
+// first.
 const parkedMax = 16
 
 func newPool(l Limits) *pool {
@@ -35,8 +36,8 @@ func newPool(l Limits) *pool {
 	return p
 }
 
-// run lets a worker do f, which holds so many bytes. It returns ErrOverloaded when too much waits, and ErrClosed when
-// the transport closes; f is not called then.
+// run queues f, which occupies the given number of bytes, for a worker. It returns ErrOverloaded if too much work is
+// waiting, and ErrClosed if the transport is closing; then f is not called.
 func (p *pool) run(bytes int, f func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +61,7 @@ func (p *pool) run(bytes int, f func()) error {
 	return nil
 }
 
-// push appends to the queue and reuses the memory of what was taken. p.mu is held.
+// push appends to the queue, and reuses the memory of tasks already taken. p.mu is held.
 func (p *pool) push(w work) {
 	if p.mu.next > 0 && len(p.mu.queue) == cap(p.mu.queue) {
 		n := copy(p.mu.queue, p.mu.queue[p.mu.next:])
@@ -70,7 +71,7 @@ func (p *pool) push(w work) {
 	p.mu.queue = append(p.mu.queue, w)
 }
 
-// work is a worker.
+// work is the loop of a worker.
 func (p *pool) work() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +83,7 @@ func (p *pool) work() {
 				return
 			}
 			p.mu.parked++
-			p.mu.wake.Wait() // who wakes a worker has counted it out of parked
+			p.mu.wake.Wait() // the goroutine that wakes a worker has already subtracted it from parked
 		}
 		w := p.mu.queue[p.mu.next]
 		p.mu.queue[p.mu.next] = work{}
@@ -95,7 +96,7 @@ func (p *pool) work() {
 	}
 }
 
-// close refuses further work and waits until what was taken is done.
+// close refuses further work and waits until the accepted work is done.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.mu.closed = true

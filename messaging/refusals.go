@@ -8,14 +8,14 @@ import (
 	"cqld/ring"
 )
 
-// refusals counts the messages and handshakes that were refused, and logs some of them: peers that send many must not fill
-// the disk. It is safe for concurrent use.
+// refusals counts refused messages and handshakes, and logs some of them: peers that send many must not fill the
+// disk. It is safe for concurrent use.
 type refusals struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	count  uint64
-	silent uint64 // not logged since the last line
+	silent uint64 // refusals since the last log message
 	logged time.Time
 }
 
@@ -35,7 +35,7 @@ func (r *refusals) note(what string, from ring.NodeID, err error) {
 	r.log.Warn("internode message refused", "what", what, "claimed node", from, "err", err, "not logged", silent)
 }
 
-// Refused returns how many messages and handshakes of other processes were refused since the transport was made.
+// Refused returns the number of messages and handshakes that were refused since the transport was created.
 func (t *GRPC) Refused() uint64 {
 	t.refused.mu.Lock()
 	defer t.refused.mu.Unlock()

@@ -10,28 +10,28 @@ import (
 	"cqld/ring"
 )
 
-var errTraceTooLong = errors.New("messaging: the trace of an answer is longer than allowed")
+var errTraceTooLong = errors.New("messaging: the trace in a reply is too long")
 
-// TraceEvent is one step of a node that works on a traced request.
+// TraceEvent is one step in the execution of a traced request.
 type TraceEvent struct {
 	Elapsed  time.Duration // since the node received the request, in µs
 	Activity string
 }
 
-// Trace collects the events of one traced request on the node that works on it. They travel with the answer. A nil
-// *Trace collects nothing. It is safe for concurrent use.
+// Trace collects the events of one traced request on the node that executes it. They are sent with the reply. A nil
+// *Trace collects nothing. Trace is safe for concurrent use.
 type Trace struct {
 	clock env.Clock
 	began time.Duration
 	mu    sync.Mutex
-	// events are at most traceEventsMax, and bytes, of their activities, at most traceBytesMax.
+	// events has at most traceEventsMax entries, and bytes, the length of their activities, is at most traceBytesMax.
 	events []TraceEvent
 	bytes  int
 }
 
 func newTrace(clock env.Clock) *Trace { return &Trace{clock: clock, began: clock.Monotonic()} }
 
-// Add notes an event at the present time. Events beyond the bounds are dropped.
+// Add records an event at the current time. It drops events beyond the bounds.
 func (t *Trace) Add(activity string) {
 	if t == nil {
 		return
@@ -45,7 +45,7 @@ func (t *Trace) Add(activity string) {
 	t.events, t.bytes = append(t.events, TraceEvent{elapsed, activity}), t.bytes+len(activity)
 }
 
-// appendTo appends the events as they precede the payload of a traced answer: n, n × (µs, length, activity).
+// appendTo appends the events as they precede the payload of a traced reply: n, n × (µs, length, activity).
 func (t *Trace) appendTo(dst []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *Trace) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// consumeTrace is the inverse of appendTo. A peer that sends more than the bounds allow is refused.
+// consumeTrace decodes the encoding of appendTo. It fails if a peer sends more than the bounds allow.
 func consumeTrace(c *wire.Cursor) []TraceEvent {
 	n := c.Count(2)
 	if n > traceEventsMax {
@@ -77,15 +77,15 @@ func consumeTrace(c *wire.Cursor) []TraceEvent {
 	return events
 }
 
-// Tracer is a Transport whose requests can be traced by the nodes that receive them.
+// Tracer is a Transport that can trace requests on the nodes that receive them.
 type Tracer interface {
-	// RequestTraced is RequestCancelable of a traced request. traced is called once, before reply, with what the peer
-	// answered; with nothing when there is no answer. It must not block.
+	// RequestTraced is RequestCancelable for a traced request. traced is called once, before reply, with the events
+	// of the peer, or without events if there is no reply. It must not block.
 	RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), reply Reply) (cancel func())
 }
 
-// Traced is t with traced requests. asked is called for each request; it returns where the events of the peer go.
-// Where t is no Tracer, requests are not traced.
+// Traced returns a Transport that sends the requests of t as traced requests. asked is called for each request and
+// returns the function that receives the peer's events. If t is not a Tracer, requests are not traced.
 func Traced(t Transport, asked func(to ring.NodeID) func([]TraceEvent)) Transport {
 	if tracer, ok := t.(Tracer); ok {
 		return &tracedTransport{t, tracer, asked}

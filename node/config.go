@@ -86,7 +86,7 @@ func (o *Options) LoadFile(path string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	if len(o.TablesAccounts) > 0 && info.Mode().Perm()&0o077 != 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%s holds account keys and has mode %04o: other users of this machine may read them; "+
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
 	return nil

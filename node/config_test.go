@@ -98,8 +98,8 @@ tables_max_connections: 10
 	for file, want := range map[string]string{
 		"tables_accounts: races":                                               "expected a list of {name, key}",
 		"tables_accounts: [ { name: races } ]":                                 "expected {name, key}",
-		"tables_accounts: [ { name: Races, key: eHh4eA== } ]":                  "other characters than lower case letters and digits",
-		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "not base64 of at least 16 bytes",
+		"tables_accounts: [ { name: Races, key: eHh4eA== } ]":                  "must consist of lower case letters and digits",
+		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "must be base64 of at least 16 bytes",
 		"tables_accounts: [ { name: system, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "system keyspace",
 		"tables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh }, { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "there twice",
 		"tables_port: 9042":           "is native_transport_port",

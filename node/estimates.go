@@ -72,7 +72,7 @@ func (e *estimates) measure(t *schema.Table, topology *ring.Topology, now time.D
 	out := estimated{at: now, epoch: topology.Epoch()}
 	p, err := e.n.engine.EstimatePartitions(t.StorageID, held)
 	if err != nil {
-		e.n.log.Warn("cannot estimate a table's partitions", "keyspace", t.Keyspace, "table", t.Name, "err", err)
+		e.n.log.Warn("partition estimate failed", "keyspace", t.Keyspace, "table", t.Name, "err", err)
 		return out
 	}
 	out.partitions = p

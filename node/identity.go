@@ -33,10 +33,10 @@ func (n *Node) checkDisk() error {
 	case bytes.Equal(stored, disk[:]):
 		return nil
 	case stored != nil:
-		return fmt.Errorf("node: the rows in %s belong to another node: its metadata was lost, or directories were mixed up; "+
-			"a node that lost a part of its disk must be replaced: remove %s and start it with --replace", n.opts.DataDir, n.opts.DataDir)
+		return fmt.Errorf("node: the data in %s belongs to another node: the metadata was lost, or directories were mixed up; "+
+			"a node that lost part of its disk must be replaced: remove %s and start it with --replace", n.opts.DataDir, n.opts.DataDir)
 	case n.cluster.Self() != 0:
-		return fmt.Errorf("node: the rows in %s are gone, and the ring knows of them: a node that lost a part of its disk must be "+
+		return fmt.Errorf("node: the data in %s is missing, although this node is a member: a node that lost part of its disk must be "+
 			"replaced: remove %s and start it with --replace", n.opts.DataDir, n.opts.DataDir)
 	}
 	if err := n.engine.SetLocal([]byte(diskKey), disk[:], true); err != nil {

@@ -78,17 +78,17 @@ func (m metricSink) scaled(name, help string, t *request.KindStats, labels, valu
 func (c figuresCollector) ring(m metricSink) {
 	s := c.n.Status()
 	m.gauge("members", "Nodes of the ring.", int64(s.Members))
-	m.gauge("members_up", "Nodes that this one sees alive.", int64(s.Up))
+	m.gauge("members_up", "Nodes that this node considers alive.", int64(s.Up))
 	m.gauge("epoch", "Version of the metadata that this node has applied.", int64(s.Epoch))
 	hints := 0
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
 		hints += c.n.coordinator.PendingHints(node.ID)
 	}
-	m.counter("internode_refused", "Internode handshakes and messages that were refused: of processes that are not members, or malformed.",
+	m.counter("internode_refused", "Internode handshakes and messages refused because the sender is not a member or they are malformed.",
 		int64(c.n.transport.Refused()+c.n.cluster.Refused()))
 	dropped := c.n.parts.Drops.Stats()
-	m.counter("ranges_dropped", "Ranges of tables whose data were dropped because this node does not hold them any more.", dropped.Ranges)
-	m.counter("range_bytes_dropped", "Bytes on disk of those ranges, by estimate.", dropped.Bytes)
+	m.counter("ranges_dropped", "Ranges of tables whose data was dropped because this node no longer holds them.", dropped.Ranges)
+	m.counter("range_bytes_dropped", "Estimated bytes on disk of the dropped ranges.", dropped.Bytes)
 	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.n.cluster.ClockOffset()
 	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.", ahead.Seconds(), nil, nil)
@@ -98,12 +98,12 @@ func (c figuresCollector) ring(m metricSink) {
 	}
 	m.gauge("serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
 	if u, err := c.n.opts.FS.GetDiskUsage(c.n.opts.DataDir); err == nil {
-		m.gauge("disk_free_bytes", "Space that is left where the data is.", int64(u.AvailBytes))
-		m.gauge("disk_total_bytes", "Space where the data is.", int64(u.TotalBytes))
+		m.gauge("disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
+		m.gauge("disk_total_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
 	}
 	if c.n.streams != nil {
 		streams := c.n.streams.Stats()
-		m.gauge("streams_active", "Ranges that are on their way to this node.", int64(streams.Sessions))
+		m.gauge("streams_active", "Ranges being streamed to this node.", int64(streams.Sessions))
 		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", streams.SentBytes)
 	}
 	c.repairs(m)
@@ -118,7 +118,7 @@ func (c figuresCollector) repairs(m metricSink) {
 		return
 	}
 	s := c.n.parts.Repairer.Stats()
-	m.gauge("repairs_active", "Repairs under way, each of a range of a table.", s.Running)
+	m.gauge("repairs_active", "Repairs in progress, each of a range of a table.", s.Running)
 	for _, e := range []struct {
 		result string
 		count  int64
@@ -136,8 +136,8 @@ func (c figuresCollector) requests(m metricSink) {
 		l := s.Load()
 		m.gauge("client_connections", "CQL connections.", int64(l.Connections))
 		m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))
-		m.gauge("client_requests_queued", "Requests that wait.", int64(l.Queued))
-		m.gauge("client_bytes", "Bytes of requests and of replies that are not sent.", l.Bytes)
+		m.gauge("client_requests_queued", "Requests waiting to be executed.", int64(l.Queued))
+		m.gauge("client_bytes", "Bytes of requests in memory and of replies not sent yet.", l.Bytes)
 		m.counter("client_requests", "Requests executed.", l.Completed)
 		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
 		for code, count := range s.Errors() {
@@ -175,7 +175,7 @@ func (c figuresCollector) asked(m metricSink, door string, e *request.Executor) 
 		labels, values := []string{"door", "kind"}, []string{door, k.String()}
 		t := &f.Kinds[k]
 		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.Count.Load()), labels, values)
-		m.scaled("coordinator_request_seconds", "How long requests took; of reads and writes one in eight is measured, and counts for eight.",
+		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, and counts for eight.",
 			t, labels, values)
 	}
 	for _, r := range []struct {
@@ -197,7 +197,7 @@ func (c figuresCollector) answered(m metricSink) {
 					[]string{"operation", "status"}, []string{o.String(), fmt.Sprintf("%dxx", digit)})
 			}
 		}
-		m.histogram("tables_request_seconds", "How long the Tables door took to answer.", &f.latency, []string{"operation"}, []string{o.String()})
+		m.histogram("tables_request_seconds", "Duration of Azure Tables requests.", &f.latency, []string{"operation"}, []string{o.String()})
 	}
 }
 
@@ -205,12 +205,12 @@ func (c figuresCollector) storage(m metricSink) {
 	s := c.n.engine.Metrics()
 	m.counter("storage_reads", "Read commands.", s.Reads)
 	m.counter("storage_writes", "Mutations.", s.Writes)
-	m.counter("storage_writes_refused", "Mutations refused for lack of space or too much waiting.", s.Refused)
+	m.counter("storage_writes_refused", "Mutations refused because the disk is full or too many bytes are waiting.", s.Refused)
 	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
-	m.counter("storage_stalls", "Times writers had to wait for the storage engine.", s.Stalls)
-	m.counter("storage_entries_read", "Entries that reads looked at.", s.Looked)
-	m.counter("storage_reads_canceled", "Reads that ended early because no client waited for them any more.", s.Canceled)
-	m.counter("storage_purged", "Entries that the sweeper purged.", s.Purged)
+	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
+	m.counter("storage_entries_read", "Entries scanned by reads.", s.Looked)
+	m.counter("storage_reads_canceled", "Reads that ended early because their client no longer waited.", s.Canceled)
+	m.counter("storage_purged", "Entries removed by the purger.", s.Purged)
 	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)
 	full := int64(0)
 	if s.DiskFull {
@@ -220,7 +220,7 @@ func (c figuresCollector) storage(m metricSink) {
 	if p := s.Pebble; p != nil {
 		m.gauge("storage_bytes", "Bytes on disk.", int64(p.DiskSpaceUsage()))
 		m.gauge("storage_memtable_bytes", "Bytes of memtables.", int64(p.MemTable.Size))
-		m.gauge("storage_compaction_debt_bytes", "Bytes to be compacted, about.", int64(p.Compact.EstimatedDebt))
+		m.gauge("storage_compaction_debt_bytes", "Estimated bytes to be compacted.", int64(p.Compact.EstimatedDebt))
 		m.counter("storage_compactions", "Compactions.", p.Compact.Count)
 		m.counter("storage_flushes", "Flushes of memtables.", p.Flush.Count)
 		m.counter("storage_cache_hits", "Blocks found in the cache.", p.BlockCache.Hits)

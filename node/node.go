@@ -187,7 +187,7 @@ const stampWarnEvery = 10 * time.Second
 func (n *Node) warnOfStamp() {
 	now, last := int64(n.clock.Monotonic()), n.stampWarned.Load()
 	if (last == 0 || now-last >= int64(stampWarnEvery)) && n.stampWarned.CompareAndSwap(last, max(now, 1)) {
-		n.log.Warn("a peer's clock is too far ahead; its stamps are ignored")
+		n.log.Warn("a peer's clock is too far ahead; its timestamps are ignored")
 	}
 }
 
@@ -217,7 +217,7 @@ func (n *Node) storageOptions() storage.Options {
 		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
-			n.log.Error("corrupt data; it is not served. cqld ctl repair brings it back", "file", c.Path, "err", c.Err.Error())
+			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err", c.Err.Error())
 		},
 	}
 }
@@ -281,7 +281,7 @@ func (n *Node) startBinary() error {
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
-	n.log.Info("this node serves CQL clients", "address", n.opts.Native())
+	n.log.Info("serving CQL clients", "address", n.opts.Native())
 	n.running.Critical(n.fail, func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)

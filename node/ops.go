@@ -24,7 +24,7 @@ func (n *Node) openControl() error {
 	if n.opts.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
 		if err != nil {
-			n.log.Warn("there is no control socket", "err", err)
+			n.log.Warn("control socket not available", "err", err)
 		} else {
 			n.control.Serve(l, "")
 		}
@@ -109,7 +109,7 @@ const factsRequest = 1
 func (n *Node) serveControl() {
 	serve := func(_ ring.NodeID, p []byte, respond messaging.Respond) {
 		if len(p) != 1 || p[0] != factsRequest {
-			respond(nil, &messaging.RemoteError{Message: "this node does not know that question"})
+			respond(nil, &messaging.RemoteError{Message: "unknown request"})
 			return
 		}
 		b, err := json.Marshal(n.ownFacts())

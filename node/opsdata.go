@@ -39,7 +39,7 @@ const drainWait = 10 * time.Second
 
 // opDrain makes the node ready to be stopped: clients are refused for good, everything is flushed.
 func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
-	report(control.Progress{What: "waiting for requests under way", Total: 2})
+	report(control.Progress{What: "waiting for requests in progress", Total: 2})
 	n.binary.Lock()
 	n.drained.Store(true)
 	n.binary.Unlock()
@@ -50,7 +50,7 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	if err := n.engine.Flush(); err != nil {
 		return control.None{}, err
 	}
-	n.log.Info("drained: clients are refused until the node is started again")
+	n.log.Info("node drained; it refuses clients until it is restarted")
 	return control.None{}, nil
 }
 
@@ -69,11 +69,11 @@ func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Repo
 	defer n.binary.Unlock()
 	switch {
 	case n.drained.Load():
-		return a, &control.Error{Code: control.Refused, Message: "the node is drained: start it again"}
+		return a, &control.Error{Code: control.Refused, Message: "the node is drained: restart it"}
 	case n.server.Load() != nil:
 		return a, nil
 	case !n.isMember() || n.processor == nil:
-		return a, &control.Error{Code: control.Refused, Message: "the node is no member"}
+		return a, &control.Error{Code: control.Refused, Message: "the node is not a member of the ring"}
 	}
 	return a, n.startBinary()
 }
@@ -128,7 +128,7 @@ func (n *Node) opSetLogging(_ context.Context, a control.Logging, _ control.Repo
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.Level)); err != nil {
-		return a, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is none of debug, info, warn, error", a.Level)}
+		return a, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is not one of debug, info, warn, error", a.Level)}
 	}
 	n.opts.LogLevel.Set(level)
 	return control.Logging{Level: level.String()}, nil

@@ -105,7 +105,7 @@ func (n *Node) opEndpoints(_ context.Context, a control.EndpointsArgs, _ control
 }
 
 func noTable(keyspace, table string) error {
-	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no table %s.%s", keyspace, table)}
+	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
 }
 
 // parseKey reads a partition key: the values of its columns joined by colons, a colon within one
@@ -126,7 +126,7 @@ func parseKey(t *schema.Table, text string) ([]byte, error) {
 			return nil, err
 		}
 		if len(v) > 0xFFFF {
-			return nil, fmt.Errorf("a value of %d bytes is no part of a key", len(v))
+			return nil, fmt.Errorf("a value of %d bytes is too long for a key", len(v))
 		}
 		key = append(append(wire.AppendUint16(key, uint16(len(v))), v...), 0)
 	}
@@ -165,7 +165,7 @@ func parseValue(t *types.Type, text string) ([]byte, error) {
 		last = err
 	}
 	if last == nil {
-		last = fmt.Errorf("a key of type %s cannot be given as text", t)
+		last = fmt.Errorf("a key of type %s cannot be written as text", t)
 	}
 	return nil, last
 }

@@ -47,7 +47,7 @@ func (n *Node) tablesOf(a control.TablesArgs) ([]*schema.Table, error) {
 		if !t.Virtual {
 			out = append(out, t)
 		} else if len(a.Tables) > 0 {
-			return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%s.%s is made up when it is read: it has no data", a.Keyspace, name)}
+			return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%s.%s is a virtual table: it has no data", a.Keyspace, name)}
 		}
 	}
 	return out, nil
@@ -108,7 +108,7 @@ func (n *Node) opTopPartitions(ctx context.Context, a control.TopArgs, report co
 	}
 	look := &sample{table: t.StorageID}
 	if !n.measured.sample.CompareAndSwap(nil, look) {
-		return out, &control.Error{Code: control.Refused, Message: "somebody else is looking at partitions: try again later"}
+		return out, &control.Error{Code: control.Refused, Message: "another toppartitions is in progress: try again later"}
 	}
 	err = wait(ctx, a.Duration, report)
 	n.measured.sample.Store(nil)

@@ -38,7 +38,7 @@ func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report c
 	if n.isMember() && !n.retiring.Load() {
 		return out, aborted(id)
 	}
-	report(control.Progress{What: "the node has left, and its clients go to other nodes", Committed: true})
+	report(control.Progress{What: "the node has left the ring; moving its clients to other nodes", Committed: true})
 	n.awaitRetired(ctx)
 	return control.Departure{Left: true}, nil
 }
@@ -47,7 +47,7 @@ func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report c
 func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (none control.None, err error) {
 	m := n.findMember(a.Node)
 	if m == nil {
-		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no node %s", a.Node)}
+		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
 	}
 	id, err := n.cluster.RemoveNode(ctx, m.ID, a.Force)
 	if err := n.follow(ctx, id, err, report); err != nil {
@@ -75,7 +75,7 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 	self := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	if self != nil && len(a.Tokens) > 0 && len(a.Tokens) < len(self.Tokens) && !a.Force {
 		return none, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
-			"the node has %d tokens, and would have %d: its share of the ring shrinks. Use --force if that is meant, or no tokens at all for an even share",
+			"the node has %d tokens and would have %d, which shrinks its share of the ring. Use --force if this is intended, or omit the tokens for an even share",
 			len(self.Tokens), len(a.Tokens))}
 	}
 	var tokens []ring.Token
@@ -101,7 +101,7 @@ func sameTokens(a, b []ring.Token) bool {
 
 // aborted is the result of an operation that another command has aborted.
 func aborted(operation uint64) error {
-	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is as it was", operation)}
+	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged", operation)}
 }
 
 // opAbort takes an operation back. When that ends the join of this node, the others stop talking to it, and it may not
@@ -110,7 +110,7 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.
 	if a.Operation == 0 {
 		all := n.cluster.Metadata().Topology.Operations()
 		if len(all) != 1 {
-			return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are under way: name one by its ID", len(all))}
+			return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are in progress: specify the ID of one", len(all))}
 		}
 		a.Operation = all[0].ID
 	}
@@ -160,7 +160,7 @@ func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report cont
 		return none, err
 	}
 	if a.Datacenter != "" && !slices.Contains(m.Topology.Datacenters(), a.Datacenter) {
-		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no data center %s; there are %s",
+		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("data center %s does not exist; the data centers are %s",
 			a.Datacenter, strings.Join(m.Topology.Datacenters(), ", "))}
 	}
 	done := make(chan error, 1)
@@ -187,14 +187,14 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 		select {
 		case err := <-ended:
 			if err != nil {
-				return fmt.Errorf("operation %d goes on: %w", operation, err)
+				return fmt.Errorf("operation %d continues: %w", operation, err)
 			}
 			return nil
 		case <-n.retired: // this node may not hear how an operation ended that removed it
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {
-				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have their data"})
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have received their data"})
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func (n *Node) awaitPeers() {
 		case <-n.stopping:
 			return
 		case <-limit.C:
-			n.log.Info("clients are let in though some nodes are not seen alive")
+			n.log.Info("serving clients although some nodes are considered down")
 			return
 		case <-time.After(5 * time.Millisecond):
 		}

@@ -67,9 +67,9 @@ func makePrivate(dir string, log *slog.Logger) error {
 		return nil
 	}
 	if err := os.Chmod(dir, privateMode); err != nil {
-		log.Warn("other users of this machine can enter the data directory", "directory", dir, "mode", info.Mode().Perm().String(), "err", err)
+		log.Warn("data directory is accessible to other users", "directory", dir, "mode", info.Mode().Perm().String(), "err", err)
 		return nil
 	}
-	log.Warn("data directory closed to other users", "directory", dir, "mode before", info.Mode().Perm().String())
+	log.Warn("removed other users' access to the data directory", "directory", dir, "mode before", info.Mode().Perm().String())
 	return nil
 }

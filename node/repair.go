@@ -26,7 +26,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 		return out, err
 	}
 	for _, l := range lost {
-		n.log.Warn("a corrupt file was removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
+		n.log.Warn("corrupt file removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 	}
 	jobs, err := n.repairJobs(&a)
 	if err != nil {
@@ -57,7 +57,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 	for _, l := range n.engine.Lost() {
 		if n.schema().TableByStorage(l.Table) != nil {
 			return out, &control.Error{Code: control.Failed, Message: fmt.Sprintf(
-				"tokens %v of table %s, which lay in %s, are still not served: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
+				"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
 		}
 	}
 	return out, nil
@@ -132,7 +132,7 @@ func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
 			continue
 		}
 		if t != nil && t.Keyspace == "system" && t.Name == "paxos" {
-			report(control.Progress{What: "fetching the state of lightweight transactions"})
+			report(control.Progress{What: "streaming Paxos state"})
 			if err := n.fetchFromAll(ctx, &l); err != nil {
 				return err
 			}
@@ -178,7 +178,7 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 			return errors.Join(ctx.Err(), <-ended)
 		case <-time.After(fetchLostTimeout):
 			n.streams.Cancel(pull.ID)
-			return errors.Join(errors.New("node: fetching what was lost takes too long"), <-ended)
+			return errors.Join(errors.New("node: streaming the lost data took too long"), <-ended)
 		}
 	}
 	return nil

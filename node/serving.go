@@ -15,7 +15,7 @@ func (n *Node) clockRefusal() error {
 	if !tooFar {
 		return nil
 	}
-	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the others'", ahead.Round(time.Millisecond))}
+	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes", ahead.Round(time.Millisecond))}
 }
 
 // openExecutors makes what the requests of each protocol read and write with. While the node must not serve, each of them

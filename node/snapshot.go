@@ -61,12 +61,12 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 		a.Tag = strconv.FormatInt(now.UnixMilli(), 10)
 	}
 	if !tagPattern().MatchString(a.Tag) {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is no name of a snapshot: letters, digits and _ . : - only", a.Tag)}
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
 	}
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()
 	if _, err := os.Stat(n.snapshotPath(a.Tag)); err == nil {
-		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("there is a snapshot %s", a.Tag)}
+		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", a.Tag)}
 	}
 	made := snapshotJSON{Tag: a.Tag, Created: now, Host: n.cluster.HostID().String(), Cluster: n.opts.ClusterName, Build: control.Build(),
 		Epoch: n.cluster.Metadata().Epoch}
@@ -89,7 +89,7 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 	}
 	s, err := n.readSnapshot(a.Tag)
 	if s.Lacks = lacking(n.engine.Lost(), n.engine.Corruptions(), n.cluster.Metadata().Schema); len(s.Lacks) > 0 {
-		n.log.Warn("a snapshot lacks data that this node has lost", "tag", a.Tag, "lacks", s.Lacks)
+		n.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks", s.Lacks)
 	}
 	return s, err
 }
@@ -105,7 +105,7 @@ func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog
 		out = append(out, fmt.Sprintf("%s, tokens %s: lost with %s, not repaired yet", name, x.Tokens, filepath.Base(x.Path)))
 	}
 	for _, c := range corrupt {
-		out = append(out, fmt.Sprintf("what is in %s: the file is corrupt", filepath.Base(c.Path)))
+		out = append(out, fmt.Sprintf("data of %s: the file is corrupt", filepath.Base(c.Path)))
 	}
 	return out
 }
@@ -238,7 +238,7 @@ func (n *Node) opClearSnapshot(_ context.Context, a control.ClearArgs, _ control
 		out.Snapshots = append(out.Snapshots, s)
 	}
 	if !a.All && len(out.Snapshots) == 0 {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("there is no snapshot %s", a.Tag)}
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("snapshot %s does not exist", a.Tag)}
 	}
 	return out, nil
 }

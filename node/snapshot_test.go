@@ -20,7 +20,7 @@ func TestSnapshotNamesWhatItLacks(t *testing.T) {
 	want := []string{
 		"system.paxos, tokens (1, 9]: lost with 000012.sst, not repaired yet",
 		"a dropped table, tokens (0, 0]: lost with 000013.sst, not repaired yet",
-		"what is in 000014.sst: the file is corrupt",
+		"data of 000014.sst: the file is corrupt",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -23,21 +23,21 @@ func (n *Node) left() {
 // again (docs/adr/0016).
 func (n *Node) retire(clients *server.Server) {
 	defer close(n.retired)
-	n.log.Warn("this node is no member of the cluster any more; it serves no clients")
+	n.log.Warn("node has left the cluster; it no longer serves clients")
 	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
 	defer cancel()
 	if err := n.cluster.AwaitGone(ctx); err != nil {
-		n.log.Warn("clients are cut off though not every node knows that this one is gone", "err", err)
+		n.log.Warn("closing client connections before all nodes know that this node has left", "err", err)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), retireTimeout)
 	defer cancel()
 	if clients != nil {
 		if err := clients.Leave(ctx, n.opts.Native()); err != nil {
-			n.log.Warn("clients were cut off", "err", err)
+			n.log.Warn("client connections closed before they were drained", "err", err)
 		}
 	}
 	if err := n.drainTables(ctx); err != nil {
-		n.log.Warn("clients of Azure Tables were cut off", "err", err)
+		n.log.Warn("Azure Tables connections closed before they were drained", "err", err)
 	}
 }
 
@@ -65,14 +65,14 @@ func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.clu
 // serveWhenJoined opens the door for clients as soon as this node has its data.
 func (n *Node) serveWhenJoined() error {
 	for _, l := range n.engine.Lost() {
-		n.log.Error("data was lost in a corrupt file and is not served; cqld ctl repair brings it back",
+		n.log.Error("data lost in a corrupt file is not served; run cqld ctl repair to restore it",
 			"table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 	}
 	if !n.fetching() {
 		n.awaitPeers()
 		return n.openServer()
 	}
-	n.log.Info("this node fetches its data before it serves clients")
+	n.log.Info("streaming lost data before serving clients")
 	n.running.Go(func() {
 		for n.fetching() {
 			select {
@@ -82,7 +82,7 @@ func (n *Node) serveWhenJoined() error {
 			}
 		}
 		if n.cluster.Metadata().Topology.Node(n.cluster.Self()) == nil {
-			n.fail(errors.New("node: the operation that made this node join was aborted"))
+			n.fail(errors.New("node: the join of this node was aborted"))
 			return
 		}
 		if err := n.openServer(); err != nil {

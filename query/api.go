@@ -14,25 +14,25 @@ import (
 	"cqld/schema"
 )
 
-// Session is what a connection is to query. The server owns it; query reads it only, so the server
-// sets Keyspace when a Result of KindSetKeyspace tells it to.
+// Session is the state of a connection that query needs. The server owns it and query only reads it: the server sets
+// Keyspace after a Result of KindSetKeyspace.
 type Session struct {
-	Keyspace string // empty: none in use
+	Keyspace string // empty if none is in use
 	Version  int    // of the native protocol: 3, 4 or 5
 	Options  map[string]string
 }
 
-// Params are what comes with a statement (native protocol v5 §4.1.4). Slices belong to the caller
-// and are not kept after the call.
+// Params are the parameters of a statement (native protocol v5 §4.1.4). Slices belong to the caller and are not kept
+// after the call.
 type Params struct {
 	Values           []wire.Value
-	Names            []string // of Values; nil when they are positional
-	PageSize         int32    // rows; zero or less: no paging
-	PagingState      []byte   // nil: from the beginning
+	Names            []string // names of Values; nil if they are positional
+	PageSize         int32    // rows; zero or less disables paging
+	PagingState      []byte   // nil means from the beginning
 	Timestamp        int64    // µs, when HasTimestamp
 	HasTimestamp     bool
-	stated           bool   // by USING of a batch, not by a driver that gives one with every request
-	Keyspace         string // v5; empty: the session's
+	stated           bool   // set by USING of a batch, not by a driver that sends a timestamp with every request
+	Keyspace         string // v5; empty means the session's
 	NowInSeconds     int64  // v5, when HasNow
 	HasNow           bool
 	SkipMetadata     bool
@@ -43,11 +43,11 @@ type Params struct {
 // BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one.
 type BatchEntry struct {
 	Text   string
-	ID     []byte // nil: Text
+	ID     []byte // nil means Text
 	Values []wire.Value
 }
 
-// BatchParams is a BATCH message; of Params the values, names, paging and metadata mean nothing.
+// BatchParams is a BATCH message. The values, names, paging and metadata of Params are not used.
 type BatchParams struct {
 	Params
 	Kind    cql.BatchKind
@@ -57,14 +57,14 @@ type BatchParams struct {
 // Column is a column of a result, or a bind marker.
 type Column = term.Spec
 
-// Metadata describes rows. It is immutable and shared by all results of a plan, so a pointer to it
-// may be a cache key.
+// Metadata describes rows. It is immutable and shared by all results of a plan, so a pointer to it may be a cache
+// key.
 type Metadata struct {
 	Columns []Column
 	ID      []byte // hash of the columns, the v5 result metadata id
 }
 
-// ResultKind says which of a Result's fields mean something.
+// ResultKind determines which fields of a Result are used.
 type ResultKind uint8
 
 // The kinds of results; the values are those of the native protocol.
@@ -76,20 +76,20 @@ const (
 	KindSchemaChange ResultKind = 5
 )
 
-// Result is the answer to a statement.
+// Result is the result of a statement.
 type Result struct {
 	Kind ResultKind
-	// TracingID is meaningful when Traced.
+	// TracingID is valid if Traced.
 	TracingID [16]byte
 	Traced    bool
 
-	// KindRows
+	// Fields of KindRows.
 	Metadata        *Metadata
 	RowCount        int32
 	Rows            []byte // RowCount times one [bytes] for each column
 	PagingState     []byte // nil on the last page
 	MetadataChanged bool   // v5: the client's id is outdated; send Metadata.ID and all columns
-	NoMetadata      bool   // the client asked to leave the columns out, and they are as it knows them
+	NoMetadata      bool   // the client requested no column metadata, and knows the current ones
 
 	Keyspace     string        // KindSetKeyspace
 	Prepared     *PreparedInfo // KindPrepared
@@ -98,19 +98,19 @@ type Result struct {
 	pooled *rowBuffer
 }
 
-// Release gives the memory of Rows back; r and everything in it must not be used afterwards. A
-// Result that is never released costs memory, nothing else.
+// Release returns the memory of Rows to a pool. r and everything in it must not be used afterwards. A Result that is
+// not released only costs memory.
 func (r *Result) Release() { r.release() }
 
-// PreparedInfo is the answer to PREPARE.
+// PreparedInfo is the result of PREPARE.
 type PreparedInfo struct {
 	ID           []byte
 	Binds        []Column
 	PartitionKey []uint16  // bind marker of each partition key column; empty unless all are markers
-	Result       *Metadata // Columns is nil when the statement returns no rows
+	Result       *Metadata // Columns is nil if the statement returns no rows
 }
 
-// SchemaChange is what a DDL statement did: the body of a SCHEMA_CHANGE event.
+// SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event.
 type SchemaChange struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
@@ -119,7 +119,7 @@ type SchemaChange struct {
 	Args     []string // of FUNCTION and AGGREGATE
 }
 
-// View is what query knows of the cluster at the moment.
+// View is the current state of the cluster that query needs.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
@@ -127,10 +127,9 @@ type View interface {
 	Alive(ring.NodeID) bool
 }
 
-// VirtualSource makes up the rows of tables that no replica stores: those of system,
-// system_schema, system_views, ….
+// VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
 type VirtualSource interface {
-	// Serves says whether the rows of t come from here; otherwise they are read from the Store.
+	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
 	Serves(t *schema.Table) bool
 	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
 	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
@@ -138,39 +137,39 @@ type VirtualSource interface {
 	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error
 }
 
-// Timestamps gives write timestamps (µs), each greater than any it gave before.
+// Timestamps generates write timestamps (µs), each greater than all previous ones.
 type Timestamps interface{ Next() int64 }
 
-// Timeouts of the requests to the coordinator.
+// Timeouts are the timeouts of requests to the coordinator.
 type Timeouts struct {
 	Read, Range, Write, Counter, CAS, Truncate time.Duration
-	// Schema is how long a change of the schema may take: without a majority of the voters it takes for ever.
+	// Schema is the timeout of a schema change. Without a majority of the voters, a change would never complete.
 	Schema time.Duration
 }
 
-// Limits are the bounds of a Processor; zero means the default (limits.go).
+// Limits are the bounds of a Processor. Zero means the default (limits.go).
 type Limits struct {
-	PreparedBytesMax int // of the texts and plans in the prepared statement cache
+	PreparedBytesMax int // bytes of the texts and plans in the prepared statement cache
 	BatchWarnBytes   int
 	BatchFailBytes   int
-	BatchPartitions  int // an unlogged batch over more partitions warns
-	// TimestampAheadMax is how far before this node's clock a client's timestamp may run; zero: any far.
+	BatchPartitions  int // number of partitions from which an unlogged batch causes a warning
+	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock. Zero means no limit.
 	TimestampAheadMax time.Duration
 }
 
-// Options are what a Processor is made of.
+// Options configure a Processor.
 type Options struct {
 	Executor   *request.Executor // what statements read and write with
 	View       View
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables
 	Clock      env.Clock
-	Rand       env.Rand       // for uuid() and the like; query serializes its use
-	Timestamps Timestamps     // nil: a generator of query's own, from Clock
-	PagingKey  func() []byte  // authenticates paging states; equal on all nodes of a cluster
+	Rand       env.Rand       // for uuid() and similar functions; query serializes its use
+	Timestamps Timestamps     // nil means a generator from Clock
+	PagingKey  func() []byte  // authenticates paging states; must be equal on all nodes of a cluster
 	Local      netip.AddrPort // this node's native address, for traces
-	Timeouts   Timeouts       // zero: Cassandra's defaults
-	// ClusterName is what DESCRIBE CLUSTER shows.
+	Timeouts   Timeouts       // zero means Cassandra's defaults
+	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
 	Limits      Limits
 }

@@ -58,7 +58,7 @@ func assignedColumn(a cql.Assignment) string {
 	return ""
 }
 
-// checkMutable refuses + and - on what is not a collection of many cells.
+// checkMutable refuses + and - for columns that are not multi-cell collections.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
 	if !col.Type.IsCollection() {
 		return invalidf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)

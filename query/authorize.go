@@ -23,7 +23,7 @@ func requirements(keyspace string, stmt cql.Statement) ([]auth.Requirement, erro
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
-	keyspace string // of unqualified names; empty: there is none
+	keyspace string // of unqualified names; empty means there is none
 	needs    []auth.Requirement
 	err      error // of the first name that has no keyspace
 }
@@ -173,7 +173,7 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 	c.need(auth.Drop, auth.KeyspaceFunctions(c.in(n)))
 }
 
-// signature is a function's name with its argument types.
+// signature returns a function's name with its argument types.
 func signature(name string, args []cql.TypeExpr) string {
 	b := append([]byte(name), '(')
 	for i, arg := range args {

@@ -131,7 +131,7 @@ func authorized() map[string][]string {
 	}
 }
 
-// statementKinds are the types of package cql that implement Statement, from its source.
+// statementKinds returns the types of package cql that implement Statement, from its source.
 func statementKinds(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../cql/*.go")
@@ -272,7 +272,7 @@ func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 	}
 }
 
-// waysToExecute are the ways in which a statement can be sent.
+// waysToExecute returns the ways in which a statement can be sent.
 func waysToExecute(stmt cql.Statement) map[string]func(p *Processor, s *Session, text string) error {
 	as := auth.Principal{Name: "alice"}
 	from := func() *request.Request {

@@ -113,7 +113,7 @@ func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
 	return p.textPlan(keyspace, e.Text)
 }
 
-// executeBatch makes one mutation for each partition of each table and writes them.
+// executeBatch builds one mutation for each partition of each table and writes them.
 func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, statements []batchStatement, params *Params) (*Result, error) {
 	modifications := make([]*modification, len(statements))
 	for i := range statements {
@@ -176,7 +176,7 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	return voidResult(), nil
 }
 
-// mutationCollector puts the changes of one partition together.
+// mutationCollector combines the changes of each partition.
 type mutationCollector struct {
 	mutations []*row.Mutation
 	tables    []*schema.Table // of the mutations
@@ -195,7 +195,7 @@ func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) {
 	c.tables = append(c.tables, t)
 }
 
-// partitions is the number of different partition keys, in each keyspace or in all together. As in Cassandra, rows of
+// partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of
 // several tables of a keyspace with the same key are one partition.
 func (c *mutationCollector) partitions(inKeyspaces bool) int {
 	keys := make(map[string]bool, len(c.mutations))
@@ -209,7 +209,7 @@ func (c *mutationCollector) partitions(inKeyspaces bool) int {
 	return len(keys)
 }
 
-// tableNames are the tables written to, as warnings list them.
+// tableNames returns the tables that are written, as warnings list them.
 func (c *mutationCollector) tableNames() string {
 	var names []string
 	for _, t := range c.tables {
@@ -220,7 +220,7 @@ func (c *mutationCollector) tableNames() string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// checkBatch warns of batches over several partitions that are large, and refuses larger ones.
+// checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
 func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *mutationCollector) error {
 	size := 0
 	for i, m := range c.mutations {
@@ -247,7 +247,7 @@ func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *mutati
 	return nil
 }
 
-// warnOfGrace warns when a logged batch cannot be replayed for want of gc_grace_seconds.
+// warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero.
 func (p *Processor) warnOfGrace(r *request.Request, c *mutationCollector) {
 	var without []string
 	for _, t := range c.tables {

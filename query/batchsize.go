@@ -6,8 +6,9 @@ import (
 	"cqld/types"
 )
 
-// The parts of the size of a batch, in bytes, as Cassandra 5.0 counts them (PartitionUpdate.dataSize). The thresholds
-// for batches are of this size, so that warnings and refusals come for the same batches; cqld's own encoding is smaller.
+// The components of the size of a batch, in bytes, as Cassandra 5.0 counts them (PartitionUpdate.dataSize). The
+// thresholds for batches refer to this size, so that the same batches cause warnings and refusals; cqld's own
+// encoding is smaller.
 const (
 	partitionDeletionSize = 8
 	rowSize               = 8 + 13 // timestamp of the marker, deletion
@@ -21,9 +22,9 @@ const (
 	fieldPathSize         = 2
 )
 
-// batchSize is the size of one partition's changes in a batch. The partition key does not count.
+// batchSize returns the size of one partition's changes in a batch. The partition key does not count.
 func batchSize(t *schema.Table, m *row.Mutation) int {
-	size := partitionDeletionSize + rowSize // the static row counts where it is empty, too
+	size := partitionDeletionSize + rowSize // an empty static row counts, too
 	deletions := 0
 	rows := map[string]*row.Row{} // changes of one row count once
 	var e row.Entry
@@ -36,7 +37,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 		key := string(append([]byte{byte(e.Kind)}, e.Start...))
 		r := row.NewRow()
 		if row.DecodeRow(r, e.Value) != nil {
-			continue // this node has just encoded it
+			continue // cannot fail: this node has just encoded it
 		}
 		if same := rows[key]; same != nil {
 			merged := row.NewRow()
@@ -58,7 +59,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 	return size
 }
 
-// cellsSize is the size of a row beyond that of an empty one.
+// cellsSize returns the size of a row minus that of an empty one.
 func cellsSize(t *schema.Table, r *row.Row) (size int) {
 	if r.Liveness.Present() && r.Liveness.TTL > 0 {
 		size += expiringMarkerSize
@@ -83,7 +84,7 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 	return size + complexColumnSize*len(complex)
 }
 
-// pathSize is the size of the key of an element of a column that is not frozen.
+// pathSize returns the size of the key of an element of a column that is not frozen.
 func pathSize(t *types.Type, path []byte) int {
 	switch t.Kind() {
 	case types.List:
@@ -94,7 +95,7 @@ func pathSize(t *types.Type, path []byte) int {
 	return len(pathValue(t.Elems()[0], path))
 }
 
-// clusteringSize is the size of the values of a clustering, or of those that a bound names.
+// clusteringSize returns the size of the values in a clustering or a bound.
 func clusteringSize(t *schema.Table, clustering []byte) (size int) {
 	for _, c := range t.Clustering {
 		if len(clustering) == 0 {

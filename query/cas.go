@@ -25,22 +25,22 @@ type cas struct {
 	statements []batchStatement
 	batch      bool
 
-	rows   []casRow // that have conditions, by clustering
+	rows   []casRow // rows with conditions, by clustering
 	static casRow
-	reads  [][]byte // clusterings of further rows that operations must know; nil is the static row
-	// shown are the columns of the answer when a condition does not hold; all is every column.
+	reads  [][]byte // clusterings of further rows that operations read; nil is the static row
+	// shown are the columns of the result if a condition does not hold. all means every column.
 	shown []*schema.Column
 	all   bool
-	// Whether static, and regular, columns count that have no condition. So it is in Cassandra: one that
-	// nothing is asked of is shown as null unless a statement changes such columns.
+	// allStatic and allRegular determine whether static and regular columns without a condition count. As in
+	// Cassandra, a column without a condition is shown as null unless a statement changes such columns.
 	allStatic, allRegular bool
-	askedStatic           bool // a statement with a condition changes static columns, or its condition is on some
+	askedStatic           bool // a statement with a condition changes static columns, or has a condition on some
 
-	found  map[string]*rowView // by clustering, of the page at hand
-	header *rowView            // a view of the static row alone
+	found  map[string]*rowView // rows of the current page, by clustering
+	header *rowView            // a view of the static row only
 }
 
-// casRow is what is asked of one row.
+// casRow contains the conditions on one row.
 type casRow struct {
 	clustering        []byte
 	exists, notExists bool
@@ -75,7 +75,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 	return x.result(applied, call.Page())
 }
 
-// prepare finds the partition and what is asked of which row.
+// prepare determines the partition, and the conditions on each row.
 func (x *cas) prepare() error {
 	s := &term.Scope{Env: &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}}
 	for i, st := range x.statements {
@@ -120,7 +120,7 @@ func (x *cas) prepare() error {
 	return nil
 }
 
-// touchesStatic says whether m changes static columns or has conditions on some.
+// touchesStatic reports whether m changes static columns or has conditions on some.
 func (m *modification) touchesStatic() bool {
 	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition) bool { return c.col.Kind == schema.Static })
 }
@@ -142,7 +142,7 @@ func (x *cas) checkLists(m *modification) error {
 	return nil
 }
 
-// clustering is the row that a statement changes; nil is the static one.
+// clustering returns the row that a statement changes; nil means the static one.
 func (x *cas) clustering(m *modification, s *term.Scope) ([]byte, error) {
 	if len(m.where.clustering) == 0 && len(x.table.Clustering) > 0 {
 		return nil, nil
@@ -157,7 +157,7 @@ func (x *cas) clustering(m *modification, s *term.Scope) ([]byte, error) {
 	return in[0].Start, nil
 }
 
-// addConditions adds what a statement asks.
+// addConditions adds the conditions of a statement.
 func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) error {
 	c := m.conditions
 	if c.exists || c.notExists {
@@ -189,7 +189,7 @@ func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) e
 	return nil
 }
 
-// at is what is asked of a row.
+// at returns the conditions on a row.
 func (x *cas) at(clustering []byte) *casRow {
 	if clustering == nil {
 		return &x.static
@@ -215,8 +215,8 @@ func (r *casRow) askExistence(not bool) error {
 	return nil
 }
 
-// command reads the rows that are asked about. Without any, the first row tells whether there is a
-// partition.
+// command returns the command that reads the rows with conditions. Without any, the first row shows whether the
+// partition exists.
 func (x *cas) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now}
 	var clusterings [][]byte
@@ -239,7 +239,7 @@ func (x *cas) command() *row.ReadCommand {
 	return cmd
 }
 
-// read makes views of the page's rows.
+// read creates views of the page's rows.
 func (x *cas) read(page []byte) error {
 	x.found = map[string]*rowView{}
 	x.header = &rowView{}
@@ -259,7 +259,7 @@ func (x *cas) read(page []byte) error {
 		v.partition(r.Key)
 		fixed := len(v.marked)
 		for r.NextRow(&v.row) {
-			// A row that no column counts of exists only if it was inserted.
+			// A row without relevant columns exists only if it was inserted.
 			if v.row.Cells = slices.DeleteFunc(v.row.Cells, regular); !v.live(&v.row) {
 				continue
 			}
@@ -274,7 +274,7 @@ func (x *cas) read(page []byte) error {
 	return r.Err()
 }
 
-// unseen says which cells do not count, when not all do.
+// unseen returns a function that reports which cells do not count, or nil if all do.
 func (x *cas) unseen(all bool) func(row.Cell) bool {
 	return func(c row.Cell) bool {
 		col := x.table.ColumnByID(c.Column)
@@ -282,7 +282,7 @@ func (x *cas) unseen(all bool) func(row.Cell) bool {
 	}
 }
 
-// view is a row of the page at hand; nil when there is none.
+// view returns a row of the current page, or nil.
 func (x *cas) view(clustering []byte) *rowView {
 	if clustering != nil {
 		return x.found[string(clustering)]
@@ -293,7 +293,7 @@ func (x *cas) view(clustering []byte) *rowView {
 	return x.header
 }
 
-// holds says whether all conditions do.
+// holds reports whether all conditions hold.
 func (x *cas) holds() (bool, error) {
 	for _, r := range append([]casRow{x.static}, x.rows...) {
 		v := x.view(r.clustering)
@@ -309,7 +309,7 @@ func (x *cas) holds() (bool, error) {
 	return true, nil
 }
 
-// update is asked by the coordinator for the change to be made.
+// update returns the change for the rows in page. The coordinator calls it.
 func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 	if err := x.read(page); err != nil {
 		return nil, false, err
@@ -337,7 +337,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	return out, true, nil
 }
 
-// known is what an operation that must know finds in a row.
+// known returns the contents of a row for an operation that reads it.
 func (x *cas) known(clustering []byte) *rowView {
 	if len(x.table.Clustering) == 0 {
 		clustering = []byte{}
@@ -350,7 +350,7 @@ func (x *cas) known(clustering []byte) *rowView {
 	return v
 }
 
-// result is the answer: whether it was applied and, if not, what was found instead.
+// result returns the result: whether the change was applied and, if not, the current values.
 func (x *cas) result(applied bool, page []byte) (*Result, error) {
 	columns := []Column{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]", Type: types.Native(types.Boolean)}}
 	r := &Result{Kind: KindRows, RowCount: 1, Metadata: newMetadata(columns)}
@@ -359,13 +359,13 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 		return r, nil
 	}
 	r.Rows = wire.AppendBytes(nil, []byte{0})
-	// Static columns that only statements without a condition change are not part of the answer.
+	// Static columns that only statements without a condition change are not part of the result.
 	x.allStatic = x.allStatic && x.askedStatic
 	if err := x.read(page); err != nil {
 		return nil, err
 	}
 	var views []*rowView
-	if len(x.rows) == 0 { // the first row, whichever it is
+	if len(x.rows) == 0 { // the first row, whatever its clustering
 		for _, v := range x.found {
 			views = append(views, v)
 		}
@@ -395,7 +395,7 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 	return r, nil
 }
 
-// columns are those of an answer that says no.
+// columns returns the columns of a result that was not applied.
 func (x *cas) columns() []*schema.Column {
 	if x.all {
 		return x.table.Columns()
@@ -406,7 +406,7 @@ func (x *cas) columns() []*schema.Column {
 	return slices.Concat(x.table.PartitionKey, x.table.Clustering, x.shown)
 }
 
-// checkConditionalBatch says what is wrong with a batch of which a statement has a condition.
+// checkConditionalBatch refuses invalid batches with a condition.
 func checkConditionalBatch(statements []*modification, timestamp bool) error {
 	var first *modification
 	for _, m := range statements {

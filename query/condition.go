@@ -10,13 +10,13 @@ import (
 	"cqld/types"
 )
 
-// conditions are what IF asks before a statement may change anything.
+// conditions are the conditions in IF.
 type conditions struct {
 	exists, notExists bool
 	columns           []*condition
 }
 
-// conditional says whether the statement has an IF.
+// conditional reports whether the statement has an IF.
 func (m *modification) conditional() bool { return m.conditions != nil }
 
 // condition compares a column, an element or a field of one.
@@ -49,7 +49,7 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 	return out, nil
 }
 
-// regular says whether a condition is on a column of rows.
+// regular reports whether a condition is on a regular column.
 func (c *conditions) regular() bool {
 	return slices.ContainsFunc(c.columns, func(x *condition) bool { return x.col.Kind == schema.Regular })
 }
@@ -106,7 +106,7 @@ func durationCondition(operator cql.Operator, t *types.Type) error {
 	return invalidf("Slice conditions ( %s ) are not supported on %s", operator, on)
 }
 
-// conditionElement compiles the key of c[key] and gives what its value must be.
+// conditionElement compiles the key of c[key] and returns the specification of its value.
 func (c *compiler) conditionElement(x *condition, in *cql.Condition) (value Column, err error) {
 	t := x.col.Type
 	switch t.Kind() {
@@ -167,9 +167,9 @@ func (c *compiler) conditionIn(x *condition, in *cql.InList, value Column) (err 
 type boundCondition struct {
 	*condition
 	at     []byte // of c[key]
-	wanted []byte // nil: null
+	wanted []byte // nil means null
 	among  [][]byte
-	// nowhere says that there is no element to look at.
+	// nowhere means that the element does not exist.
 	nowhere bool
 }
 
@@ -182,7 +182,7 @@ func (x *condition) bind(s *term.Scope) (b boundCondition, err error) {
 		}
 		switch {
 		case v.Kind == wire.ValueUnset && x.col.Type.Kind() == types.Map:
-			b.nowhere = true // Cassandra finds nothing there
+			b.nowhere = true // Cassandra finds no element there
 		case v.Kind == wire.ValueUnset:
 			return b, invalidf("Invalid unset value for element access on column %s", x.col.Name)
 		case v.Kind == wire.ValueNull:
@@ -199,7 +199,7 @@ func (x *condition) bind(s *term.Scope) (b boundCondition, err error) {
 		if err != nil {
 			return b, err
 		}
-		if v.Kind != wire.ValueUnset { // Cassandra leaves these out
+		if v.Kind != wire.ValueUnset { // Cassandra omits these
 			b.among = append(b.among, valueOrNil(v))
 		}
 	}
@@ -230,7 +230,7 @@ func conditionValue(s *term.Scope, t term.Term) ([]byte, error) {
 	return valueOrNil(v), nil
 }
 
-// valueOrNil is the bytes of a value; nil for null.
+// valueOrNil returns the bytes of a value; nil for null.
 func valueOrNil(v wire.Value) []byte {
 	if v.Kind != wire.ValueSet {
 		return nil
@@ -238,7 +238,7 @@ func valueOrNil(v wire.Value) []byte {
 	return term.NotNil(v.Bytes)
 }
 
-// holds says whether the row has what is wanted.
+// holds reports whether the condition holds for the row.
 func (b *boundCondition) holds(v *rowView) (bool, error) {
 	value, t, err := b.actual(v)
 	if err != nil {
@@ -255,7 +255,7 @@ func (b *boundCondition) holds(v *rowView) (bool, error) {
 	return compareCondition(t, b.operator, value, b.wanted)
 }
 
-// actual is the value that the condition looks at, and its type.
+// actual returns the value to which the condition applies, and its type.
 func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err error) {
 	t = b.col.Type
 	if v != nil {
@@ -288,10 +288,10 @@ func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err er
 	return value, t.Elems()[0], nil
 }
 
-// compareCondition compares as IF does: null equals null only, and is in no order.
+// compareCondition compares as IF does: null equals only null, and is not ordered.
 func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
 	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
-		operator != cql.Contains && operator != cql.ContainsKey // of many cells, it is null
+		operator != cql.Contains && operator != cql.ContainsKey // an empty multi-cell collection is null
 	if wanted == nil || empty {
 		switch {
 		case operator == cql.Equal:
@@ -329,7 +329,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 	return n >= 0, nil
 }
 
-// collectionWord is the kind of a collection in Cassandra's texts.
+// collectionWord returns the kind of a collection as in Cassandra's texts.
 func collectionWord(t *types.Type) string {
 	switch t.Kind() {
 	case types.List:

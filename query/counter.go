@@ -15,7 +15,7 @@ import (
 
 func isCounter(c *schema.Column) bool { return c.Type.Kind() == types.Counter }
 
-// isCounterTable is schema.Table.IsCounter for requests: a table has counters only, or none.
+// isCounterTable reports whether a table has counters; such a table has only counters besides its key.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
 		return isCounter(t.Regulars[0])
@@ -23,7 +23,7 @@ func isCounterTable(t *schema.Table) bool {
 	return len(t.Statics) > 0 && isCounter(t.Statics[0])
 }
 
-// checkCounterModification refuses what statements on counter tables must not have.
+// checkCounterModification refuses clauses that statements on counter tables must not have.
 func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions int) error {
 	switch {
 	case !isCounterTable(c.Table):
@@ -49,8 +49,8 @@ func (c *compiler) counterAddition(col *schema.Column, value cql.Term, negative 
 	return &addToCounter{target{col}, t, negative}, nil
 }
 
-// addToCounter is c = c + value, or with negative c = c - value. Its cell holds what is to be added:
-// the replica that leads the update makes a sum of it.
+// addToCounter is c = c + value or, if negative, c = c - value. Its cell contains the addend: the replica that leads
+// the update computes the sum.
 type addToCounter struct {
 	target
 	value    term.Term
@@ -82,7 +82,7 @@ func (o *addToCounter) apply(w *write, r *row.Row) error {
 	return nil
 }
 
-// counterValue is the sum of a counter's shards; without one it is null.
+// counterValue returns the sum of a counter's shards, or null without shards.
 func (v *rowView) counterValue(c *schema.Column) []byte {
 	sum, any := int64(0), false
 	v.elements(c, func(cell *row.Cell) {
@@ -96,7 +96,7 @@ func (v *rowView) counterValue(c *schema.Column) []byte {
 	return wire.AppendInt64(nil, sum)
 }
 
-// counterCell is the newest live cell of a counter; nil when it has none.
+// counterCell returns the newest live cell of a counter, or nil.
 func (v *rowView) counterCell(c *schema.Column) (newest *row.Cell) {
 	v.elements(c, func(cell *row.Cell) {
 		if newest == nil || cell.Timestamp > newest.Timestamp {
@@ -113,7 +113,7 @@ func checkCounterConsistency(c ring.Consistency) error {
 	return nil
 }
 
-// checkBatchKinds refuses counters beside other things.
+// checkBatchKinds refuses batches that mix counters with other changes.
 func checkBatchKinds(kind cql.BatchKind, statements []*modification) error {
 	counters := 0
 	for _, s := range statements {

@@ -11,16 +11,16 @@ import (
 	"cqld/types"
 )
 
-// Changer makes schema changes: the cluster's log.
+// Changer executes schema changes: the cluster's metadata log.
 type Changer interface {
-	// ProposeSchema returns when every live node has applied the change, or with schema's typed
-	// error when it was refused.
+	// ProposeSchema returns when every live node has applied the change, or with schema's typed error if it was
+	// refused.
 	ProposeSchema(ctx context.Context, change schema.Change) error
 }
 
-// executeDefinition executes a statement that defines something: keyspaces, tables, types, roles….
-// Names in it are as written; s.Keyspace is the keyspace of unqualified ones. A definition that has
-// nothing to do (IF [NOT] EXISTS, or options as they were) is answered without asking other nodes.
+// executeDefinition executes a statement that defines keyspaces, tables, types, roles, …. Names in it are as written;
+// s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
+// options) is answered without contacting other nodes.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
@@ -53,8 +53,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
 }
 
-// definitionError turns the errors of schema and definition into those of query; others stay as
-// they are.
+// definitionError converts the errors of schema and definition to those of query, and returns others unchanged.
 func definitionError(err error) error {
 	var exists *schema.Exists
 	var notFound *schema.NotFound
@@ -80,7 +79,7 @@ func definitionError(err error) error {
 	return err
 }
 
-// resolveType is the type that e means in k (which may be nil) called keyspace.
+// resolveType returns the type of e in k, which may be nil, with the name keyspace.
 func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	t, err := definition.ResolveType(k, keyspace, e)
 	if err != nil {
@@ -89,8 +88,8 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 	return t, nil
 }
 
-// newTimeUUID makes a version 1 UUID that no other node and no other call makes: its node part is
-// this node's id, and its time is a write timestamp, which are all different.
+// newTimeUUID returns a version 1 UUID that no other node and no other call returns: its node part is this node's id,
+// and its time is a write timestamp, which is unique.
 func (p *Processor) newTimeUUID() schema.UUID {
 	const gregorianMicros = 12219292800 * 1000000 // 1582-10-15 to 1970-01-01
 	ticks := uint64(p.timestamps.Next()+gregorianMicros) * 10

@@ -69,7 +69,7 @@ func TestDefinitionsTellWhatChanged(t *testing.T) {
 	n := newOneNode()
 	for _, c := range []struct {
 		text string
-		want *SchemaChange // nil: void
+		want *SchemaChange // nil means void
 	}{
 		{"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", &SchemaChange{Change: "CREATED", Target: "KEYSPACE", Keyspace: "k"}},
 		{"CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy'}", nil},

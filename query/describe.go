@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// describe answers DESCRIBE, by pages.
+// describe executes DESCRIBE with paging.
 func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Describer{Schema: now, Topology: p.o.View.Topology(), Cluster: p.o.ClusterName,
@@ -25,7 +25,7 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	}
 	metadata := new(Metadata)
 	for _, c := range columns {
-		// Cassandra says that the rows are from this table, which there is not.
+		// Cassandra reports this table, which does not exist.
 		metadata.Columns = append(metadata.Columns, Column{Keyspace: "system", Table: "describe", Name: c.Name, Type: c.Type})
 	}
 	var out []byte
@@ -37,12 +37,11 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	return &Result{Kind: KindRows, Metadata: metadata, RowCount: int32(until - from), Rows: out, PagingState: next}, nil
 }
 
-// describeStateFormat marks a paging state of DESCRIBE: the version of the schema that the pages
-// before were made from, and how many rows they had.
+// describeStateFormat marks a paging state of DESCRIBE. It contains the version of the schema from which the previous
+// pages were made, and the number of their rows.
 const describeStateFormat = 0xD1
 
-// describePage says which of n rows stand on the page that params asks for, and the paging state of
-// the next.
+// describePage returns the rows, of n, on the page that params requests, and the paging state of the next page.
 func describePage(s *schema.Schema, n int, params *Params) (from, until int, next []byte, err error) {
 	version := s.Version()
 	if state := params.PagingState; state != nil {

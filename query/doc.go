@@ -1,10 +1,10 @@
-// Package query is what a statement means: it prepares text into a plan, and executes plans with
-// bound values.
+// Package query implements the meaning of statements: it compiles text into a plan, and executes plans with bound
+// values.
 //
-// It does not parse (cql does), does not know what literals, bound values and calls of functions mean
-// (query/term does), which replicas hold a row or how many must answer (coordinator does), and never
-// sees storage or the network. It waits for the coordinator through a Waiter that is handed in, so that
-// a simulation can run it one goroutine at a time.
+// It does not parse (package cql does), does not evaluate literals, bound values and function calls (package
+// query/term does), does not know which replicas hold a row or how many must answer (package coordinator does), and
+// never accesses storage or the network. It waits for the coordinator through a Waiter from its caller, so that a
+// simulation can run it one goroutine at a time.
 //
 //	text ── cql.Parse ──▶ Statement ── prepare(schema) ──▶ plan ──┐ LRU by text, by id
 //	                                                              │

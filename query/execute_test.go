@@ -77,7 +77,7 @@ func over(c request.Coordinator) *request.Executor {
 	return request.New(request.Options{Coordinator: c, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
-// newTestProcessor is a Processor over a model, with a keyspace ks in use.
+// newTestProcessor returns a Processor over a model, with a keyspace ks in use.
 func newTestProcessor(t testing.TB, store request.Coordinator, definitions ...string) (*Processor, *Session) {
 	t.Helper()
 	n := newOneNode()

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// rowFilter is a restriction with its values, to be checked on rows.
+// rowFilter is a restriction with its values that is checked on rows.
 type rowFilter struct {
 	r        *restriction
 	equal    [][]byte
@@ -24,7 +24,7 @@ type elementFilter struct {
 	key, value []byte
 }
 
-// rowFilters evaluates what WHERE leaves to be checked on rows.
+// rowFilters evaluates the restrictions of WHERE that must be checked on rows.
 func (rs *restrictions) rowFilters(s *term.Scope, dst []rowFilter) ([]rowFilter, error) {
 	for _, r := range rs.filters {
 		f := rowFilter{r: r}
@@ -58,7 +58,7 @@ func (rs *restrictions) rowFilters(s *term.Scope, dst []rowFilter) ([]rowFilter,
 	return dst, nil
 }
 
-// filterValues evaluates a value that rows are compared with: it must be there.
+// filterValues evaluates a value with which rows are compared. It must be set.
 func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
 	if v.marker == nil {
 		for i, t := range v.terms {
@@ -106,7 +106,7 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	return x, supported(v, what, col)
 }
 
-// matches says whether a row passes all filters.
+// matches reports whether a row passes all filters.
 func matches(filters []rowFilter, v *rowView) bool {
 	for i := range filters {
 		if !filters[i].matches(v) {
@@ -151,7 +151,7 @@ func (f *rowFilter) matches(v *rowView) bool {
 	return true
 }
 
-// compareTuples compares as far as both go: (c, d) with a bound on c alone by c alone.
+// compareTuples compares the common prefix: (c, d) with a bound on c only by c.
 func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {

@@ -10,11 +10,11 @@ import (
 	"cqld/types"
 )
 
-// jsonValues is the JSON object of an INSERT … JSON: a value for each column of the table.
+// jsonValues is the JSON object of an INSERT … JSON, with a value for each column of the table.
 type jsonValues struct {
 	text    term.Term
 	columns []*schema.Column
-	// missing is what a column is that the object does not name: null or unset.
+	// missing is the value of a column that the object does not contain: null or unset.
 	missing wire.ValueKind
 }
 
@@ -54,7 +54,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// evalJSON reads the object into the scope.
+// eval parses the object and sets its values in the scope.
 func (j *jsonValues) eval(s *term.Scope) error {
 	v, err := j.text.Eval(s)
 	if err != nil {

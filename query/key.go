@@ -38,7 +38,7 @@ func splitPartitionKey(dst [][]byte, key []byte, columns int) [][]byte {
 	return dst
 }
 
-// checkKeyValue refuses what cannot be part of a key.
+// checkKeyValue refuses values that cannot be part of a key.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
 		return invalidf("Invalid null value in condition for column %s", col.Name)
@@ -57,7 +57,7 @@ func checkPartitionKey(key []byte, values [][]byte) error {
 	return checkKeyLength(len(key))
 }
 
-// keyLength is the number of bytes in the values of a key.
+// keyLength returns the number of bytes in the values of a key.
 func keyLength(values [][]byte) (n int) {
 	for _, v := range values {
 		n += len(v)
@@ -65,8 +65,8 @@ func keyLength(values [][]byte) (n int) {
 	return n
 }
 
-// checkKeyLength refuses partition keys, and clusterings that are written, of more than 64 KiB. A
-// longer clustering may be searched for: there is no such row.
+// checkKeyLength refuses partition keys, and written clusterings, of more than 64 KiB. A read may contain a longer
+// clustering: no such row exists.
 func checkKeyLength(n int) error {
 	if n > math.MaxUint16 {
 		return invalidf("Key length of %d is longer than maximum of %d", n, math.MaxUint16)
@@ -74,7 +74,7 @@ func checkKeyLength(n int) error {
 	return nil
 }
 
-// partitionKeys are the keys that WHERE leaves, in the order of their values, each once.
+// partitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates.
 func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
@@ -125,8 +125,8 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
 }
 
-// checkProduct refuses lists of IN that multiply to more rows than keysMax: every key is read with every slice.
-// Cassandra has no bound on this product.
+// checkProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
+// does not bound this product.
 func checkProduct(keys, slices int) error {
 	if product := keys * slices; product > keysMax {
 		return tooManyValues("primary key", product)
@@ -134,14 +134,14 @@ func checkProduct(keys, slices int) error {
 	return nil
 }
 
-// tooManyValues is the refusal of Cassandra's guardrail, which is switched off there. Cassandra's names for what is
-// restricted are "partition key" and "clustering key".
+// tooManyValues returns the error of Cassandra's guardrail, which is disabled there by default. Cassandra calls the
+// restricted columns "partition key" and "clustering key".
 func tooManyValues(what string, product int) error {
 	return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN "+
 		"restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, product, keysMax)
 }
 
-// keyChoices are the values of one key column, sorted, each once.
+// keyChoices returns the values of one key column, sorted, without duplicates.
 func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	col := r.first()
 	if r.kind == restrictEqual {
@@ -166,7 +166,7 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	return slices.CompactFunc(choices, bytes.Equal), nil
 }
 
-// tokenRange is the tokens that WHERE leaves; empty says that there are none.
+// tokenRange returns the tokens that WHERE selects. empty means that there are none.
 func (rs *restrictions) tokenRange(s *term.Scope) (tokens ring.Range, empty bool, err error) {
 	tokens = ring.FullRange()
 	if rs.token == nil {
@@ -220,7 +220,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	return ring.Token(c.Int64()), nil
 }
 
-// slices are the clusterings that WHERE leaves: ascending and disjoint.
+// slices returns the clusterings that WHERE selects, ascending and disjoint.
 func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes := [][]byte{nil}
 	position, longest := 0, 0 // longest is the length of the longest clustering's values
@@ -278,7 +278,7 @@ func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 	return out, nil
 }
 
-// tuples are the values of = or IN on clustering columns.
+// tuples returns the values of = or IN on clustering columns.
 func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	var values [][][]byte
 	if r.kind == restrictEqual {
@@ -344,8 +344,8 @@ func (rs *restrictions) boundSlices(s *term.Scope, r *restriction, prefixes [][]
 	return out, nil
 }
 
-// checkBounds refuses nulls in bounds of several columns; one column alone may be compared with
-// null, which is less than every value.
+// checkBounds refuses nulls in bounds of several columns. One column may be compared with null, which is less than
+// every value.
 func checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
 		if v == nil && r.multi {
@@ -355,8 +355,8 @@ func checkBounds(r *restriction, values [][]byte) error {
 	return nil
 }
 
-// comparisonSlices are the clusterings behind prefix whose first columns compare greater (or less)
-// than values: greater in the first column, or equal there and greater in the second, and so on.
+// comparisonSlices returns the clusterings after prefix whose first columns are greater (or less) than values:
+// greater in the first column, or equal there and greater in the second, and so on.
 func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, greater, inclusive bool) []row.Slice {
 	var out []row.Slice
 	p := bytes.Clone(prefix)
@@ -368,7 +368,7 @@ func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, 
 			s.End = row.After(p)
 		}
 		with := inclusive && i == len(values)-1
-		if greater != col.Desc { // what is wanted sorts behind the value
+		if greater != col.Desc { // the selected clusterings sort after the value
 			if s.Start = bytes.Clone(next); !with {
 				s.Start = row.After(next)
 			}
@@ -383,7 +383,7 @@ func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, 
 	return normalizeSlices(out)
 }
 
-// intersect is what lies in a slice of a and in one of b; both are normalized.
+// intersect returns the intersection of a and b, both normalized.
 func intersect(a, b []row.Slice) []row.Slice {
 	var out []row.Slice
 	for _, x := range a {
@@ -403,7 +403,7 @@ func intersect(a, b []row.Slice) []row.Slice {
 	return normalizeSlices(out)
 }
 
-// normalizeSlices sorts slices and joins those that touch.
+// normalizeSlices sorts slices and merges adjacent ones.
 func normalizeSlices(in []row.Slice) []row.Slice {
 	slices.SortFunc(in, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
 	var out []row.Slice

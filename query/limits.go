@@ -9,11 +9,12 @@ import (
 
 // The bounds of a Processor, with Cassandra's defaults (cassandra.yaml) where it has them.
 const (
-	// preparedBytesMax: a plan of a small statement takes about 2 KiB, so some thousands fit.
+	// preparedBytesMax is the size of the cache: the plan of a small statement takes about 2 KiB, so several thousand
+	// fit.
 	preparedBytesMax = 16 << 20
-	// textsMax bounds the statements that came as text and are kept with their plan.
+	// textsMax bounds the statements in text form that are cached with their plan.
 	textsMax = 1024
-	// textKeepMax: longer texts are literals through and through and will not come again.
+	// textKeepMax is the maximum size of a cached text: longer ones consist of literals and will not be repeated.
 	textKeepMax = 4096
 
 	batchWarnBytes  = 5 << 10
@@ -23,15 +24,15 @@ const (
 
 	tombstonesWarn = 1000
 
-	// pageInternal is how many rows are asked for at a time when not every one becomes a row of the
-	// result; batchMax bounds what one command asks for.
+	// pageInternal is the number of rows that are requested at a time if not every row becomes a row of the result.
+	// batchMax bounds the rows that one command requests.
 	pageInternal = 5000
 	batchMax     = 10000
 
-	// pageBytesMax ends a page before its rows are all there: a message can be 256 MiB.
+	// pageBytesMax ends a page before it is complete: a message may have 256 MiB.
 	pageBytesMax = 64 << 20
 
-	// keysMax bounds the keys or rows that IN lists multiply to: each takes some 100 bytes.
+	// keysMax bounds the product of the keys or rows in lists of IN: each takes some 100 bytes.
 	keysMax = 1 << 17
 )
 
@@ -51,7 +52,7 @@ func defaultLimits(l Limits) Limits {
 	return l
 }
 
-// tombstoneWarning is Cassandra's warning of a read that went through many tombstones.
+// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones.
 func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
 		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)

@@ -16,17 +16,17 @@ type modification struct {
 	where     *restrictions
 	regular   []operation
 	static    []operation
-	json      *jsonValues // of INSERT … JSON with a bind marker
+	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
 	reads     bool
-	// conditions are those of IF; nil: there is none.
+	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
-	// single says that every key column has one value: no list of keys need be made.
+	// single means that every key column has one value, so that no list of keys is needed.
 	single bool
 }
 
-// checkModifiable refuses tables that statements cannot write to.
+// checkModifiable refuses tables that statements cannot modify.
 func (c *compiler) checkModifiable(kind statementKind) error {
 	switch {
 	case c.Table.IsCounter() && kind == kindInsert:
@@ -83,10 +83,10 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// keyTerms are the values that INSERT gives to key columns.
+// keyTerms contains the values that INSERT assigns to key columns.
 type keyTerms map[*schema.Column]term.Term
 
-// insertKeys makes restrictions of the key's values.
+// insertKeys converts the key's values to restrictions.
 func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	rs := &restrictions{table: c.Table, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for i, col := range c.Table.PartitionKey {
@@ -110,7 +110,7 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	return nil
 }
 
-// assign is the operation that gives a column a value.
+// assign returns the operation that sets a column.
 func assign(col *schema.Column, t term.Term) operation {
 	if col.Type.MultiCell() {
 		return &setParts{target{col}, t}
@@ -176,7 +176,7 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 	return m, nil
 }
 
-// isSingle says whether WHERE names one row, or one partition, by one term for each column.
+// isSingle reports whether WHERE selects one row, or one partition, by one term for each column.
 func (rs *restrictions) isSingle() bool {
 	for _, r := range rs.partition {
 		if r == nil || r.kind != restrictEqual {

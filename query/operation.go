@@ -8,13 +8,13 @@ import (
 	"cqld/types"
 )
 
-// operation is what one element of SET, VALUES or DELETE does to a row.
+// operation is the effect of one element of SET, VALUES or DELETE on a row.
 type operation interface {
 	// apply adds the cells and deletions of the operation to r.
 	apply(w *write, r *row.Row) error
-	// column is the column that is changed.
+	// column returns the changed column.
 	column() *schema.Column
-	// reads says whether the operation must know what the column holds.
+	// reads reports whether the operation needs the current contents of the column.
 	reads() bool
 }
 
@@ -24,12 +24,12 @@ type target struct{ col *schema.Column }
 func (t target) column() *schema.Column { return t.col }
 func (t target) reads() bool            { return false }
 
-// readingTarget is the column of an operation that depends on what is there.
+// readingTarget is the column of an operation that depends on the current contents.
 type readingTarget struct{ target }
 
 func (readingTarget) reads() bool { return true }
 
-// cell is a cell of the statement's timestamp and time to live.
+// cell returns a cell with the statement's timestamp and TTL.
 func (w *write) cell(col *schema.Column, path, value []byte) row.Cell {
 	c := row.Cell{Column: col.ID, Path: path, Timestamp: w.timestamp, Value: term.NotNil(value)}
 	if w.ttl > 0 {
@@ -62,7 +62,7 @@ func (o *setValue) apply(w *write, r *row.Row) error {
 	return nil
 }
 
-// setParts sets a column of many cells: what was there is deleted just before.
+// setParts sets a multi-cell column: the previous contents are deleted just before.
 type setParts struct {
 	target
 	value term.Term
@@ -81,12 +81,12 @@ func (o *setParts) apply(w *write, r *row.Row) error {
 	return w.addParts(o.col, v.Bytes, r)
 }
 
-// addParts adds the elements of a value to a column of many cells.
+// addParts adds the elements of a value to a multi-cell column.
 func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	t := col.Type
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
-			if f != nil { // the deletion of what was there makes the others null
+			if f != nil { // the deletion of the previous contents makes the others null
 				r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
 			}
 		}
@@ -112,7 +112,7 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	return nil
 }
 
-// elementPath is the path of the element of a set, or of a map's key.
+// elementPath returns the path of an element of a set, or of a map's key.
 func elementPath(t *types.Type, key []byte) []byte {
 	return t.Elems()[0].AppendOrdered(make([]byte, 0, len(key)+4), key, false)
 }
@@ -166,7 +166,7 @@ func (o *removeKeys) apply(w *write, r *row.Row) error {
 	return nil
 }
 
-// removeElements is c = c - value for lists: all elements equal to one of value's.
+// removeElements is c = c - value for lists: it removes all elements that are equal to one in value.
 type removeElements struct {
 	readingTarget
 	value term.Term

@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// orderedRows collects the rows of a SELECT with ORDER BY over several partitions, until all are
-// there and can be sorted. Rows are kept in their encoded form, with the values that they are
-// sorted by.
+// orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
+// stored in their encoded form, with the values by which they are sorted.
 type orderedRows struct {
 	rows  []orderedRow
-	bytes int // of all rows and their keys
+	bytes int // size of all rows and their keys
 }
 
 // orderedRow is an encoded row of the result and the values of the ORDER BY columns.
@@ -19,8 +18,8 @@ type orderedRow struct {
 	encoded []byte
 }
 
-// orderRow evaluates a row of the result and keeps it for endOrdered. It fails when the rows to
-// sort exceed pageBytesMax, because such a SELECT cannot be paged.
+// orderRow evaluates a row of the result and stores it for endOrdered. It fails if the rows to sort exceed
+// pageBytesMax, because such a SELECT cannot be paged.
 func (run *selectRun) orderRow(v *rowView) error {
 	start := len(run.buf.b)
 	if err := run.appendRow(v); err != nil {

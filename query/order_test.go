@@ -108,7 +108,7 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 	}
 }
 
-// stampsOf are the least and greatest timestamps of the entries of m.
+// stampsOf returns the least and greatest timestamps of the entries of m.
 func stampsOf(t *testing.T, m *row.Mutation) map[int64]bool {
 	t.Helper()
 	out := map[int64]bool{}

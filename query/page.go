@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// A paging state says where the next page begins. To the client it is opaque; any node of the
-// cluster, of this or a later version, can continue from it, and none that a client made up:
+// A paging state contains the position at which the next page begins. It is opaque to the client. Any node of the
+// cluster, of this or a later version, can continue from it, and none accepts a forged one:
 //
 //	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
 const (
@@ -26,7 +26,7 @@ const (
 // pagingState is a decoded paging state.
 type pagingState struct {
 	at        position
-	remaining uint32 // of LIMIT; 0: there is none
+	remaining uint32 // of LIMIT; 0 means no limit
 }
 
 func invalidPagingState() error { return &BadRequest{Msg: "Invalid value for the paging state"} }

@@ -98,7 +98,7 @@ func (c *pagingCase) execute(s generate.Statement) {
 	}
 }
 
-// compare generates one query and compares its answers. It says whether there are rows.
+// compare generates one query and compares its answers. It reports whether there are rows.
 func (c *pagingCase) compare(t *testing.T) bool {
 	q := c.g.Select()
 	text := q.Literal()

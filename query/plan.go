@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// plan is a statement made ready for a schema. It is immutable but for what it remembers having
-// checked.
+// plan is a statement compiled for a schema. It is immutable, except that it caches the newest schema for which it is
+// valid.
 type plan struct {
 	text     string
 	keyspace string // for unqualified names
@@ -32,12 +32,12 @@ type plan struct {
 	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables were the same
 }
 
-// isData says whether the statement reads or writes rows; others are executed from their AST.
+// isData reports whether the statement reads or writes rows; other statements are executed from their AST.
 func (pl *plan) isData() bool {
 	return pl.modification != nil || pl.selectPlan != nil || pl.batch != nil
 }
 
-// valid says whether the plan holds in s.
+// valid reports whether the plan is valid for s.
 func (pl *plan) valid(s *schema.Schema) bool {
 	if pl.seen.Load() == s {
 		return true
@@ -51,7 +51,7 @@ func (pl *plan) valid(s *schema.Schema) bool {
 	return true
 }
 
-// outdated says whether a table of the plan is gone in s, or has other columns.
+// outdated reports whether a table of the plan was dropped in s, or has other columns.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -66,7 +66,7 @@ func sameColumn(a, b *schema.Column) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) && a.Type.MarshalClass() == b.Type.MarshalClass()
 }
 
-// metadata is that of the rows the statement answers with; nil when it has none.
+// metadata returns the metadata of the statement's rows, or nil.
 func (pl *plan) metadata() *Metadata {
 	if pl.selectPlan != nil {
 		return pl.selectPlan.selection.metadata
@@ -74,7 +74,7 @@ func (pl *plan) metadata() *Metadata {
 	return nil
 }
 
-// resultID is the id of the metadata of its rows; nil when it has none.
+// resultID returns the id of the metadata of the statement's rows, or nil.
 func (pl *plan) resultID() []byte {
 	if m := pl.metadata(); m != nil {
 		return m.ID
@@ -82,7 +82,7 @@ func (pl *plan) resultID() []byte {
 	return nil
 }
 
-// table finds the table a data statement names.
+// table returns the table that a data statement names.
 func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName) (*schema.Table, error) {
 	if n.Keyspace != "" {
 		keyspace = n.Keyspace
@@ -101,13 +101,13 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 	return t, nil
 }
 
-// compiler turns one statement into a plan.
+// compiler compiles one statement into a plan.
 type compiler struct {
 	term.Compiler
 	p *Processor
 }
 
-// compile makes the plan of a parsed statement.
+// compile compiles a parsed statement.
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, Compiler: term.Compiler{
@@ -143,8 +143,8 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	return pl, nil
 }
 
-// enter makes the statement's table and its keyspace those of the compiler. The keyspace of one statement of a batch doesn't
-// count for the names of the next.
+// enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch
+// does not apply to the names in the next.
 func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
 	t, err := c.p.table(c.Schema, pl.keyspace, n)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, er
 	return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
 }
 
-// partitionKeyMarkers are the markers of the partition key's columns; empty unless each has one.
+// partitionKeyMarkers returns the markers of the partition key's columns, or nothing unless each has one.
 func partitionKeyMarkers(t *schema.Table, markers []term.Marker) []uint16 {
 	out := make([]uint16, len(t.PartitionKey))
 	found := make([]bool, len(out))
@@ -198,7 +198,7 @@ func partitionKeyMarkers(t *schema.Table, markers []term.Marker) []uint16 {
 	return out
 }
 
-// binds are the bind markers as PREPARE answers them.
+// binds returns the bind markers for the result of PREPARE.
 func (pl *plan) binds() []Column {
 	out := make([]Column, len(pl.markers))
 	for i, m := range pl.markers {
@@ -207,7 +207,7 @@ func (pl *plan) binds() []Column {
 	return out
 }
 
-// values puts the values of a request in the order of the markers.
+// values returns the values of a request in the order of the markers.
 func (pl *plan) values(params *Params) []wire.Value {
 	if params.Names == nil {
 		return params.Values
@@ -224,14 +224,14 @@ func (pl *plan) values(params *Params) []wire.Value {
 	return out
 }
 
-// preparedID is the id under which a statement is known on every node.
+// preparedID returns the id of a prepared statement, which is the same on every node.
 func preparedID(keyspace, text string) [md5.Size]byte {
 	b := make([]byte, 0, 256)
 	b = append(b, keyspace...)
 	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret
 }
 
-// fullyQualified says whether every table in a statement is named with its keyspace.
+// fullyQualified reports whether every table in a statement is named with its keyspace.
 func fullyQualified(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.Select:

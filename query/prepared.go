@@ -3,11 +3,11 @@ package query
 // PreparedStatement is a prepared statement as system.prepared_statements shows it.
 type PreparedStatement struct {
 	ID       [16]byte
-	Keyspace string // empty: none
+	Keyspace string // empty means none
 	Text     string
 }
 
-// PreparedStatements are all that are known at the moment, in no order.
+// PreparedStatements returns the cached prepared statements, in no particular order.
 func (p *Processor) PreparedStatements() []PreparedStatement {
 	var out []PreparedStatement
 	for _, e := range p.prepared.Entries() {

@@ -13,8 +13,7 @@ import (
 	"cqld/schema"
 )
 
-// Processor executes statements. Its methods are safe for concurrent use, and block until the
-// statement is done.
+// Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete.
 type Processor struct {
 	o          Options
 	functions  *function.Library
@@ -28,7 +27,7 @@ type Processor struct {
 	rowBuffers sync.Pool
 }
 
-// New makes a Processor.
+// New returns a Processor.
 func New(o Options) *Processor {
 	o.Timeouts = defaultTimeouts(o.Timeouts)
 	o.Limits = defaultLimits(o.Limits)
@@ -66,7 +65,7 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 	})
 }
 
-// keyspaceOf is the keyspace of unqualified names: the request's, or the session's.
+// keyspaceOf returns the keyspace of unqualified names: the request's, or the session's.
 func keyspaceOf(s *Session, keyspace string) string {
 	if keyspace != "" {
 		return keyspace
@@ -74,7 +73,7 @@ func keyspaceOf(s *Session, keyspace string) string {
 	return s.Keyspace
 }
 
-// textPlan is the plan of a text, from the cache if it came before.
+// textPlan returns the plan of a text, from the cache if possible.
 func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 	now := p.o.View.Schema()
 	k := plancache.Key{Keyspace: keyspace, Text: text}
@@ -96,8 +95,8 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 	return pl, err
 }
 
-// Prepare makes a plan for text and remembers it; the result is of KindPrepared. keyspace overrides
-// the session's unless it is empty (v5).
+// Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
+// (v5).
 func (p *Processor) Prepare(_ *request.Request, s *Session, text, keyspace string) (*Result, error) {
 	ks := keyspaceOf(s, keyspace)
 	stmt, err := cql.Parse(text)
@@ -124,9 +123,9 @@ func (p *Processor) Prepare(_ *request.Request, s *Session, text, keyspace strin
 	return &Result{Kind: KindPrepared, Prepared: info}, nil
 }
 
-// preparedPlan finds a prepared statement's plan and compiles it again when the schema has changed.
-// As in Cassandra, a statement on a table whose columns changed has to be prepared again: clients
-// then learn the new columns of its result and its markers.
+// preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
+// a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
+// result and its markers.
 func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plan], *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
@@ -186,19 +185,19 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(params.Values))
 	}
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
-		// The client knows the columns of before an ALTER, and some drivers read rows by what they know
-		// whatever comes with them: as in Cassandra the statement has to be prepared again.
+		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is
+		// sent. As in Cassandra, the statement must be prepared again.
 		return nil, &Unprepared{ID: append([]byte(nil), e.Key.ID[:]...)}
 	}
 	result, err := p.run(r, s, pl, params)
 	if err == nil && s.Version < 5 && e.Changed {
-		result.NoMetadata = false // other clients may know older columns still
+		result.NoMetadata = false // other clients may still know older columns
 	}
 	return result, err
 }
 
-// run executes a plan with its values in place. The permissions are asked for at each execution, since they may change after
-// a statement was prepared.
+// run executes a plan. It checks the permissions at each execution, because they may change after a statement was
+// prepared.
 func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params) (*Result, error) {
 	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
 		return nil, err

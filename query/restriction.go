@@ -11,17 +11,17 @@ import (
 	"cqld/types"
 )
 
-// restrictionKind is what a restriction asks of its columns.
+// restrictionKind is the type of a restriction.
 type restrictionKind uint8
 
 const (
 	restrictEqual restrictionKind = iota + 1
 	restrictIn
 	restrictSlice
-	restrictContains // CONTAINS, CONTAINS KEY and map elements, any number of them
+	restrictContains // any number of CONTAINS, CONTAINS KEY and map elements
 )
 
-// valueTerm is a value for each of some columns: a term each, or one bind marker of a tuple.
+// valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple.
 type valueTerm struct {
 	terms  []term.Term
 	marker *term.MarkerTerm // of a tuple; terms is nil
@@ -33,15 +33,14 @@ type bound struct {
 	inclusive bool
 }
 
-// element is a restriction on what a collection contains.
+// element is a restriction on the contents of a collection.
 type element struct {
 	operator cql.Operator // Contains, ContainsKey, or Equal for a map's element
 	key      term.Term    // of a map's element
 	value    term.Term
 }
 
-// restriction is what the relations on one column, or on several clustering columns at once, ask
-// together.
+// restriction combines the relations on one column, or on several clustering columns together.
 type restriction struct {
 	columns  []*schema.Column
 	multi    bool // written as (c, d) op …
@@ -57,7 +56,7 @@ type restriction struct {
 func (r *restriction) first() *schema.Column { return r.columns[0] }
 func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1] }
 
-// merge adds what o asks to r. Both have a column in common.
+// merge adds the relations of o to r. Both have a column in common.
 func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
@@ -108,7 +107,7 @@ func (r *restriction) mergeSlice(o *restriction) error {
 	return nil
 }
 
-// commonNames are the columns that both restrict, as Cassandra prints them: backwards.
+// commonNames returns the columns that both restrict, as Cassandra prints them: in reverse order.
 func commonNames(r, o *restriction) string {
 	var names []string
 	for _, c := range r.columns {
@@ -120,7 +119,7 @@ func commonNames(r, o *restriction) string {
 	return strings.Join(names, " ,")
 }
 
-// column finds a column that a statement names.
+// column returns a column that a statement names.
 func (c *compiler) column(name string) (*schema.Column, error) {
 	col := c.Table.Column(name)
 	if col == nil {
@@ -162,7 +161,7 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term.Term{t}}), nil
 }
 
-// compare is the restriction columns op value.
+// compare returns the restriction columns op value.
 func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restriction {
 	x := &restriction{columns: columns, kind: restrictSlice}
 	switch op {
@@ -176,7 +175,7 @@ func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restricti
 	return x
 }
 
-// checkComparable refuses to compare what is stored in several cells.
+// checkComparable refuses comparisons with multi-cell columns.
 func checkComparable(col *schema.Column, operator string) error {
 	if !col.Type.MultiCell() {
 		return nil
@@ -280,7 +279,7 @@ func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	return x, nil
 }
 
-// tupleColumns are the clustering columns that a multi-column relation names.
+// tupleColumns returns the clustering columns that a multi-column relation names.
 func (c *compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
 	columns := make([]*schema.Column, len(names))
 	previous := -1
@@ -304,7 +303,7 @@ func (c *compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.
 	return columns, nil
 }
 
-// tupleType is the type of a tuple with a field for each column.
+// tupleType returns the type of a tuple with a field for each column.
 func tupleType(columns []*schema.Column) *types.Type {
 	elems := make([]*types.Type, len(columns))
 	for i, col := range columns {
@@ -404,14 +403,14 @@ func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, err
 	return x, nil
 }
 
-// reduceIn makes IN with one value the same as =.
+// reduceIn replaces IN with one value by =.
 func (r *restriction) reduceIn() {
 	if len(r.in) == 1 {
 		r.kind, r.equal, r.in = restrictEqual, r.in[0], nil
 	}
 }
 
-// eval appends the values to dst; nil is null.
+// eval appends the values to dst; nil means null.
 func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
 	if v.marker != nil {
 		value, err := v.marker.Eval(s)
@@ -446,7 +445,7 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 	return dst, nil
 }
 
-// evalIn yields the values of IN, each as many as there are columns.
+// evalIn returns the values of IN, each with as many elements as there are columns.
 func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 	if r.inMarker == nil {
 		out := make([][][]byte, len(r.in))

@@ -10,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// statementKind is what the rules for WHERE depend on.
+// statementKind is the kind of statement, on which the rules for WHERE depend.
 type statementKind string
 
 const (
@@ -20,28 +20,28 @@ const (
 	kindDelete statementKind = "DELETE"
 )
 
-// allowFilteringMessage is Cassandra's.
+// allowFilteringMessage is Cassandra's text.
 const allowFilteringMessage = "Cannot execute this query as it might involve data filtering and thus may have " +
 	"unpredictable performance. If you want to execute this query despite the performance unpredictability, " +
 	"use ALLOW FILTERING"
 
-// restrictions are what WHERE says, sorted by what it takes to satisfy it: partition keys or tokens
-// to read, slices of clusterings, and filters for the rest.
+// restrictions are the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of
+// clusterings, and filters for the rest.
 type restrictions struct {
 	table      *schema.Table
-	partition  []*restriction // by position; nil where the column is not restricted
+	partition  []*restriction // by position; nil if the column is not restricted
 	token      *restriction   // lower and upper, or equal, of token(partition key)
 	clustering []*restriction // by first column
 	other      []*restriction // statics and regulars, by name of the first relation
 
-	keyRange bool // partitions are found by scanning
-	keyNamed bool // WHERE says something of the partition key
-	keyLists bool // by IN, somewhere
+	keyRange bool // the command scans partitions
+	keyNamed bool // WHERE restricts the partition key
+	keyLists bool // some column by IN
 	filters  []*restriction
-	writes   bool // of a statement that changes rows
+	writes   bool // the statement changes rows
 }
 
-// restrictionOptions are what the rules depend on besides WHERE itself.
+// restrictionOptions contains what the rules depend on besides WHERE.
 type restrictionOptions struct {
 	kind           statementKind
 	onlyStatic     bool // the statement reads or writes static columns only
@@ -77,7 +77,7 @@ func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*re
 	return rs, nil
 }
 
-// checkFiltering refuses to look for rows in all partitions unless that was asked for.
+// checkFiltering refuses a search in all partitions without ALLOW FILTERING.
 func (rs *restrictions) checkFiltering(allowed bool) error {
 	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
 	if rs.keyRange && filtering && !allowed && !freeToFilter(rs.table) {
@@ -195,7 +195,7 @@ func (rs *restrictions) addClustering(r *restriction, o restrictionOptions) erro
 	return nil
 }
 
-// nextClustering is the restricted column that follows col.
+// nextClustering returns the restricted column that follows col.
 func (rs *restrictions) nextClustering(col *schema.Column) *schema.Column {
 	for _, r := range rs.clustering {
 		if r.first().Position > col.Position {
@@ -245,7 +245,7 @@ func (rs *restrictions) checkPartition(o restrictionOptions) error {
 			rs.partition = make([]*restriction, len(rs.partition))
 		}
 	} else if restricted && rs.token != nil {
-		rs.keyRange = false // the token only says which of the keys to keep
+		rs.keyRange = false // the token only filters the keys
 	}
 	return nil
 }
@@ -289,8 +289,7 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
 }
 
-// inFilter says whether a clustering restriction cannot be part of a slice that covers the first
-// position columns.
+// inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.
 func inFilter(r *restriction, position int) bool {
 	return r.kind == restrictContains || r.first().Position != position
 }
@@ -324,10 +323,10 @@ func (rs *restrictions) checkOther(o restrictionOptions) error {
 	return nil
 }
 
-// freeToFilter says whether filtering costs nothing worth a warning: the rows are made up anyway.
+// freeToFilter reports whether filtering needs no ALLOW FILTERING, because the rows are generated anyway.
 func freeToFilter(t *schema.Table) bool { return schema.IsVirtualSystem(t.Keyspace) }
 
-// equalTo says whether WHERE leaves one value for col.
+// equalTo reports whether WHERE restricts col to one value.
 func (rs *restrictions) equalTo(col *schema.Column) bool {
 	if col.Kind == schema.PartitionKey {
 		r := rs.partition[col.Position]
@@ -341,7 +340,7 @@ func (rs *restrictions) equalTo(col *schema.Column) bool {
 	return false
 }
 
-// keyIn says whether the partition key is restricted by IN somewhere.
+// keyIn reports whether the partition key is restricted by an IN.
 func (rs *restrictions) keyIn() bool {
 	return slices.ContainsFunc(rs.partition, func(r *restriction) bool { return r != nil && r.kind == restrictIn })
 }

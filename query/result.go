@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// rowBuffer is the memory of a result's rows; it is reused.
+// rowBuffer is the reusable memory of a result's rows.
 type rowBuffer struct {
 	b    []byte
 	pool *sync.Pool
@@ -23,12 +23,12 @@ func (r *Result) release() {
 	}
 }
 
-// newMetadata is the metadata of rows with these columns.
+// newMetadata returns the metadata of rows with these columns.
 func newMetadata(columns []Column) *Metadata {
 	return &Metadata{Columns: columns, ID: metadataID(columns)}
 }
 
-// metadataID changes whenever a column's name or type does.
+// metadataID returns a hash that changes whenever a column's name or type does.
 func metadataID(columns []Column) []byte {
 	h := md5.New() //nolint:gosec // an id, not a secret
 	for i := range columns {
@@ -40,8 +40,8 @@ func metadataID(columns []Column) []byte {
 	return h.Sum(nil)
 }
 
-// setMetadata says what of the metadata is sent: a client that knows an old one gets the new, one
-// that asked to skip it and knows it is spared it.
+// setMetadata determines which metadata is sent: a client with outdated metadata gets the new one, and a client that
+// knows the current one may request to omit it.
 func (r *Result) setMetadata(m *Metadata, s *Session, params *Params) {
 	r.Metadata = m
 	if s.Version >= 5 && params.ResultMetadataID != nil && string(params.ResultMetadataID) != string(m.ID) {

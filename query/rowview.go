@@ -10,23 +10,23 @@ import (
 	"cqld/types"
 )
 
-// rowView is one row of a result on its way: the keys, and the live cells by column. Everything it
-// shows is valid until it moves on, unless it is a clone.
+// rowView is one row of a result during a scan: its keys, and the live cells by column. Its contents are valid until
+// it moves on, unless it is a clone.
 type rowView struct {
 	table *schema.Table
 	now   int64 // seconds
 
 	key        row.PartitionKey
 	keyValues  [][]byte
-	clustering []byte // ordered form; nil for the row that stands for a partition without rows
+	clustering []byte // ordered form; nil for the row that represents a partition without rows
 	header     row.Row
 	row        row.Row
 
 	cells  []cellSpan // by column id
 	marked []schema.ColumnID
 
-	clusteringValues [][]byte // decoded, when they were asked for
-	memory           []byte   // theirs
+	clusteringValues [][]byte // decoded on demand
+	memory           []byte   // memory of clusteringValues
 }
 
 // cellSpan is the cells of one column.
@@ -48,7 +48,7 @@ func (v *rowView) reset(table *schema.Table, now int64) {
 	v.keyValues, v.clusteringValues, v.clustering = v.keyValues[:0], v.clusteringValues[:0], nil
 }
 
-// partition moves v to a partition; its header is noted once for all of its rows.
+// partition moves v to a partition, and indexes its header once for all of its rows.
 func (v *rowView) partition(key row.PartitionKey) {
 	v.clearSpans(0)
 	v.key = key
@@ -56,7 +56,7 @@ func (v *rowView) partition(key row.PartitionKey) {
 	v.mark(&v.header)
 }
 
-// mark notes where the cells of r's columns are, as far as they count for a reader.
+// mark indexes the cells of r's columns that readers can see.
 func (v *rowView) mark(r *row.Row) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -73,7 +73,7 @@ func (v *rowView) mark(r *row.Row) {
 	}
 }
 
-// clearSpans forgets the columns marked from the nth on.
+// clearSpans clears the column indexes from the nth on.
 func (v *rowView) clearSpans(n int) {
 	for _, id := range v.marked[n:] {
 		v.cells[id] = cellSpan{}
@@ -81,7 +81,7 @@ func (v *rowView) clearSpans(n int) {
 	v.marked = v.marked[:n]
 }
 
-// liveCell is the cell of a column of one cell; nil when the row has none.
+// liveCell returns the cell of a single-cell column, or nil.
 func (v *rowView) liveCell(c *schema.Column) *row.Cell {
 	s := v.cells[c.ID]
 	if s.n == 0 {
@@ -94,14 +94,14 @@ func (v *rowView) liveCell(c *schema.Column) *row.Cell {
 	return cell
 }
 
-// value is the value of a column in wire form; nil is null.
+// value returns the value of a column in wire form; nil means null.
 func (v *rowView) value(c *schema.Column) []byte {
 	switch c.Kind {
 	case schema.PartitionKey:
 		if c.Position < len(v.keyValues) {
 			return v.keyValues[c.Position]
 		}
-		return nil // the row that stands for no row at all
+		return nil // the row that represents a partition without rows
 	case schema.Clustering:
 		return v.clusteringValue(c.Position)
 	}
@@ -117,7 +117,7 @@ func (v *rowView) value(c *schema.Column) []byte {
 	return nil
 }
 
-// clusteringValue is the value of one clustering column. All of them are decoded at once.
+// clusteringValue returns the value of one clustering column. It decodes all of them at once.
 func (v *rowView) clusteringValue(position int) []byte {
 	if v.clustering == nil {
 		return nil
@@ -143,7 +143,7 @@ func (v *rowView) decodeClustering() {
 	}
 }
 
-// next readies v for the cells of another row of the partition, of which fixed columns stay.
+// next prepares v for the cells of another row of the partition. The first fixed columns stay.
 func (v *rowView) next(fixed int, clustering []byte) {
 	v.clearSpans(fixed)
 	v.memory, v.clusteringValues = v.memory[:0], v.clusteringValues[:0]
@@ -164,7 +164,7 @@ func (v *rowView) elements(c *schema.Column, f func(*row.Cell)) {
 	}
 }
 
-// multiCell puts a collection's or user-defined type's cells together; no cells are null.
+// multiCell returns the value of a collection or user-defined type from its cells; no cells mean null.
 func (v *rowView) multiCell(c *schema.Column) []byte {
 	t := c.Type
 	if t.Kind() == types.UDT {
@@ -210,7 +210,7 @@ func (v *rowView) udt(c *schema.Column) []byte {
 	return b
 }
 
-// pathValue is the key of an element in wire form.
+// pathValue returns the key of an element in wire form.
 func pathValue(t *types.Type, path []byte) []byte {
 	value, _, err := t.ConsumeOrdered(nil, path, false)
 	if err != nil {
@@ -219,7 +219,7 @@ func pathValue(t *types.Type, path []byte) []byte {
 	return term.NotNil(value)
 }
 
-// fieldPath is the path of a field of a user-defined type, and fieldIndex back.
+// fieldPath returns the path of a field of a user-defined type; fieldIndex is its inverse.
 func fieldPath(i int) []byte {
 	return types.Native(types.Smallint).AppendOrdered(nil, wire.AppendUint16(nil, uint16(i)), false)
 }
@@ -233,7 +233,7 @@ func fieldIndex(path []byte) int {
 	return int(c.Uint16())
 }
 
-// findElement is the live cell of a multi-cell column with that path; nil when there is none.
+// findElement returns the live cell of a multi-cell column with a path, or nil.
 func (v *rowView) findElement(c *schema.Column, path []byte) (found *row.Cell) {
 	v.elements(c, func(cell *row.Cell) {
 		if bytes.Equal(cell.Path, path) {
@@ -243,7 +243,7 @@ func (v *rowView) findElement(c *schema.Column, path []byte) (found *row.Cell) {
 	return found
 }
 
-// live says whether the row exists for a reader: what a dropped column left does not count.
+// live reports whether the row exists for a reader. Cells of dropped columns do not count.
 func (v *rowView) live(r *row.Row) bool {
 	if r.Liveness.Live(v.now) {
 		return true
@@ -261,8 +261,8 @@ func (v *rowView) live(r *row.Row) bool {
 	return false
 }
 
-// clone is a copy of v that stays valid. The row that stands for a partition without rows has no
-// cells of its own: v.row then still holds the row that was read before.
+// clone returns a copy of v that stays valid. The row that represents a partition without rows has no cells of its
+// own: v.row then still contains the previous row.
 func (v *rowView) clone() *rowView {
 	c := &rowView{clustering: bytes.Clone(v.clustering)}
 	c.key = row.PartitionKey{Token: v.key.Token, Bytes: bytes.Clone(v.key.Bytes)}

@@ -13,45 +13,45 @@ import (
 	"cqld/schema"
 )
 
-// verdict is what a consumer of rows wants next.
+// verdict is the decision of a consumer after a row.
 type verdict uint8
 
 const (
 	nextRow       verdict = iota
 	skipRow               // the row does not count
 	nextPartition         // no more rows of this partition
-	stopAfter             // enough; this row was taken
-	stopBefore            // enough; this row was not taken and comes again
+	stopAfter             // enough; this row was consumed
+	stopBefore            // enough; this row was not consumed and will be read again
 )
 
-// consumer takes the rows of a scan one after the other.
+// consumer consumes the rows of a scan one after the other.
 type consumer interface {
 	consume(v *rowView) (verdict, error)
 }
 
-// position is where a scan stands: behind a row.
+// position is the position of a scan: after a row.
 type position struct {
 	key        row.PartitionKey // Bytes is nil at the beginning
 	clustering []byte
-	started    bool   // a row of the partition was taken, clustering says which
-	done       bool   // nothing is left of the partition
-	given      uint32 // rows or groups that were given of the partition, for PER PARTITION LIMIT
+	started    bool   // a row of the partition was consumed; clustering is its position
+	done       bool   // no row of the partition is left
+	given      uint32 // rows or groups of the partition so far, for PER PARTITION LIMIT
 }
 
-// scan reads rows in their order, over one partition, several, or ranges of them, by as many
-// commands as it takes.
+// scan reads rows in order from one partition, several partitions, or ranges of them, with as many commands as
+// necessary.
 type scan struct {
 	p            *Processor
 	table        *schema.Table
-	keys         []row.PartitionKey // nil: all keys in tokens
+	keys         []row.PartitionKey // nil means all keys in tokens
 	tokens       ring.Range
 	slices       []row.Slice
 	reversed     bool
 	staticCounts bool
-	// batch is how many rows a command asks for; perPartition is the replicas' own limit.
+	// batch is the number of rows that a command requests. perPartition is the limit that replicas apply.
 	batch        uint32
 	perPartition uint32
-	share        uint32 // PER PARTITION LIMIT, whoever counts; 0: none
+	share        uint32 // PER PARTITION LIMIT, wherever it is applied; 0 means none
 	now          int64
 
 	request *request.Request
@@ -63,7 +63,7 @@ type scan struct {
 	reader row.PageReader
 }
 
-// run feeds c until it has enough or nothing is left.
+// run passes rows to c until it has enough or no row is left.
 func (s *scan) run(c consumer) error {
 	s.view.reset(s.table, s.now)
 	if s.keys != nil {
@@ -124,7 +124,7 @@ func (s *scan) runKeys(c consumer) error {
 	return nil
 }
 
-// runPartition reads what is left of one partition.
+// runPartition reads the rest of one partition.
 func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err error) {
 	for {
 		cmd := s.command()
@@ -163,7 +163,7 @@ func (s *scan) command() *row.ReadCommand {
 	}
 }
 
-// cutSlices is what is left of slices behind the clustering c.
+// cutSlices returns the parts of slices after the clustering c.
 func cutSlices(in []row.Slice, c []byte, reversed bool) []row.Slice {
 	var out []row.Slice
 	for _, s := range in {
@@ -181,7 +181,7 @@ func cutSlices(in []row.Slice, c []byte, reversed bool) []row.Slice {
 	return out
 }
 
-// runCommand executes one command and feeds its rows to c. more says that a limit ended it.
+// runCommand executes one command and passes its rows to c. more means that a limit ended it.
 func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop, more bool, err error) {
 	page, held, err := s.fetch(cmd)
 	if err != nil {
@@ -201,12 +201,12 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 	return false, r.More(), r.Err()
 }
 
-// runRows feeds the rows of the partition the reader stands on.
+// runRows passes on the rows of the reader's partition.
 func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, err error) {
 	v := &s.view
 	v.header = r.Header
 	v.partition(r.Key)
-	s.request.Cost.Tombstones += 2 * len(r.RangeTombstones) // their begins and ends, as Cassandra counts
+	s.request.Cost.Tombstones += 2 * len(r.RangeTombstones) // their starts and ends, as Cassandra counts
 	fixed := len(v.marked)
 	if !resumed {
 		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
@@ -245,7 +245,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	return stop, err
 }
 
-// feed gives c the row in view.
+// feed passes the row in view to c.
 func (s *scan) feed(c consumer, r *row.PageReader) (stop, skip bool, err error) {
 	verdict, err := c.consume(&s.view)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *scan) feed(c consumer, r *row.PageReader) (stop, skip bool, err error) 
 	return false, verdict == nextPartition, nil
 }
 
-// anyLeft says whether the page has another live row, or did not have room for it.
+// anyLeft reports whether the page has another live row, or may have omitted one for lack of space.
 func (s *scan) anyLeft(r *row.PageReader) bool {
 	var x row.Row
 	for r.NextRow(&x) {
@@ -292,7 +292,7 @@ func (s *scan) anyLeft(r *row.PageReader) bool {
 	return r.More()
 }
 
-// fetch executes a command, by the coordinator or on a virtual table.
+// fetch executes a command, through the coordinator or on a virtual table.
 func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *request.Call, err error) {
 	if err := s.request.Context.Err(); err != nil {
 		return nil, nil, err
@@ -316,7 +316,7 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *request.Call, err
 	return call.Page(), call, nil
 }
 
-// defaultTimeouts are those of cassandra.yaml.
+// defaultTimeouts returns the timeouts of cassandra.yaml for those that are not set.
 func defaultTimeouts(t Timeouts) Timeouts {
 	if t.Read == 0 {
 		t.Read = 5 * time.Second
@@ -337,7 +337,7 @@ func defaultTimeouts(t Timeouts) Timeouts {
 		t.Truncate = time.Minute
 	}
 	if t.Schema == 0 {
-		t.Schema = 8 * time.Second // cqlsh and the Python driver wait 10 s for an answer
+		t.Schema = 8 * time.Second // cqlsh and the Python driver wait 10 s for a reply
 	}
 	return t
 }

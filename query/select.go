@@ -15,10 +15,10 @@ type selectPlan struct {
 	where        *restrictions
 	selection    *selection
 	distinct     bool
-	groups       []selector // of GROUP BY; the partition always begins a new one
-	grouped      bool       // GROUP BY was said
+	groups       []selector // of GROUP BY; each partition begins a new group
+	grouped      bool       // the statement has GROUP BY
 	reversed     bool
-	order        []orderColumn // when partitions must be merged in memory
+	order        []orderColumn // set if partitions must be merged in memory
 	limit        term.Term
 	perPartition term.Term
 	staticCounts bool
@@ -31,7 +31,7 @@ type orderColumn struct {
 	descending bool
 }
 
-// aggregates says whether rows are put together to fewer.
+// aggregates reports whether rows are combined.
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
@@ -82,7 +82,7 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	return p, nil
 }
 
-// onlyStatic says whether a SELECT names static columns and otherwise keys of partitions only.
+// onlyStatic reports whether a SELECT names only static columns and partition key columns.
 func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 	static, others := false, len(stmt.Columns) == 0
 	for _, sc := range stmt.Columns {
@@ -125,7 +125,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", col.Name)
 		}
 	}
-	// A partition that is given by = need not be shown.
+	// A partition that is selected by = need not be shown.
 	if !p.where.keyRange {
 		return nil
 	}
@@ -149,8 +149,8 @@ func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*sch
 
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 
-// groupBy compiles GROUP BY: columns of the primary key in its order, of which those given by = may
-// be left out, and at last a function of one.
+// groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be
+// omitted, and at most one function as the last element.
 func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 	if len(groups) == 0 {
 		return nil

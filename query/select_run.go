@@ -28,10 +28,10 @@ type selectRun struct {
 	perPartition uint32 // 0: no limit
 	paged        bool
 
-	// GROUP BY and aggregates
+	// State of GROUP BY and aggregates.
 	group       *rowView
 	groupValues [][]byte
-	given       bool // whether group's result is due
+	given       bool // the group's row has not been appended yet
 
 	ordered orderedRows // for ORDER BY over several partitions
 
@@ -119,7 +119,7 @@ func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value,
 	run.buf.b = run.buf.b[:0]
 }
 
-// put gives run back, without what it points to of the request.
+// put returns run to the pool, without references to the request.
 func (run *selectRun) put() {
 	p := run.p
 	if run.buf != nil {
@@ -136,7 +136,7 @@ func (run *selectRun) put() {
 	p.selects.Put(run)
 }
 
-// limit evaluates LIMIT or PER PARTITION LIMIT; 0 is none.
+// limit evaluates LIMIT or PER PARTITION LIMIT; 0 means none.
 func (run *selectRun) limit(t term.Term) (uint32, error) {
 	if t == nil {
 		return 0, nil
@@ -156,7 +156,7 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 	return uint32(n), nil
 }
 
-// where evaluates WHERE; empty says that no row can match.
+// where evaluates WHERE. empty means that no row can match.
 func (run *selectRun) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.scope
 	run.scan.keys = nil
@@ -188,7 +188,7 @@ func (run *selectRun) where() (empty bool, err error) {
 	return empty, nil
 }
 
-// singleRow is where for the key of one row: no list is made.
+// singleRow is where for the key of one row: it builds no lists.
 func (run *selectRun) singleRow() error {
 	rs := run.plan.where
 	run.values = run.values[:0]
@@ -220,7 +220,7 @@ func (run *selectRun) singleRow() error {
 	n := len(b)
 	b = append(b, 0)
 	run.oneSlice[0] = row.Slice{Start: b[:n:n], End: b} // row.ExactRow(b[:n]) without a copy
-	// The command may be used after its answer, so the slice must not be the pooled one.
+	// The command may be used after its result, so the slice must not be pooled.
 	run.scan.slices = []row.Slice{run.oneSlice[0]}
 	return nil
 }
@@ -239,7 +239,7 @@ func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
-// limits decides how many rows a command asks for.
+// limits determines how many rows a command requests.
 func (run *selectRun) limits(pageSize int32) {
 	s := &run.scan
 	s.share = run.perPartition
@@ -258,7 +258,7 @@ func (run *selectRun) limits(pageSize int32) {
 	}
 }
 
-// consume takes a row of the scan.
+// consume handles a row of the scan.
 func (run *selectRun) consume(v *rowView) (verdict, error) {
 	if len(run.filters) > 0 && !matches(run.filters, v) {
 		return skipRow, nil
@@ -285,7 +285,7 @@ func (run *selectRun) consume(v *rowView) (verdict, error) {
 	return run.afterRow(), nil
 }
 
-// afterRow goes on, in the next partition when this one has given its share.
+// afterRow continues, with the next partition if this one has reached its limit.
 func (run *selectRun) afterRow() verdict {
 	if run.perPartition > 0 && run.scan.at.given+1 >= run.perPartition {
 		return nextPartition
@@ -293,7 +293,7 @@ func (run *selectRun) afterRow() verdict {
 	return nextRow
 }
 
-// appendRow appends what is selected of a row to the result.
+// appendRow appends the selected values of a row to the result.
 func (run *selectRun) appendRow(v *rowView) error {
 	dst := run.buf.b
 	if columns := run.plan.selection.columns; columns != nil {
@@ -315,7 +315,7 @@ func (run *selectRun) appendRow(v *rowView) error {
 	return nil
 }
 
-// consumeGroup adds a row to its group; a row of another group ends the one before.
+// consumeGroup adds a row to its group. A row of another group ends the previous one.
 func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 	run.x.row = v
 	values, err := evalAll(&run.x, run.plan.groups)
@@ -359,8 +359,7 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 	return skipRow, nil
 }
 
-// enough says whether the result has as many rows as it may have. A result that is sorted is cut
-// after the sort.
+// enough reports whether the result is complete. A sorted result is cut after the sort.
 func (run *selectRun) enough() bool {
 	return run.plan.order == nil && uint32(run.count) >= run.pageLimit
 }
@@ -384,7 +383,7 @@ func (run *selectRun) endGroup() error {
 	return nil
 }
 
-// end appends what is due after the last row: the last group, and rows that had to be sorted.
+// end appends the remaining results after the last row: the last group, and sorted rows.
 func (run *selectRun) end() error {
 	if run.plan.aggregates() {
 		if !run.given && !run.plan.grouped {

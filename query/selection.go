@@ -16,12 +16,12 @@ type aggregate struct {
 	args []selector
 }
 
-// selection is the compiled list of what a SELECT shows.
+// selection is the compiled select clause.
 type selection struct {
 	metadata   *Metadata
 	selectors  []selector
 	aggregates []aggregate
-	// columns is set when every selector is a plain column: the fast path.
+	// columns is set if every selector is a plain column: the fast path.
 	columns []*schema.Column
 }
 
@@ -87,14 +87,14 @@ type selectorCompiler struct {
 	c           *compiler
 	s           *selection
 	inAggregate bool
-	calls       map[cql.Selector]resolution // of the statement, by the selector that calls
+	calls       map[cql.Selector]resolution // by the calling selector of the statement
 }
 
 func newSelectorCompiler(c *compiler, s *selection) *selectorCompiler {
 	return &selectorCompiler{c: c, s: s, calls: map[cql.Selector]resolution{}}
 }
 
-// compile compiles a selector; want is the type that is expected, nil when any will do.
+// compile compiles a selector. want is the expected type, or nil if any type is allowed.
 func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
@@ -273,7 +273,7 @@ func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
 	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], term.SelectorText(x)}, nil
 }
 
-// elementsOf compiles the collection that elements are selected from.
+// elementsOf compiles the collection from which elements are selected.
 func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	of, err := b.compile(x, nil)
 	if err != nil {
@@ -368,7 +368,7 @@ func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	return selected{m, t, term.SelectorText(x)}, nil
 }
 
-// metadataPart compiles the part of the column whose metadata is asked for.
+// metadataPart compiles the part of a column whose metadata is selected.
 func (b *selectorCompiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
 	whole := selected{&columnSelector{m.col}, m.col.Type, m.col.Name}
 	switch of := of.(type) {

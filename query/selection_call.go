@@ -9,13 +9,13 @@ import (
 	"cqld/types"
 )
 
-// resolution is the function that a selector calls, or why there is none.
+// resolution is the function that a selector calls, or the error.
 type resolution struct {
 	fn  *function.Function
 	err error
 }
 
-// callOf is the function that a selector names or stands for, and its arguments.
+// callOf returns the function that a selector names or represents, and its arguments.
 func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok bool) {
 	switch x := x.(type) {
 	case *cql.FunctionSelector:
@@ -30,7 +30,7 @@ func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok boo
 	return name, nil, false
 }
 
-// prepare resolves the columns and calls in a selector, innermost first, before types are asked for.
+// prepare resolves the columns and calls in a selector, innermost first, before types are determined.
 func (b *selectorCompiler) prepare(x cql.Selector) error {
 	if c, ok := x.(*cql.ColumnSelector); ok {
 		_, err := b.c.column(c.Column)
@@ -48,9 +48,9 @@ func (b *selectorCompiler) prepare(x cql.Selector) error {
 	return nil
 }
 
-// resolve finds the function that a selector calls. Its arguments decide, not the type that the
-// result is needed in, as in Cassandra. So every call is resolved once, however deep it is nested.
-// The function is nil for a cast to the type that the value has.
+// resolve resolves the function that a selector calls. As in Cassandra, only its arguments decide, not the expected
+// type of the result, so every call is resolved once, however deeply it is nested. The function is nil for a cast to
+// the type that the value has.
 func (b *selectorCompiler) resolve(x cql.Selector) (*function.Function, error) {
 	if r, ok := b.calls[x]; ok {
 		return r.fn, r.err
@@ -127,13 +127,13 @@ func (b *selectorCompiler) arguments(fn *function.Function, in []cql.Selector) (
 	return args, names, nil
 }
 
-// aggregate notes an aggregation.
+// aggregate adds an aggregation.
 func (b *selectorCompiler) aggregate(fn *function.Function, args []selector, name string) (selected, error) {
 	b.s.aggregates = append(b.s.aggregates, aggregate{fn, args})
 	return selected{&aggregateSelector{len(b.s.aggregates) - 1}, fn.Returns, name}, nil
 }
 
-// operator compiles an arithmetic operation; text gives its name from those of the operands.
+// operator compiles an arithmetic operation. text returns its name from those of the operands.
 func (b *selectorCompiler) operator(x cql.Selector, text func(names []string) string) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
@@ -164,22 +164,22 @@ func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
 	return selected{&callSelector{fn, []selector{v.sel}}, fn.Returns, "cast(" + v.name + " as " + t.String() + ")"}, nil
 }
 
-// selectorArg is a selector whose fit to types is asked.
+// selectorArg is a selector as an argument of a function to be resolved.
 type selectorArg struct {
 	b *selectorCompiler
 	x cql.Selector
 }
 
-// String is the selector as written.
+// String returns the selector as written.
 func (a *selectorArg) String() string { return term.SelectorText(a.x) }
 
-// IsMarker says whether the selector is a bind marker.
+// IsMarker reports whether the selector is a bind marker.
 func (a *selectorArg) IsMarker() bool {
 	t, ok := a.x.(*cql.TermSelector)
 	return ok && term.HasMarker(t.Term)
 }
 
-// Elements is the number of elements of a list literal, -1 for other selectors.
+// Elements returns the number of elements of a list literal, or -1 for other selectors.
 func (a *selectorArg) Elements() int {
 	if l, ok := a.x.(*cql.ListSelector); ok {
 		return len(l.Elements)
@@ -187,7 +187,7 @@ func (a *selectorArg) Elements() int {
 	return -1
 }
 
-// Type is the type that the selector has when nothing else says which; nil when that is unknown.
+// Type returns the type of the selector without an expected type, or nil if that is unknown.
 func (a *selectorArg) Type() *types.Type {
 	if t, ok := a.x.(*cql.TermSelector); ok {
 		return a.b.c.Arg(t.Term).Type()
@@ -195,7 +195,7 @@ func (a *selectorArg) Type() *types.Type {
 	return a.typeOf((*selectorArg).Type)
 }
 
-// exact is the selector's type when it can only be one, nil for others, such as literals.
+// exact returns the selector's type if only one is possible, or nil, for example for literals.
 func (a *selectorArg) exact() *types.Type {
 	if _, ok := a.x.(*cql.TermSelector); ok {
 		return nil
@@ -203,7 +203,7 @@ func (a *selectorArg) exact() *types.Type {
 	return a.typeOf((*selectorArg).exact)
 }
 
-// typeOf is the type of a selector whose elements have the types that of gives.
+// typeOf returns the type of a selector whose elements have the types that of returns.
 func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	elementType := func(in []cql.Selector) (first *types.Type) {
 		for _, e := range in {
@@ -234,7 +234,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 			return returns(fn)
 		}
 	}
-	// Compiling tells the type; aggregates and markers noted on the way are forgotten.
+	// Compiling determines the type; aggregates and markers that it adds are discarded.
 	s, err := a.b.trial().compile(a.x, nil)
 	if err != nil {
 		return nil
@@ -249,8 +249,8 @@ func returns(fn *function.Function) *types.Type {
 	return fn.Returns
 }
 
-// tupleType is the type of a tuple. One element may be a tuple or a selector in parentheses, so its
-// type is unknown.
+// tupleType returns the type of a tuple. One element may be a tuple or a selector in parentheses, so its type is
+// unknown.
 func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *types.Type) *types.Type {
 	if len(x.Elements) == 1 {
 		return nil
@@ -264,7 +264,7 @@ func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *typ
 	return types.NewTuple(elems...)
 }
 
-// Match says how well the selector fits a type.
+// Match returns how well the selector fits a type.
 func (a *selectorArg) Match(to *types.Type) function.Match {
 	switch x := a.x.(type) {
 	case *cql.TermSelector:
@@ -315,7 +315,7 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 	return best
 }
 
-// trial is a compiler whose aggregates and bind markers are forgotten.
+// trial returns a compiler whose aggregates and bind markers are discarded.
 func (b *selectorCompiler) trial() *selectorCompiler {
 	c := *b.c
 	c.Markers = nil

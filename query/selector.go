@@ -12,14 +12,14 @@ import (
 	"cqld/types"
 )
 
-// selection is what selectors see: a row, and the aggregations of its group.
+// selectionContext is the input of selectors: a row, and the aggregations of its group.
 type selectionContext struct {
 	scope term.Scope
 	row   *rowView
 	aggs  []function.Accumulator
 }
 
-// selector computes a value of a row; nil is null.
+// selector computes a value of a row; nil means null.
 type selector interface {
 	value(x *selectionContext) ([]byte, error)
 }
@@ -77,7 +77,7 @@ func (s *aggregateSelector) value(x *selectionContext) ([]byte, error) {
 // partsSelector is a tuple, list, set, map or user-defined type of selectors.
 type partsSelector struct {
 	t     *types.Type
-	parts []selector // nil: a field that is not given
+	parts []selector // nil means that a field is not set
 }
 
 func (s *partsSelector) value(x *selectionContext) ([]byte, error) {
@@ -156,7 +156,7 @@ func elementKey(x *selectionContext, key term.Term, name string) ([]byte, error)
 type sliceSelector struct {
 	of       selector
 	t        *types.Type
-	from, to term.Term // nil: open
+	from, to term.Term // nil means open
 	name     string
 }
 
@@ -213,13 +213,13 @@ type metadataSelector struct {
 	kind cql.Metadata
 	col  *schema.Column
 	key  term.Term // of one element
-	// field is the index of a user-defined type's field; -1 when all is meant.
+	// field is the index of a user-defined type's field, or -1 for the whole value.
 	field    int
 	slice    bool
 	from, to term.Term
 }
 
-// one says whether the answer is one value and not a list.
+// one reports whether the result is one value, not a list.
 func (s *metadataSelector) one() bool {
 	return !s.col.Type.MultiCell() || s.key != nil || s.field >= 0 || s.kind == cql.MaxWriteTime
 }
@@ -256,7 +256,7 @@ func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
 	return s.all(x)
 }
 
-// frozenPart is that of the whole cell when the part exists.
+// frozenPart returns the metadata of the whole cell if the part exists.
 func (s *metadataSelector) frozenPart(x *selectionContext, c *row.Cell) ([]byte, error) {
 	if s.key != nil {
 		key, err := elementKey(x, s.key, s.col.Name)
@@ -270,7 +270,7 @@ func (s *metadataSelector) frozenPart(x *selectionContext, c *row.Cell) ([]byte,
 	return s.of(c, x.row.now), nil
 }
 
-// all is the list of every cell's, or the greatest.
+// all returns the list of every cell's metadata, or the greatest.
 func (s *metadataSelector) all(x *selectionContext) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
@@ -314,7 +314,7 @@ func (s *metadataSelector) all(x *selectionContext) ([]byte, error) {
 	return out, nil
 }
 
-// of is the metadata of one cell.
+// of returns the metadata of one cell.
 func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
 	if s.kind != cql.TTL {
 		return wire.AppendInt64(nil, c.Timestamp)
@@ -325,7 +325,7 @@ func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
 	return wire.AppendInt32(nil, int32(c.LocalTime-now))
 }
 
-// jsonSelector makes one JSON object of named selectors.
+// jsonSelector combines named selectors to one JSON object.
 type jsonSelector struct {
 	names []string
 	types []*types.Type

@@ -52,7 +52,7 @@ func runStatement(p *Processor, s *Session, text string) string {
 	return out.String()
 }
 
-// renderRows is a result as text: a line with names and types, a line for each row.
+// renderRows returns a result as text: a line with names and types, a line for each row.
 func renderRows(r *Result) string {
 	var out strings.Builder
 	for i, c := range r.Metadata.Columns {

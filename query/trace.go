@@ -28,13 +28,13 @@ type trace struct {
 	p       *Processor
 	id      [16]byte
 	start   time.Duration
-	settled env.Waiter // signaled when the last node that was asked has answered after the statement's end, or at the time limit
+	settled env.Waiter // signaled when the last contacted node has replied after the statement's end, or at the time limit
 	mu      struct {
 		sync.Mutex
 		events  []traceEvent
-		pending int // nodes that were asked and have not answered
+		pending int // contacted nodes that have not replied
 		waiting bool
-		closed  bool // events that come later are dropped
+		closed  bool // later events are dropped
 	}
 }
 
@@ -48,8 +48,8 @@ type traceEvent struct {
 const (
 	// traceEventsMax bounds the events of one statement.
 	traceEventsMax = 1000
-	// traceWait is how long the trace of a statement waits for events of replicas that were not waited for. The client
-	// waits as long, so it is short; a replica that is alive answers in less.
+	// traceWait is how long the trace of a statement waits for events of replicas for which the statement did not
+	// wait. The client waits as long, so it is short; a live replica replies sooner.
 	traceWait = 100 * time.Millisecond
 	// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
 	boundTextMax = 1000
@@ -76,8 +76,8 @@ func (t *trace) AddNode(source ring.NodeID, activity string, node ring.NodeID) {
 	t.Add(source, activity+" /"+t.p.address(node).String())
 }
 
-// Asked implements coordinator.Trace. The clocks of nodes may differ, so an event of the other node takes place as long
-// before its answer arrives as it says.
+// Asked implements coordinator.Trace. The clocks of nodes may differ, so the time of another node's event is computed
+// backwards from the arrival of its reply.
 func (t *trace) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
 	t.mu.Lock()
 	t.mu.pending++
@@ -104,7 +104,7 @@ func (t *trace) settleLocked() {
 	}
 }
 
-// close waits for nodes that have not answered, at most traceWait, and returns the events in their order.
+// close waits at most traceWait for nodes that have not replied, and returns the events in order.
 func (t *trace) close() []traceEvent {
 	t.mu.Lock()
 	if t.mu.pending > 0 {
@@ -125,8 +125,8 @@ func (t *trace) close() []traceEvent {
 	return t.mu.events
 }
 
-// traced executes f, with a trace that it then writes if the client asks for one. bound are the markers of a prepared statement,
-// whose values the trace shows.
+// traced executes f, with a trace that it writes afterwards if the client requested one. bound are the markers of a
+// prepared statement, whose values the trace shows.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker, f func() (*Result, error)) (*Result, error) {
 	if !params.Tracing {
 		return f()
@@ -147,7 +147,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	return result, err
 }
 
-// The statements that write a trace. Clients poll until the session has a duration, so it is written last.
+// The statements that write a trace. Clients poll until the session has a duration, so that is written last.
 const (
 	traceSession = "INSERT INTO system_traces.sessions (session_id, client, command, coordinator, coordinator_port, " +
 		"parameters, request, started_at) VALUES (?, ?, 'QUERY', ?, ?, ?, ?, ?) USING TTL 86400"
@@ -156,7 +156,7 @@ const (
 	traceDuration = "UPDATE system_traces.sessions USING TTL 86400 SET duration = ? WHERE session_id = ?"
 )
 
-// writeTrace writes a trace. Its failure is no failure of the statement.
+// writeTrace writes a trace. If that fails, the statement does not fail.
 func (p *Processor) writeTrace(r *request.Request, t *trace, parameters wire.Value, what string, started time.Time, duration time.Duration) {
 	events := t.close()
 	id := wire.BytesValue(t.id[:])
@@ -172,13 +172,13 @@ func (p *Processor) writeTrace(r *request.Request, t *trace, parameters wire.Val
 	last := int64(-1)
 	for _, e := range events {
 		source := p.address(e.source)
-		// The time of an event id has steps of 100 ns. Equal times are told apart by a step each.
+		// The time of an event id has steps of 100 ns. Events with equal times get different steps.
 		last = max(last+1, int64(e.at/100))
 		event := types.AppendTimeuuid(nil, types.UUIDTicks(started.UnixMilli(), last), binary.BigEndian.Uint64(t.id[8:]))
 		add(traceEventText, id, wire.BytesValue(event), textValue(e.activity), inetValue(source.Addr()),
 			intValue(int32(source.Port())), intValue(int32(e.elapsed.Microseconds())), textValue("cqld"))
 	}
-	own := &request.Request{Context: context.Background(), Consistency: ring.One} // the trace is written even if the client has gone
+	own := &request.Request{Context: context.Background(), Consistency: ring.One} // the trace is written even if the client has disconnected
 	if _, err := p.executeBatch(own, cql.BatchUnlogged, statements, new(Params)); err != nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (p *Processor) writeTrace(r *request.Request, t *trace, parameters wire.Val
 	_, _ = p.executeBatch(own, cql.BatchUnlogged, statements, new(Params))
 }
 
-// address is where other nodes reach a node.
+// address returns the internode address of a node.
 func (p *Processor) address(id ring.NodeID) netip.AddrPort {
 	if n := p.o.View.Topology().Node(id); n != nil {
 		return n.Internode
@@ -227,7 +227,7 @@ func traceParameters(r *request.Request, params *Params, text string, bound []te
 	return wire.BytesValue(b)
 }
 
-// boundText is a bound value as Cassandra shows it in traces; also the quote after the dots of a long one is Cassandra's.
+// boundText returns a bound value as Cassandra shows it in traces, including the quote after the dots of a long one.
 func boundText(spec *term.Spec, v wire.Value) []byte {
 	switch v.Kind {
 	case wire.ValueUnset:

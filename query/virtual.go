@@ -10,13 +10,13 @@ import (
 	"cqld/schema"
 )
 
-// isVirtual says whether the rows of t are made up by this node.
+// isVirtual reports whether this node generates the rows of t.
 func (p *Processor) isVirtual(t *schema.Table) bool {
 	return p.o.Virtual != nil && p.o.Virtual.Serves(t)
 }
 
-// checkLocalLevel refuses levels of more than one replica for the system keyspaces that every node
-// has for itself. (Cassandra's virtual keyspaces, such as system_views, take every level.)
+// checkLocalLevel refuses levels of more than one replica for the system keyspaces that are local to every node.
+// (Cassandra's virtual keyspaces, such as system_views, accept every level.)
 func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
 	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
 		return nil
@@ -27,8 +27,7 @@ func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
 	return nil
 }
 
-// virtualPage answers a command on a virtual table with all rows it asks for; limits are left to
-// the consumer.
+// virtualPage executes a command on a virtual table and returns all matching rows. The consumer applies limits.
 func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, error) {
 	var partitions []*row.Partition
 	order := keyOrder(t)
@@ -59,7 +58,7 @@ func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, 
 	return w.Finish(false), nil
 }
 
-// keyOrder is the order of a table's partitions: virtual tables of Cassandra have that of the keys.
+// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, that of the keys.
 func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }

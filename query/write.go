@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// write is one execution of a modification. It is reused; what leaves it is copied.
+// write is one execution of a modification. It is reused; its results are copies.
 type write struct {
 	scope     term.Scope
 	p         *Processor
@@ -22,23 +22,23 @@ type write struct {
 	env       environment
 	params    *Params
 	timestamp int64 // µs
-	stated    bool  // by USING
+	stated    bool  // set by USING
 	now       int64 // seconds
-	ttl       int32 // seconds; 0: does not expire
+	ttl       int32 // seconds; 0 means no expiry
 
 	key        []byte
 	clustering []byte
 	values     [][]byte
 	row        row.Row
 	builder    row.Mutation
-	found      *rowView                         // what the row holds, for operations that must know
-	known      func(clustering []byte) *rowView // finds it, instead of a read
+	found      *rowView                         // the current row, for operations that read it
+	known      func(clustering []byte) *rowView // returns the current row, instead of a read
 }
 
 // Bounds of time to live (Cassandra's Attributes).
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
-// begin readies w for one statement with its values.
+// begin prepares w for one statement with its values.
 func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now int64) {
 	w.p, w.request, w.params = p, r, params
 	w.now = now
@@ -46,10 +46,10 @@ func (w *write) begin(p *Processor, r *request.Request, params *Params, values [
 	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
 }
 
-// attributes evaluates USING; fallback is the timestamp when the statement has none.
+// attributes evaluates USING. fallback is the timestamp if the statement has none.
 func (w *write) attributes(m *modification, fallback int64) error {
 	w.timestamp, w.stated, w.ttl = fallback, w.params.stated, m.table.Options.DefaultTTL
-	if m.timestamp != nil && w.known == nil { // what goes with a condition has the ballot's
+	if m.timestamp != nil && w.known == nil { // conditional changes have the ballot's timestamp
 		v, err := m.timestamp.Eval(&w.scope)
 		if err != nil {
 			return err
@@ -85,13 +85,12 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	return nil
 }
 
-// ordered says whether the coordinator moves the timestamp after those of what is there.
+// ordered reports whether the coordinator moves the timestamp after those of the current data.
 func (w *write) ordered(t *schema.Table) bool {
 	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
-// checkAhead refuses a timestamp in the far future: what is written with it could not be overwritten
-// before that time.
+// checkAhead refuses a timestamp in the far future: data with it could not be overwritten before that time.
 func (w *write) checkAhead(t *schema.Table) error {
 	ahead := w.p.o.Limits.TimestampAheadMax
 	if ahead <= 0 || w.timestamp <= w.env.millis*1000+ahead.Microseconds() {
@@ -117,14 +116,14 @@ func setTimestamp(v wire.Value, to *int64) error {
 	return nil
 }
 
-// pending is a mutation on its way, with what a request needs around it: one allocation.
+// pending is a mutation in progress, with the memory that its request needs: one allocation.
 type pending struct {
 	mutation row.Mutation
 	request  coordinator.WriteRequest
 	list     [1]*row.Mutation
 }
 
-// build makes the mutations of m and hands each to add, which keeps nothing of it.
+// build builds the mutations of m and passes each to add, which must not keep it.
 func (w *write) build(m *modification, add func(*row.Mutation)) error {
 	if m.json != nil {
 		if err := m.json.eval(&w.scope); err != nil {
@@ -157,7 +156,7 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 	return nil
 }
 
-// addChanges adds what m does to one partition, in the rows that slices say.
+// addChanges adds the changes of m to one partition, in the rows of the slices.
 func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice) error {
 	if len(m.static) > 0 {
 		if err := w.addStatic(m, key); err != nil {
@@ -185,8 +184,8 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 	return nil
 }
 
-// deletion is that of a row, of rows, or of a partition. In a conditional change it is just before
-// the cells that the change writes, as in Cassandra, so that a batch may delete a row and write it.
+// deletion returns the deletion of a row, of rows, or of a partition. In a conditional change its timestamp is just
+// before that of the written cells, as in Cassandra, so that a batch may delete and write a row.
 func (w *write) deletion() row.Deletion {
 	d := row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
 	if w.known != nil {
@@ -197,7 +196,7 @@ func (w *write) deletion() row.Deletion {
 
 func (w *write) addPartitionDeletion(t *schema.Table) {
 	if w.known != nil && len(t.Clustering) > 0 {
-		w.addRangeTombstone(row.AllRows()) // with conditions, as in Cassandra, statics stay
+		w.addRangeTombstone(row.AllRows()) // with conditions, as in Cassandra, static columns stay
 		return
 	}
 	w.row.Reset()
@@ -208,12 +207,12 @@ func (w *write) addPartitionDeletion(t *schema.Table) {
 func (w *write) addRangeTombstone(s row.Slice) {
 	end := s.End
 	if end == nil {
-		end = []byte{0xFF} // behind every clustering
+		end = []byte{0xFF} // after every clustering
 	}
 	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.deletion()})
 }
 
-// buildSingle is build for a statement that names one row, without making lists of anything.
+// buildSingle is build for a statement that selects one row: it builds no lists.
 func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 	w.values = w.values[:0]
 	for _, r := range m.where.partition {
@@ -248,7 +247,7 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 			return err
 		}
 		if length += len(v); length > math.MaxUint16 {
-			continue // the message tells the length of all
+			continue // the error contains the total length
 		}
 		col := r.columns[0]
 		w.clustering = col.Type.AppendOrdered(w.clustering, v, col.Desc)
@@ -342,7 +341,7 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	return nil
 }
 
-// find reads what a row, or with a nil clustering the static row, holds.
+// find reads the contents of a row, or, with a nil clustering, of the static row.
 func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
 	if w.known != nil {
 		w.found = w.known(clustering)
@@ -381,8 +380,8 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	return r.Err()
 }
 
-// existing are the live cells that a column has, in order: those found, as the operations before in
-// the same statement, which r holds, leave them.
+// existing returns the live cells of a column, in order: those found, as changed by the earlier operations in the
+// same statement, which are in r.
 func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 	deleted := int64(row.NoTimestamp)
 	for _, d := range r.Complex {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Allocate chooses count tokens for a node that joins rack of datacenter, so that what the nodes
-// there own stays even, both as first replicas and with factor replicas counted (the aim of
-// Cassandra's allocate_tokens_for_local_replication_factor). It draws nothing by chance: the same
-// topology gives the same tokens on every machine.
+// Allocate returns count tokens for a node that joins rack of datacenter, such that the ownership of the nodes there
+// stays even, both as first replicas and with factor replicas counted (the aim of Cassandra's
+// allocate_tokens_for_local_replication_factor). It is deterministic: the same topology gives the same tokens on
+// every machine.
 func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 	l := newLayout(t, datacenter, rack, max(1, factor))
 	var tokens []Token
@@ -24,7 +24,7 @@ func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 	return tokens
 }
 
-// free is tok, or the first token after it that no node has, also of other data centers.
+// free returns tok, or the first token after it that no node has, in any data center.
 func (t *Topology) free(tok Token, taken []Token) Token {
 	for {
 		_, used := slices.BinarySearch(t.bounds, tok)
@@ -35,7 +35,7 @@ func (t *Topology) free(tok Token, taken []Token) Token {
 	}
 }
 
-// evenTokens cut the ring into equal ranges.
+// evenTokens returns tokens that divide the ring into equal ranges.
 func evenTokens(count int) []Token {
 	out := make([]Token, count)
 	for i := range out {
@@ -44,9 +44,9 @@ func evenTokens(count int) []Token {
 	return out
 }
 
-// The search is simulated annealing. searchMoves bounds its cost, ≈ 1 µs each while there are no more
-// than searchTokens in the ring, and fewer moves beyond, where chance evens out; temperatures are in
-// units of layout.unevenness, where one node that owns 5 % too much counts for 0.0025. The search ends
+// The search is simulated annealing. searchMoves bounds its cost, ≈ 1 µs per move while there are at most
+// searchTokens in the ring. Larger rings get fewer moves, because random placement is more even there. Temperatures
+// are in units of layout.unevenness, in which one node that owns 5 % too much counts for 0.0025. The search ends
 // early when evenEnough is reached.
 const (
 	searchMoves  = 60_000
@@ -56,12 +56,12 @@ const (
 	evenEnough   = 1e-5
 )
 
-// search moves the tokens of a joining node about, and keeps what makes ownership more even.
+// search moves the tokens of a joining node to make ownership more even.
 type search struct {
 	l      *layout
 	tokens []Token
-	state  uint64    // of the sequence that next draws from
-	undo   []float64 // layout.owned before the present move
+	state  uint64    // state of the pseudo-random sequence
+	undo   []float64 // layout.owned before the current move
 }
 
 func newSearch(l *layout, count int) *search {
@@ -74,7 +74,7 @@ func newSearch(l *layout, count int) *search {
 	return s
 }
 
-// widestMiddle is the middle of the widest range.
+// widestMiddle returns the middle of the widest range.
 func (s *search) widestMiddle() Token {
 	widest := 0
 	for i := range s.l.tokens {
@@ -85,12 +85,12 @@ func (s *search) widestMiddle() Token {
 	return s.inside(widest, 0.5)
 }
 
-// inside is the token at a fraction of the range that ends at tokens[i].
+// inside returns the token at a fraction of the range that ends at tokens[i].
 func (s *search) inside(i int, fraction float64) Token {
 	return Token(uint64(s.l.tokens[i]) - uint64(s.l.width(i)*(1-fraction)*ringSize))
 }
 
-// next is the next number of a fixed sequence (SplitMix64).
+// next returns the next number of a fixed sequence (SplitMix64).
 func (s *search) next() uint64 {
 	s.state += 0x9E3779B97F4A7C15
 	z := s.state
@@ -99,10 +99,10 @@ func (s *search) next() uint64 {
 	return z ^ z>>31
 }
 
-// fraction is the next number of the sequence, in [0, 1).
+// fraction returns the next number of the sequence, in [0, 1).
 func (s *search) fraction() float64 { return float64(s.next()>>11) / (1 << 53) }
 
-// run anneals and returns the best tokens met.
+// run anneals and returns the best tokens found.
 func (s *search) run() []Token {
 	now := s.l.unevenness()
 	least, best := now, slices.Clone(s.tokens)
@@ -135,7 +135,7 @@ func (s *search) move(i int, to Token) {
 	s.tokens[i] = to
 }
 
-// takeBack undoes the last move, and the rounding of its account.
+// takeBack undoes the last move, including its rounding errors in owned.
 func (s *search) takeBack(i int, to Token) {
 	p, _ := s.l.find(s.tokens[i])
 	s.l.displace(p)
@@ -145,8 +145,8 @@ func (s *search) takeBack(i int, to Token) {
 	copy(s.l.owned, s.undo)
 }
 
-// propose is another place for a token: near where it is, the nearer the colder, or, one time in
-// four, anywhere.
+// propose returns another position for a token: near the current one, and the nearer the lower the temperature, or,
+// in one case of four, anywhere.
 func (s *search) propose(from Token, temp float64) (Token, bool) {
 	var to Token
 	if s.next()%4 == 0 {
@@ -158,11 +158,11 @@ func (s *search) propose(from Token, temp float64) (Token, bool) {
 	return to, to != MinToken && s.roomy(to)
 }
 
-// narrowest is the least part of the mean range that a range may have: a narrower one would be a
-// token wasted, and a partition of its own to keep track of.
+// narrowest is the minimum width of a range, relative to the mean: a narrower range would waste a token and require a
+// partition of its own.
 const narrowest = 1.0 / 64
 
-// roomy says whether a token would leave no range too narrow.
+// roomy reports whether a token would leave no range too narrow.
 func (s *search) roomy(to Token) bool {
 	n := len(s.l.tokens)
 	least := uint64(ringSize / float64(n) * narrowest)

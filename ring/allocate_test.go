@@ -10,7 +10,7 @@ import (
 // member is one node of a ring that grows.
 type member struct{ dc, rack string }
 
-// growth is the topologies of members that join one after the other with 16 tokens each.
+// growth returns the topologies of members that join one after the other with 16 tokens each.
 func growth(members ...member) []*Topology {
 	var nodes []*Node
 	t := NewTopology(0, nil)
@@ -32,7 +32,7 @@ func cycle(n int, places ...member) (out []member) {
 	return out
 }
 
-// spread is the greatest over the mean of what nodes of a data center own under r, less one.
+// spread returns the greatest over the mean of what nodes of a data center own under r, less one.
 func spread(t *Topology, r Replication, dc string) float64 {
 	owned := map[NodeID]float64{}
 	total, nodes := 0.0, 0

@@ -1,6 +1,6 @@
 package ring
 
-// Consistency is a consistency level, numbered as the native protocol numbers it (v5 §3).
+// Consistency is a consistency level, with the numbers of the native protocol (v5 §3).
 type Consistency uint16
 
 // The levels of the native protocol. NodeLocal is Cassandra's own addition.
@@ -19,7 +19,7 @@ const (
 	NodeLocal   Consistency = 11
 )
 
-// String is the level's name in CQL, errors and logs.
+// String returns the level's name in CQL, errors and logs.
 func (c Consistency) String() string {
 	names := [...]string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM",
 		"SERIAL", "LOCAL_SERIAL", "LOCAL_ONE", "NODE_LOCAL"}
@@ -29,20 +29,20 @@ func (c Consistency) String() string {
 	return "UNKNOWN"
 }
 
-// Valid says whether c is a level of the protocol.
+// Valid reports whether c is a level of the protocol.
 func (c Consistency) Valid() bool { return c <= NodeLocal }
 
-// IsSerial says whether c is a level of conditional updates' Paxos phase.
+// IsSerial reports whether c is a level of the Paxos phase of conditional updates.
 func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 
-// IsLocal says whether only replicas of the coordinator's data center count.
+// IsLocal reports whether only replicas of the coordinator's data center count.
 func (c Consistency) IsLocal() bool { return c == LocalQuorum || c == LocalOne || c == LocalSerial }
 
-// QuorumOf is the majority of n.
+// QuorumOf returns the majority of n.
 func QuorumOf(n int) int { return n/2 + 1 }
 
-// BlockFor is how many replicas must answer at level c, pending ones not counted. For EachQuorum
-// it is the sum of the data centers' quorums; the coordinator counts each on its own.
+// BlockFor returns the number of replicas that must answer at level c, without pending ones. For EachQuorum it is the
+// sum of the data centers' quorums; the coordinator counts each data center separately.
 func (c Consistency) BlockFor(r Replication, localDatacenter string) int {
 	switch c {
 	case Any, One, LocalOne, NodeLocal:

@@ -1,7 +1,7 @@
-// Package ring is placement: which token a partition key has, which nodes hold a token, and how
-// many of them an operation must hear from. It is pure: no I/O, no clock, no chance.
+// Package ring computes placement: which token a partition key has, which nodes hold a token, and how many of them
+// must answer an operation. It is pure: it uses no I/O, no clock and no randomness.
 //
-// It does not know whether a node is alive (cluster does), nor how to reach one (messaging does).
+// It does not know whether a node is alive (package cluster does) or how to reach one (package messaging does).
 //
 //	partition key ──Murmur3──▶ Token ──Topology.Placement(Replication)──▶ ReplicaSet ──Consistency.BlockFor──▶ n
 //

@@ -8,25 +8,24 @@ import (
 // ringSize is the number of tokens.
 const ringSize = float64(1<<63) * 2
 
-// layout is one data center's ring as plain numbers, to try token positions out: it keeps account
-// of what every node owns while tokens come and go, at the cost of the ranges around them.
+// layout represents one data center's ring as plain numbers, to try token positions. It updates the ownership of
+// every node when tokens are inserted and removed, at the cost of the affected ranges.
 type layout struct {
 	tokens []Token // ascending
 	owners []int   // index of the node that owns tokens[i]
 	racks  []int   // of each node
-	factor int     // replicas that are counted, fewer than there are nodes
-	// repeats is how many replicas may stand in a rack that has one already.
+	factor int     // counted replicas; fewer than there are nodes
+	// repeats is the number of replicas that may be placed in racks that already have one.
 	repeats int
-	// owned is the share of the ring that a node holds as its k-th replica or an earlier one:
-	// owned[node*factor+k].
+	// owned[node*factor+k] is the share of the ring that a node holds as its k-th replica or an earlier one.
 	owned []float64
 
-	walkID   int   // of the present walk
-	seenNode []int // the walk that took this node last
-	seenRack []int // the walk that met this rack last
+	walkID   int   // number of the current walk
+	seenNode []int // the last walk that selected this node
+	seenRack []int // the last walk that visited this rack
 }
 
-// newLayout is the ring of datacenter with room for one more node, in rack, which is the last index.
+// newLayout returns the ring of datacenter with one additional node, in rack, which has the last index.
 func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 	l := &layout{}
 	index, rackIndex := map[NodeID]int{}, map[string]int{}
@@ -49,7 +48,7 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 		l.owners = append(l.owners, index[n.ID])
 	}
 	add(rack)
-	// The last of all nodes to be met changes nothing: together they own everything.
+	// The last node on a walk changes nothing: all nodes together own everything.
 	l.factor = max(1, min(factor, len(l.racks)-1))
 	l.repeats = max(0, factor-len(rackIndex))
 	l.owned = make([]float64, len(l.racks)*l.factor)
@@ -62,13 +61,13 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 
 func (l *layout) newcomer() int { return len(l.racks) - 1 }
 
-// find is the index of the first token ≥ tok, and whether it is tok.
+// find returns the index of the first token ≥ tok, and whether it is tok.
 func (l *layout) find(tok Token) (int, bool) {
 	i := sort.Search(len(l.tokens), func(i int) bool { return l.tokens[i] >= tok })
 	return i, i < len(l.tokens) && l.tokens[i] == tok
 }
 
-// width is how much of the ring the range that ends at tokens[i] is.
+// width returns the share of the ring of the range that ends at tokens[i].
 func (l *layout) width(i int) float64 {
 	if len(l.tokens) == 1 {
 		return 1
@@ -80,8 +79,8 @@ func (l *layout) width(i int) float64 {
 	return float64(uint64(l.tokens[i])-uint64(l.tokens[before])) / ringSize
 }
 
-// account adds the range that ends at tokens[i], times sign, to what its replicas own, and returns
-// how many tokens it walked past to find them.
+// account adds the range that ends at tokens[i], times sign, to the ownership of its replicas, and returns the number
+// of tokens that it walked past to find them.
 func (l *layout) account(i int, sign float64) int {
 	w := l.width(i) * sign
 	l.walkID++
@@ -112,9 +111,8 @@ func (l *layout) account(i int, sign float64) int {
 	return len(l.tokens)
 }
 
-// takeBack takes the ranges before index p whose walks come to p out of the account, and returns how
-// many they are. The walk of an earlier range never ends later, so it stops at the first that does
-// not come so far.
+// takeBack subtracts the ranges before index p whose walks reach p, and returns their number. The walk of an earlier
+// range never ends later, so takeBack stops at the first walk that does not reach p.
 func (l *layout) takeBack(p, most int) int {
 	n := len(l.tokens)
 	for back := 1; back <= most; back++ {
@@ -130,7 +128,7 @@ func (l *layout) takeBack(p, most int) int {
 	return max(0, most)
 }
 
-// accountFrom accounts for count ranges from index p-back on, each once.
+// accountFrom adds count ranges, starting at p-back, each once.
 func (l *layout) accountFrom(p, back, count int, sign float64) {
 	n := len(l.tokens)
 	for k := range min(count, n) {
@@ -138,7 +136,7 @@ func (l *layout) accountFrom(p, back, count int, sign float64) {
 	}
 }
 
-// insert gives tok, which nobody owns, to owner.
+// insert assigns tok, which no node owns, to owner.
 func (l *layout) insert(tok Token, owner int) {
 	p, _ := l.find(tok)
 	if n := len(l.tokens); n > 0 {
@@ -152,7 +150,7 @@ func (l *layout) insert(tok Token, owner int) {
 	l.account(p, 1)
 }
 
-// remove takes tok away from its owner; some other token remains.
+// remove removes tok from its owner; another token remains.
 func (l *layout) remove(tok Token) {
 	p, _ := l.find(tok)
 	n := len(l.tokens)
@@ -163,7 +161,7 @@ func (l *layout) remove(tok Token) {
 	l.accountFrom(p, back, back+1, 1)
 }
 
-// place and displace change the ring without account.
+// place and displace change the tokens without updating ownership.
 func (l *layout) place(p int, tok Token, owner int) {
 	l.tokens, l.owners = slices.Insert(l.tokens, p, tok), slices.Insert(l.owners, p, owner)
 }
@@ -172,8 +170,8 @@ func (l *layout) displace(p int) {
 	l.tokens, l.owners = slices.Delete(l.tokens, p, p+1), slices.Delete(l.owners, p, p+1)
 }
 
-// unevenness is how far apart the nodes' shares lie: the squares of what each owns beyond the mean,
-// as first replica, with all replicas, and, weighted less, with fewer.
+// unevenness measures the differences between the nodes' shares: the squares of their deviations from the mean, as
+// first replica, with all replicas, and, with less weight, with fewer.
 func (l *layout) unevenness() float64 {
 	nodes := len(l.racks)
 	var sum float64
@@ -185,7 +183,7 @@ func (l *layout) unevenness() float64 {
 		}
 		for i := range nodes {
 			d := (l.owned[i*l.factor+k] - mean) / mean
-			sum += float64(weight * d * d) // rounded, so that no machine fuses it with the sum
+			sum += float64(weight * d * d) // converted explicitly, so that no machine fuses it with the sum
 		}
 	}
 	return sum

@@ -8,9 +8,9 @@ import (
 	"github.com/spaolacci/murmur3"
 )
 
-// Murmur3 is the token of a partition key, as org.apache.cassandra.dht.Murmur3Partitioner has it:
-// the first half of murmur3 x64-128 with the tail bytes sign-extended, as Java's bytes are, and
-// with the least long mapped to the greatest. The empty key, which no row can have, is before all.
+// Murmur3 returns the token of a partition key as org.apache.cassandra.dht.Murmur3Partitioner does: the first half of
+// murmur3 x64-128, with the tail bytes sign-extended like Java's bytes, and with the least long mapped to the
+// greatest. The empty key, which no row can have, precedes all others.
 func Murmur3(key []byte) Token {
 	if len(key) == 0 {
 		return MinToken
@@ -28,7 +28,7 @@ func Murmur3(key []byte) Token {
 	return MaxToken
 }
 
-// signedTail says whether sign extension of the tail makes a difference.
+// signedTail reports whether the sign extension of the tail changes the hash.
 func signedTail(tail []byte) bool {
 	for _, b := range tail {
 		if b >= 0x80 {
@@ -52,7 +52,7 @@ func murmur3Signed(key, tail []byte) uint64 {
 	}
 	var k1, k2 uint64
 	for i := len(tail) - 1; i >= 0; i-- {
-		b := uint64(int64(int8(tail[i]))) // the sign reaches all higher bytes
+		b := uint64(int64(int8(tail[i]))) // the sign extends to all higher bytes
 		if i >= 8 {
 			k2 ^= b << (8 * (i - 8))
 		} else {

@@ -94,7 +94,7 @@ func keyThatHashesTo(h, any uint64) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, k1), k2)
 }
 
-// unfmix is the inverse of fmix: a shift by more than half of the bits undoes itself.
+// unfmix returns the inverse of fmix: a shift by more than half of the bits undoes itself.
 func unfmix(h uint64) uint64 {
 	h = (h ^ h>>33) * inverse(0xc4ceb9fe1a85ec53)
 	h = (h ^ h>>33) * inverse(0xff51afd7ed558ccd)

@@ -5,24 +5,24 @@ import (
 	"net/netip"
 )
 
-// NodeID names a node for ever: the number it was admitted under. Zero is no node. It is also
-// the node's Raft id.
+// NodeID identifies a node permanently: the number under which it was admitted. Zero means no node. It is also the
+// node's Raft ID.
 type NodeID uint64
 
-// HostID is what drivers know a node by: a UUID.
+// HostID identifies a node to drivers: a UUID.
 type HostID [16]byte
 
-// String is the usual 8-4-4-4-12 form.
+// String returns the usual 8-4-4-4-12 form.
 func (h HostID) String() string {
 	s := hex.EncodeToString(h[:])
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// NodeState is where a node stands in its membership.
+// NodeState is the state of a node's membership.
 type NodeState uint8
 
-// A node is Joining until its tokens count, then Normal; Leaving while it hands over or is removed,
-// Moving while its tokens change.
+// A node is Joining until its tokens count, and Normal after that. It is Leaving while it hands over its data or is
+// being removed, and Moving while its tokens change.
 const (
 	Joining NodeState = iota + 1
 	Normal
@@ -30,7 +30,7 @@ const (
 	Moving
 )
 
-// String is the word nodetool uses.
+// String returns the name that nodetool uses.
 func (s NodeState) String() string {
 	switch s {
 	case Joining:
@@ -45,14 +45,14 @@ func (s NodeState) String() string {
 	return "UNKNOWN"
 }
 
-// Node is one member as the cluster's metadata knows it. Values are immutable.
+// Node is one member in the cluster's metadata. Values are immutable.
 type Node struct {
 	ID         NodeID
 	Host       HostID
 	Datacenter string
 	Rack       string
-	Internode  netip.AddrPort // where other nodes reach it
-	Native     netip.AddrPort // where CQL clients reach it
+	Internode  netip.AddrPort // address for other nodes
+	Native     netip.AddrPort // address for CQL clients
 	State      NodeState
 	Tokens     []Token // ascending
 	DiskID     [16]byte

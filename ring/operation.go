@@ -2,11 +2,11 @@ package ring
 
 import "slices"
 
-// OperationKind is how the ring changes.
+// OperationKind identifies the type of a change of the ring.
 type OperationKind uint8
 
-// The kinds. A node that joins or replaces brings an empty disk; one that leaves hands over while it
-// lives, one that is removed is dead.
+// The kinds. A node that joins or replaces another has an empty disk. A node that leaves hands its data over; a node
+// that is removed is dead.
 const (
 	Join OperationKind = iota + 1
 	Leave
@@ -15,7 +15,7 @@ const (
 	Move
 )
 
-// String is the word operators use.
+// String returns the name that operators use.
 func (k OperationKind) String() string {
 	switch k {
 	case Join:
@@ -32,18 +32,20 @@ func (k OperationKind) String() string {
 	return "unknown"
 }
 
-// Phase is how far an operation is.
+// Phase is the phase of an operation.
 //
 //	Streaming   reads: old replicas             writes: old and new replicas
 //	Switching   reads: new and old replicas     writes: new and old replicas
-//	  (known)   the same; nobody reads any more who has not heard of Switching, and those that gain a
+//	  (known)   the same; no reader is left that does not know of Switching, and the nodes that gain a
 //	            range compare it with those that lose it
 //	(ended)     reads and writes: new replicas
 //
-// In both phases a write must meet its level among the old replicas and among the new ones, so whatever
-// quorum a reader asks, whether it has heard of the next phase or not, meets the write. A write that
-// nobody acknowledged may be on the old ones alone, and be read there: a reader of the second phase meets
-// it, because it asks both sides, and repairs both; and a reader after the end, because of the comparison.
+// In both phases a write must meet its level among the old replicas and among the new ones:
+//
+//  1. The quorum of any reader, whether or not it knows of the next phase, overlaps with every acknowledged write.
+//  2. An unacknowledged write may be on the old replicas only, and be read there. A reader in the second phase reads
+//     it, because it contacts both sides, and repairs both.
+//  3. A reader after the end reads it because of the comparison.
 type Phase uint8
 
 // The phases.
@@ -52,7 +54,7 @@ const (
 	Switching
 )
 
-// String names the phase.
+// String returns the name of the phase.
 func (p Phase) String() string {
 	if p == Switching {
 		return "switching"
@@ -60,30 +62,30 @@ func (p Phase) String() string {
 	return "streaming"
 }
 
-// Operation is a change of the ring under way. Values are immutable.
+// Operation is a change of the ring in progress. Values are immutable.
 type Operation struct {
 	ID       uint64 // epoch at which it began
 	Kind     OperationKind
-	Node     NodeID  // who joins, leaves, is removed, replaces or moves
-	Replaced NodeID  // whose tokens Node takes over; Replace only
-	Tokens   []Token // Node's afterwards; Join and Move only
+	Node     NodeID  // the node that joins, leaves, is removed, replaces or moves
+	Replaced NodeID  // the node whose tokens Node takes over; Replace only
+	Tokens   []Token // tokens of Node afterwards; Join and Move only
 	Phase    Phase
 	Switched uint64   // epoch at which Switching began
-	Gaining  []NodeID // who must fetch data, ascending
-	Streamed []NodeID // who of them has it, ascending
-	// Known says that no quorum of readers is left that has not heard of Switching; Compared are those who
-	// have compared what they gained since then, ascending.
+	Gaining  []NodeID // nodes that must stream data, ascending
+	Streamed []NodeID // those of Gaining that have streamed it, ascending
+	// Known means that no quorum of readers is left that does not know of Switching. Compared are the nodes that have
+	// compared their gained ranges since then, ascending.
 	Known    bool     `json:",omitempty"`
 	Compared []NodeID `json:",omitempty"`
-	// Hands says that Node keeps things for others that it must hand over before the operation ends, Handed that it
-	// has; Leave only, and not of a node of a version that did not.
+	// Hands means that Node must hand over batches and hints before the operation ends, and Handed that it has. They
+	// are set for Leave only, and not by earlier versions.
 	Hands  bool `json:",omitempty"`
 	Handed bool `json:",omitempty"`
-	// Force goes on where no replica is left to fetch a range from.
+	// Force allows the operation although a range has no replica from which to stream it.
 	Force bool
 }
 
-// apply changes who owns which tokens.
+// apply changes the ownership of tokens.
 func (o *Operation) apply(owned map[NodeID][]Token) {
 	switch o.Kind {
 	case Join, Move:
@@ -96,7 +98,7 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 	}
 }
 
-// Operation finds an operation under way by its id; nil when there is none.
+// Operation returns the operation in progress with an id, or nil.
 func (t *Topology) Operation(id uint64) *Operation {
 	for _, o := range t.operations {
 		if o.ID == id {
@@ -106,30 +108,29 @@ func (t *Topology) Operation(id uint64) *Operation {
 	return nil
 }
 
-// Operations are those under way, by id; not to be changed.
+// Operations returns the operations in progress, ordered by id. Callers must not modify the slice.
 func (t *Topology) Operations() []*Operation { return t.operations }
 
 // Gain is a range that Node gains by an operation.
 type Gain struct {
 	Node  NodeID
 	Range Range // does not wrap
-	// From is who has it all: the only one when a living node loses it, else as many of Sources as
-	// Enough says.
-	From NodeID // zero: nobody loses it, or the one who does is dead
-	// Sources had the range before, in the strategy's order, without the dead one that loses it.
+	// From is the live node that loses the range, which is then the only source. Otherwise the range is streamed from
+	// as many of Sources as Enough requires.
+	From NodeID // zero if no node loses the range, or the one that does is dead
+	// Sources are the nodes that had the range before, in the strategy's order, without a dead one that loses it.
 	Sources []NodeID
-	// Local is how many of Sources in Node's own data center must be fetched from, Total how many in
-	// all, so that every write that a quorum acknowledged is met.
+	// Local is the number of Sources in Node's data center, and Total the number of all Sources, from which the range
+	// must be streamed so that every write that a quorum acknowledged is included.
 	Local, Total int
 }
 
-// Gains are the ranges that change hands by o under a replication, of all nodes or of one (zero:
-// all). alive says who can be a source.
+// Gains returns the ranges that change hands by o under a replication, for all nodes (zero) or for one.
 func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 	if r.Class == Local {
 		return nil
 	}
-	// By id, not by pointer: o may be from an earlier topology.
+	// Compare by id, not by pointer, because o may be from an earlier topology.
 	others := func(x *Operation) bool { return x.ID != o.ID && x.Phase == Switching }
 	before := newTokenRing(t.nodes, t.operations, others)
 	after := newTokenRing(t.nodes, t.operations, func(x *Operation) bool { return x.ID == o.ID || others(x) })
@@ -142,13 +143,13 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 		}
 		out = t.gainsAt(out, o, r, node, Range{start, end}, before.replicas(r, end), after.replicas(r, end))
 	}
-	if n := len(bounds); n > 0 && bounds[n-1] != MaxToken { // the rest belongs to the first token
+	if n := len(bounds); n > 0 && bounds[n-1] != MaxToken { // the rest of the ring belongs to the first token
 		out = t.gainsAt(out, o, r, node, Range{bounds[n-1], MinToken}, before.replicas(r, bounds[0]), after.replicas(r, bounds[0]))
 	}
 	return joined(out)
 }
 
-// gainsAt adds who gains one range.
+// gainsAt appends the nodes that gain one range.
 func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID, at Range, before, after []NodeID) []Gain {
 	for _, id := range after {
 		if slices.Contains(before, id) || node != 0 && node != id {
@@ -178,8 +179,8 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 	return out
 }
 
-// claimed says whether another node gains the range from b already: each loser has one heir, so that
-// no two replicas rest on one copy.
+// claimed reports whether another node already gains the range from b. Each losing node has one successor, so that no
+// two replicas depend on one copy.
 func (t *Topology) claimed(out []Gain, at Range, b NodeID) bool {
 	for i := len(out) - 1; i >= 0 && out[i].Range == at; i-- {
 		if out[i].From == b {
@@ -189,13 +190,13 @@ func (t *Topology) claimed(out []Gain, at Range, b NodeID) bool {
 	return false
 }
 
-// gone says whether a node is dead as far as o is concerned.
+// gone reports whether o considers a node dead.
 func (o *Operation) gone(id NodeID) bool {
 	return o.Kind == Remove && id == o.Node || o.Kind == Replace && id == o.Replaced
 }
 
-// gone says whether an operation counts a node as dead: it is neither asked nor waited for when it
-// loses a range.
+// gone reports whether an operation considers a node dead: when such a node loses a range, it is neither contacted
+// nor awaited.
 func (t *Topology) gone(id NodeID) bool {
 	for _, o := range t.operations {
 		if o.gone(id) {
@@ -205,7 +206,7 @@ func (t *Topology) gone(id NodeID) bool {
 	return false
 }
 
-// joined puts neighbouring ranges of one node with the same sources together.
+// joined merges adjacent ranges of one node with the same sources.
 func joined(gains []Gain) []Gain {
 	var out []Gain
 	last := map[NodeID]int{}
@@ -223,7 +224,7 @@ func joined(gains []Gain) []Gain {
 	return out
 }
 
-// GainingOf are the nodes that gain any range by o under the replications, ascending.
+// GainingOf returns the nodes that gain any range by o under the replications, ascending.
 func (t *Topology) GainingOf(o *Operation, replications []Replication) []NodeID {
 	var out []NodeID
 	for _, r := range replications {

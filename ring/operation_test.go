@@ -22,7 +22,7 @@ func TestGainsOfAnEarlierValue(t *testing.T) {
 	began := &Operation{ID: 7, Kind: Leave, Node: 3, Phase: Streaming}
 	want := NewMovingTopology(7, 7, nodes, []*Operation{began}).Gains(began, r, 0)
 	if len(want) == 0 {
-		t.Fatal("nobody gains anything when a node leaves")
+		t.Fatal("no node gains a range when a node leaves")
 	}
 	for _, later := range []Operation{
 		{ID: 7, Kind: Leave, Node: 3, Phase: Streaming, Streamed: []NodeID{1}},
@@ -130,7 +130,7 @@ func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
 	return nodes, o
 }
 
-// missedQuorum is a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
+// missedQuorum returns a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
 // nil when there is none. Where there are fewer sources than are asked for, the range waits for them.
 func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (chosen []NodeID) {
 	if quorum > len(replicas) || asked > len(sources) {

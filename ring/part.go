@@ -2,8 +2,8 @@ package ring
 
 import "math/bits"
 
-// Part is part i of n nearly equal parts of r, in token order. r does not wrap, and is not the whole
-// ring. A range of fewer than n tokens has empty parts: their Start is their End.
+// Part returns part i of n nearly equal parts of r, in token order. r must not wrap, nor be the whole ring. If r has
+// fewer than n tokens, some parts are empty: their Start equals their End.
 func (r Range) Part(i, n int) Range {
 	at := func(i int) Token {
 		if i == n {
@@ -19,12 +19,12 @@ func (r Range) Part(i, n int) Range {
 	return Range{at(i), at(i + 1)}
 }
 
-// PartOf is the part of n that holds t, which lies in r.
+// PartOf returns the index of the part of n that contains t, which is in r.
 func (r Range) PartOf(t Token, n int) int {
 	hi, lo := bits.Mul64(uint64(t)-uint64(r.Start)-1, uint64(n))
 	q, _ := bits.Div64(hi, lo, r.span())
 	return int(q)
 }
 
-// span is how many tokens r has.
+// span returns the number of tokens in r.
 func (r Range) span() uint64 { return uint64(r.End) - uint64(r.Start) }

@@ -2,27 +2,26 @@ package ring
 
 import "slices"
 
-// ReplicaSet is the nodes that hold one range, in the strategy's order: Natural ones count now,
-// Pending ones are gaining or losing the range and must get writes too.
+// ReplicaSet contains the nodes that hold one range, in the strategy's order. Natural replicas count for reads now.
+// Pending replicas gain or lose the range and must receive writes, too.
 type ReplicaSet struct {
 	Natural []NodeID
 	Pending []NodeID
-	// Others are the replicas before and after the operations under way, where they are not the natural
-	// ones: a write counts only when its level is met among each of them, too, so that every reader
-	// meets it, whether it has heard of the change or not. Dead nodes that an operation takes the
-	// ranges of are among them.
+	// Others are the replicas before and after the operations in progress, if they differ from the natural ones. A
+	// write must meet its level among each of them, too, so that every reader reads it, whether or not it knows of
+	// the change. They include dead nodes whose ranges an operation moves.
 	Others [][]NodeID
-	// Before are the replicas before those operations that are Switching, where they are not the natural
-	// ones: what a reader of the first phase has seen may be on these alone until the operation ends.
+	// Before are the replicas before those operations that are Switching, if they differ from the natural ones. Until
+	// the operation ends, writes that readers in the first phase have read may be on these only.
 	Before []NodeID
 }
 
-// Contains says whether id is a natural or pending replica.
+// Contains reports whether id is a natural or pending replica.
 func (s ReplicaSet) Contains(id NodeID) bool {
 	return slices.Contains(s.Natural, id) || slices.Contains(s.Pending, id)
 }
 
-// join adds the replicas at another stage of the operations of t, and says whether they are others.
+// join adds the replicas at another stage of the operations of t, and reports whether they differ.
 func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
 	same := len(others) == len(s.Natural)
 	for _, id := range others {
@@ -37,11 +36,11 @@ func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
 	return !same
 }
 
-// Placement is the replica set of every range of one topology under one replication.
+// Placement contains the replica set of every range of one topology under one replication.
 type Placement struct {
 	topology    *Topology
 	replication Replication
-	sets        []ReplicaSet // by index in topology.bounds of the range's end
+	sets        []ReplicaSet // by the index in topology.bounds of the range's end
 }
 
 func newPlacement(t *Topology, r Replication) *Placement {
@@ -60,13 +59,13 @@ func newPlacement(t *Topology, r Replication) *Placement {
 	return p
 }
 
-// Topology is the topology this placement belongs to.
+// Topology returns the topology to which this placement belongs.
 func (p *Placement) Topology() *Topology { return p.topology }
 
-// Replication is how it replicates.
+// Replication returns the replication of this placement.
 func (p *Placement) Replication() Replication { return p.replication }
 
-// Replicas is the replica set of tok. It is empty when no node owns tokens.
+// Replicas returns the replica set of tok. It is empty if no node owns tokens.
 func (p *Placement) Replicas(tok Token) ReplicaSet {
 	if len(p.sets) == 0 {
 		return ReplicaSet{}
@@ -74,14 +73,14 @@ func (p *Placement) Replicas(tok Token) ReplicaSet {
 	return p.sets[positionIn(p.topology.bounds, tok)]
 }
 
-// RangeReplicas is a range and who holds all of it.
+// RangeReplicas is a range and the replicas that hold all of it.
 type RangeReplicas struct {
 	Range    Range
 	Replicas ReplicaSet
 }
 
-// Ranges splits r at the ring's tokens: non-wrapping pieces in token order, each with its replicas.
-// r itself must not wrap.
+// Ranges splits r at the ring's tokens into non-wrapping ranges in token order, each with its replicas. r must not
+// wrap.
 func (p *Placement) Ranges(r Range) []RangeReplicas {
 	t := p.topology
 	var out []RangeReplicas

@@ -8,14 +8,14 @@ import (
 // Class is a replication strategy.
 type Class uint8
 
-// The strategies; Local keeps data on the node that wrote it.
+// The strategies. Local keeps data on the node that wrote it.
 const (
 	Local Class = iota + 1
 	Simple
 	NetworkTopology
 )
 
-// Name is the full class name that system_schema.keyspaces shows.
+// Name returns the full class name that system_schema.keyspaces shows.
 func (c Class) Name() string {
 	switch c {
 	case Local:
@@ -28,10 +28,10 @@ func (c Class) Name() string {
 	return ""
 }
 
-// ShortName is Name without its package.
+// ShortName returns Name without its package.
 func (c Class) ShortName() string { return c.Name()[strings.LastIndexByte(c.Name(), '.')+1:] }
 
-// DatacenterFactor is how many replicas one data center keeps.
+// DatacenterFactor is the number of replicas in one data center.
 type DatacenterFactor struct {
 	Datacenter string
 	Factor     int
@@ -44,19 +44,19 @@ type Replication struct {
 	Datacenters []DatacenterFactor // NetworkTopology, sorted by name
 }
 
-// NewNetworkTopology is NetworkTopologyStrategy with the given factors, sorted by name.
+// NewNetworkTopology returns NetworkTopologyStrategy with the given factors, sorted by name.
 func NewNetworkTopology(factors ...DatacenterFactor) Replication {
 	f := slices.Clone(factors)
 	slices.SortFunc(f, func(a, b DatacenterFactor) int { return strings.Compare(a.Datacenter, b.Datacenter) })
 	return Replication{Class: NetworkTopology, Datacenters: f}
 }
 
-// Equal says whether both place data alike.
+// Equal reports whether both place data alike.
 func (r Replication) Equal(o Replication) bool {
 	return r.Class == o.Class && r.Factor == o.Factor && slices.Equal(r.Datacenters, o.Datacenters)
 }
 
-// Total is the number of replicas of a partition over all data centers.
+// Total returns the number of replicas of a partition in all data centers.
 func (r Replication) Total() int {
 	switch r.Class {
 	case Local:
@@ -71,8 +71,8 @@ func (r Replication) Total() int {
 	return n
 }
 
-// In is the number of replicas a data center should hold. Strategies without data centers count
-// all of their replicas, as Cassandra does for the LOCAL levels.
+// In returns the number of replicas that a data center should hold. Strategies without data centers count all of
+// their replicas, as Cassandra does for the LOCAL levels.
 func (r Replication) In(datacenter string) int {
 	if r.Class != NetworkTopology {
 		return r.Total()
@@ -85,7 +85,7 @@ func (r Replication) In(datacenter string) int {
 	return 0
 }
 
-// simple takes the next distinct nodes clockwise from tokens[i].
+// simple returns the next distinct nodes clockwise from tokens[i].
 func (r *tokenRing) simple(i, factor int) []NodeID {
 	var out []NodeID
 	for k := 0; k < len(r.owner) && len(out) < factor; k++ {
@@ -99,15 +99,15 @@ func (r *tokenRing) simple(i, factor int) []NodeID {
 // datacenterPlacement collects one data center's replicas during the walk.
 type datacenterPlacement struct {
 	name          string
-	wanted        int // replicas still to find
-	repeatsLeft   int // nodes in racks already used that may be taken
+	wanted        int // replicas still needed
+	repeatsLeft   int // how many more nodes of racks already used may be selected
 	racksSeen     []string
 	acceptedNodes []NodeID
 }
 
-// network walks clockwise and gives every data center its share on as many racks as it
-// has: a node of a rack already used is taken at once only while the data center has fewer racks
-// than replicas (NetworkTopologyStrategy.calculateNaturalReplicas of Cassandra 3.0 and later).
+// network walks clockwise and places every data center's replicas on as many racks as it has. It selects a second
+// node of a rack immediately only while the data center has fewer racks than replicas
+// (NetworkTopologyStrategy.calculateNaturalReplicas of Cassandra 3.0 and later).
 func (r *tokenRing) network(i int, factors []DatacenterFactor) []NodeID {
 	dcs, open := r.placements(factors)
 	var out []NodeID

@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// Token is a position on the Murmur3 ring. MinToken itself is never the token of a key: it is the
-// open lower end of the whole ring.
+// Token is a position on the Murmur3 ring. MinToken is never the token of a key: it is the open lower end of the
+// whole ring.
 type Token int64
 
-// MinToken is before every key; MaxToken is the greatest token a key can have.
+// MinToken precedes every key; MaxToken is the greatest token of a key.
 const (
 	MinToken Token = math.MinInt64
 	MaxToken Token = math.MaxInt64
 )
 
-// String is the token as system tables show it.
+// String returns the token as system tables show it.
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
 // Range is the set of tokens in (Start, End]. Start == End is the whole ring; Start > End wraps.
 type Range struct{ Start, End Token }
 
-// FullRange is every token.
+// FullRange returns the range of all tokens.
 func FullRange() Range { return Range{MinToken, MinToken} }
 
-// Contains says whether t lies in r.
+// Contains reports whether t lies in r.
 func (r Range) Contains(t Token) bool {
 	switch {
 	case r.Start == r.End:
@@ -36,10 +36,10 @@ func (r Range) Contains(t Token) bool {
 	}
 }
 
-// Wraps says whether r passes the end of the ring; (x, MinToken] does not, it ends there.
+// Wraps reports whether r passes the end of the ring. (x, MinToken] does not: it ends there.
 func (r Range) Wraps() bool { return r.Start >= r.End && r.End != MinToken }
 
-// Unwrap is r as one or two ranges that do not wrap, in token order.
+// Unwrap returns r as one or two ranges that do not wrap, in token order.
 func (r Range) Unwrap() []Range {
 	if !r.Wraps() {
 		return []Range{r}
@@ -50,7 +50,7 @@ func (r Range) Unwrap() []Range {
 // String is the range in interval notation.
 func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }
 
-// Overlaps says whether a token lies in both ranges.
+// Overlaps reports whether a token lies in both ranges.
 func (r Range) Overlaps(o Range) bool {
 	for _, a := range r.Unwrap() {
 		for _, b := range o.Unwrap() {
@@ -62,7 +62,7 @@ func (r Range) Overlaps(o Range) bool {
 	return false
 }
 
-// Covers says whether every token of o, which does not wrap, lies in r, which does not wrap either.
+// Covers reports whether every token of o, which does not wrap, lies in r, which does not wrap either.
 func (r Range) Covers(o Range) bool {
 	return r.Start <= o.Start && (r.End == MinToken || o.End != MinToken && o.End <= r.End)
 }

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// tokenRing is who owns which tokens at one stage of the operations under way.
+// tokenRing is the ownership of tokens at one stage of the operations in progress.
 type tokenRing struct {
 	tokens []Token // ascending; owner[i] owns tokens[i]
 	owner  []*Node
@@ -13,8 +13,7 @@ type tokenRing struct {
 	members []*Node
 }
 
-// newTokenRing is the ring of the nodes that own tokens, changed by those operations that done lets
-// pass.
+// newTokenRing returns the ring of the nodes that own tokens, after the operations for which done returns true.
 func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) bool) *tokenRing {
 	owned := make(map[NodeID][]Token, len(nodes))
 	for _, n := range nodes {
@@ -57,7 +56,7 @@ func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) 
 	return r
 }
 
-// position is the index of the token whose range holds tok: the first one ≥ tok, wrapping.
+// position returns the index of the token whose range contains tok: the first one ≥ tok, wrapping.
 func (r *tokenRing) position(tok Token) int { return positionIn(r.tokens, tok) }
 
 func positionIn(tokens []Token, tok Token) int {
@@ -68,7 +67,7 @@ func positionIn(tokens []Token, tok Token) int {
 	return i
 }
 
-// replicas are the nodes of the range that holds tok, in the strategy's order.
+// replicas returns the nodes of the range that contains tok, in the strategy's order.
 func (r *tokenRing) replicas(of Replication, tok Token) []NodeID {
 	if len(r.tokens) == 0 {
 		return nil
@@ -82,7 +81,7 @@ func (r *tokenRing) replicas(of Replication, tok Token) []NodeID {
 	return nil
 }
 
-// merged are the tokens of all rings, ascending and each once.
+// merged returns the tokens of all rings, ascending and without duplicates.
 func merged(rings ...*tokenRing) []Token {
 	var out []Token
 	for _, r := range rings {

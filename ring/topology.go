@@ -6,32 +6,31 @@ import (
 	"sync/atomic"
 )
 
-// Topology is who is in the ring and which tokens they own, at one epoch, and what is changing. It
-// never changes itself: a new epoch is a new Topology. Methods are safe for concurrent use.
+// Topology contains the members of the ring and their tokens at one epoch, and the operations in progress. It is
+// immutable: a new epoch is a new Topology. Methods are safe for concurrent use.
 type Topology struct {
 	epoch      uint64
 	moved      uint64
 	nodes      []*Node // by id
 	operations []*Operation
-	reads      *tokenRing                   // whom reads ask: operations that are Switching are done
+	reads      *tokenRing                   // for reads: operations that are Switching are complete
 	base       *tokenRing                   // before all operations
-	final      *tokenRing                   // after all
-	bounds     []Token                      // of the three, ascending: where replica sets may change
-	placements atomic.Pointer[[]*Placement] // a memo, not state; never changed in place
+	final      *tokenRing                   // after all operations
+	bounds     []Token                      // tokens of the three rings, ascending: replica sets may change there
+	placements atomic.Pointer[[]*Placement] // a cache; replaced, never modified
 }
 
-// placementsMax bounds the memo of a topology: a placement of 16 nodes with 16 tokens is ≈ 20 KiB,
-// and keyspaces that replicate alike share one.
+// placementsMax bounds the cache of a topology: a placement of 16 nodes with 16 tokens takes ≈ 20 KiB, and keyspaces
+// with the same replication share one.
 const placementsMax = 32
 
-// NewTopology makes the topology of nodes at epoch, in which nothing is changing. Joining nodes own
-// nothing.
+// NewTopology returns the topology of nodes at epoch, with no operations in progress. Joining nodes own no tokens.
 func NewTopology(epoch uint64, nodes []*Node) *Topology {
 	return NewMovingTopology(epoch, epoch, nodes, nil)
 }
 
-// NewMovingTopology makes a topology with operations under way; moved is the epoch at which it last
-// changed who holds what.
+// NewMovingTopology returns a topology with operations in progress. moved is the epoch of the last change of
+// ownership.
 func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operation) *Topology {
 	t := &Topology{epoch: epoch, moved: moved, nodes: slices.Clone(nodes), operations: operations}
 	slices.SortFunc(t.nodes, func(a, b *Node) int { return int(int64(a.ID) - int64(b.ID)) })
@@ -45,17 +44,17 @@ func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operati
 	return t
 }
 
-// Epoch is the version of the metadata this topology is from.
+// Epoch returns the version of the metadata from which this topology is.
 func (t *Topology) Epoch() uint64 { return t.epoch }
 
-// Moved is the epoch at which it last changed who holds what: a request planned before that may go to
-// the wrong nodes.
+// Moved returns the epoch of the last change of ownership. A request that was planned before may go to the wrong
+// nodes.
 func (t *Topology) Moved() uint64 { return t.moved }
 
-// Nodes are all members by id; not to be changed.
+// Nodes returns all members, ordered by id. Callers must not modify the slice.
 func (t *Topology) Nodes() []*Node { return t.nodes }
 
-// Node finds a member; nil when there is none.
+// Node returns a member, or nil.
 func (t *Topology) Node(id NodeID) *Node {
 	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].ID >= id })
 	if i < len(t.nodes) && t.nodes[i].ID == id {
@@ -64,8 +63,8 @@ func (t *Topology) Node(id NodeID) *Node {
 	return nil
 }
 
-// NameOf is a node as operators know it: the address that other nodes reach it by. Of an id that no member has, it
-// says so.
+// NameOf returns the internode address of a node, by which operators know it. If no member has the id, it returns a
+// text that says that the node has left.
 func (t *Topology) NameOf(id NodeID) string {
 	if n := t.Node(id); n != nil {
 		return n.Internode.Addr().String()
@@ -73,13 +72,13 @@ func (t *Topology) NameOf(id NodeID) string {
 	return "a node that has left"
 }
 
-// Tokens are all owned tokens in ascending order, as reads see them; not to be changed.
+// Tokens returns all owned tokens for reads, ascending. Callers must not modify the slice.
 func (t *Topology) Tokens() []Token { return t.reads.tokens }
 
-// Owner is the node that owns Tokens()[i].
+// Owner returns the node that owns Tokens()[i].
 func (t *Topology) Owner(i int) *Node { return t.reads.owner[i] }
 
-// OwnedBy are the tokens of a node as reads see them, ascending.
+// OwnedBy returns the tokens of a node for reads, ascending.
 func (t *Topology) OwnedBy(id NodeID) (out []Token) {
 	for i, n := range t.reads.owner {
 		if n.ID == id {
@@ -89,7 +88,7 @@ func (t *Topology) OwnedBy(id NodeID) (out []Token) {
 	return out
 }
 
-// Datacenters are the names of the data centers that own tokens, sorted.
+// Datacenters returns the names of the data centers that own tokens, sorted.
 func (t *Topology) Datacenters() []string {
 	var names []string
 	for _, n := range t.reads.members {
@@ -101,9 +100,8 @@ func (t *Topology) Datacenters() []string {
 	return names
 }
 
-// Placement is where every range of t lies under r, which is not Local: such data lies on the node
-// that is asked, and the ring does not know which that is. It is computed once per topology and
-// replication.
+// Placement returns the replica sets of all ranges of t under r, which must not be Local: such data is on the node
+// that receives the request, which the ring does not know. It is computed once per topology and replication.
 func (t *Topology) Placement(r Replication) *Placement {
 	memo := t.placements.Load()
 	if memo != nil {
@@ -119,6 +117,6 @@ func (t *Topology) Placement(r Replication) *Placement {
 		kept = (*memo)[max(0, len(*memo)+1-placementsMax):]
 	}
 	kept = append(slices.Clone(kept), p)
-	t.placements.CompareAndSwap(memo, &kept) // who loses the race computes it again later
+	t.placements.CompareAndSwap(memo, &kept) // a goroutine that loses the race computes it again later
 	return p
 }

@@ -7,7 +7,7 @@ import (
 	"cqld/schema"
 )
 
-// hotRow is a row of five values, as a benchmark's table has.
+// hotRow returns a row of five values, as a benchmark's table has.
 func hotRow() *Row {
 	r := NewRow()
 	r.Clustering = []byte{0x80, 0, 0, 1}

@@ -7,26 +7,26 @@ import (
 	"cqld/schema"
 )
 
-// NoTimestamp is the timestamp (µs) of what was never written.
+// NoTimestamp is the timestamp (µs) of a value that was never written.
 const NoTimestamp = math.MinInt64
 
-// Cell is one version of one column's value, or of one element's of a multi-cell column.
+// Cell is one version of the value of a column, or of an element of a multi-cell column.
 type Cell struct {
 	Column    schema.ColumnID
 	Path      []byte // ordered form of the element's key; nil unless the column is multi-cell
 	Timestamp int64  // µs
-	TTL       int32  // seconds; 0 when it does not expire
+	TTL       int32  // seconds; 0 if it does not expire
 	LocalTime int64  // seconds: when it expires (TTL > 0) or was deleted (Tombstone); else 0
 	Tombstone bool
 	Value     []byte // wire form; empty for a tombstone and for an element of a set
 }
 
-// Live says whether the cell has a value at now (seconds).
+// Live reports whether the cell has a value at now (seconds).
 func (c *Cell) Live(now int64) bool {
 	return !c.Tombstone && (c.TTL == 0 || c.LocalTime > now)
 }
 
-// compareID orders cells of a row: by column, then by path.
+// compareID orders the cells of a row by column, then by path.
 func (c *Cell) compareID(o *Cell) int {
 	if c.Column != o.Column {
 		return int(c.Column) - int(o.Column)
@@ -34,45 +34,45 @@ func (c *Cell) compareID(o *Cell) int {
 	return bytes.Compare(c.Path, o.Path)
 }
 
-// Liveness is the row marker that INSERT leaves: it keeps a row alive that has no other cell.
+// Liveness is the row marker that INSERT writes: it keeps a row alive that has no other cell.
 type Liveness struct {
-	Timestamp int64 // µs; NoTimestamp when there is none
-	TTL       int32 // seconds; 0 when it does not expire
+	Timestamp int64 // µs; NoTimestamp if there is no marker
+	TTL       int32 // seconds; 0 if it does not expire
 	LocalTime int64 // seconds: when it expires
 }
 
-// NoLiveness is the marker of a row that was never inserted.
+// NoLiveness returns the marker of a row that was never inserted.
 func NoLiveness() Liveness { return Liveness{Timestamp: NoTimestamp} }
 
-// Present says whether there is a marker.
+// Present reports whether there is a marker.
 func (l Liveness) Present() bool { return l.Timestamp != NoTimestamp }
 
-// Live says whether the marker keeps its row alive at now (seconds).
+// Live reports whether the marker keeps its row alive at now (seconds).
 func (l Liveness) Live(now int64) bool {
 	return l.Present() && (l.TTL == 0 || l.LocalTime > now)
 }
 
-// Deletion deletes everything in its scope that was written up to its timestamp.
+// Deletion deletes all writes in its scope up to its timestamp.
 type Deletion struct {
-	Timestamp int64 // µs; NoTimestamp when there is none
-	LocalTime int64 // seconds: when it was made, for gc_grace
+	Timestamp int64 // µs; NoTimestamp if there is none
+	LocalTime int64 // seconds: when the deletion was made, for gc_grace
 }
 
-// NoDeletion deletes nothing.
+// NoDeletion returns a Deletion that deletes nothing.
 func NoDeletion() Deletion { return Deletion{Timestamp: NoTimestamp} }
 
-// Present says whether it deletes anything.
+// Present reports whether d deletes anything.
 func (d Deletion) Present() bool { return d.Timestamp != NoTimestamp }
 
-// Deletes says whether a write at timestamp is gone.
+// Deletes reports whether d deletes a write at timestamp.
 func (d Deletion) Deletes(timestamp int64) bool { return timestamp <= d.Timestamp }
 
-// Supersedes says whether d wins over o.
+// Supersedes reports whether d wins over o.
 func (d Deletion) Supersedes(o Deletion) bool {
 	return d.Timestamp > o.Timestamp || d.Timestamp == o.Timestamp && d.LocalTime > o.LocalTime
 }
 
-// Max is the one of both that supersedes the other.
+// Max returns the deletion that supersedes the other.
 func (d Deletion) Max(o Deletion) Deletion {
 	if o.Supersedes(d) {
 		return o

@@ -11,38 +11,38 @@ import (
 	"cqld/schema"
 )
 
-// Slice is the rows whose clustering lies in [Start, End). A nil End is the end of the partition.
+// Slice is the rows with a clustering in [Start, End). A nil End is the end of the partition.
 type Slice struct{ Start, End []byte }
 
-// AllRows is the whole partition.
+// AllRows returns the slice of the whole partition.
 func AllRows() Slice { return Slice{} }
 
-// SliceOf is exactly the rows that begin with the clustering prefix p.
+// SliceOf returns the slice of all rows whose clustering begins with the prefix p.
 func SliceOf(p []byte) Slice { return Slice{Start: p, End: After(p)} }
 
-// ExactRow is the one row of the clustering c, which has all components: no clustering lies between
-// c and c·00. Storage finds it without a scan.
+// ExactRow returns the slice of the one row with the clustering c, which has all components: no clustering lies
+// between c and c·00. Storage finds it without a scan.
 func ExactRow(c []byte) Slice {
 	end := make([]byte, len(c)+1)
 	copy(end, c)
 	return Slice{Start: end[:len(c):len(c)], End: end}
 }
 
-// Exact says whether s is an ExactRow.
+// Exact reports whether s is an ExactRow.
 func (s Slice) Exact() bool {
 	n := len(s.Start)
 	return len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start)
 }
 
-// After is the bound behind every clustering that begins with p.
+// After returns the bound that follows every clustering that begins with p.
 func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 
-// Contains says whether the clustering c lies in s.
+// Contains reports whether the clustering c lies in s.
 func (s Slice) Contains(c []byte) bool {
 	return bytes.Compare(s.Start, c) <= 0 && (s.End == nil || bytes.Compare(c, s.End) < 0)
 }
 
-// Empty says whether nothing can lie in s.
+// Empty reports whether no clustering can lie in s.
 func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.End) >= 0 }
 
 // Overlaps reports whether a clustering can lie in both s and o.
@@ -50,52 +50,53 @@ func (s Slice) Overlaps(o Slice) bool {
 	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() && !o.Empty()
 }
 
-// Limits bound a read. Rows counts live rows; zero is no limit. A partition that has no live row
-// but a live static row counts as one when the command asks for statics that way.
+// Limits bound a read. Rows counts live rows; zero means no limit. A partition that has no live row but a live static
+// row counts as one row if the command sets StaticCounts.
 type Limits struct {
 	Rows         uint32
 	PerPartition uint32
 }
 
-// KeyRange is the partitions whose token lies in Tokens, which does not wrap, and that come after
-// the key After (in ring order), when that is not nil.
+// KeyRange contains the partitions with a token in Tokens, which does not wrap, that follow the key After in ring
+// order, unless After is nil.
 type KeyRange struct {
 	Tokens ring.Range
 	After  *PartitionKey
 }
 
-// ReadCommand asks a replica for rows of one partition (Key.Bytes is not nil) or of a range of
-// partitions. The answer is a page (page.go).
+// ReadCommand requests rows of one partition (Key.Bytes is not nil) or of a range of partitions from a replica. The
+// result is a page (page.go).
 type ReadCommand struct {
 	Table    schema.StorageID
 	Key      PartitionKey
 	Range    KeyRange
-	Slices   []Slice // ascending and disjoint; of every partition
-	Reversed bool    // rows of a partition from the last to the first
-	// StaticCounts makes a partition without live rows, but with a live static row, count as a row:
-	// so it is when the query restricts no clustering column.
+	Slices   []Slice // ascending and disjoint; apply to every partition
+	Reversed bool    // returns the rows of a partition from the last to the first
+	// StaticCounts makes a partition without live rows, but with a live static row, count as a row. It is set if the
+	// query restricts no clustering column.
 	StaticCounts bool
 	Limits       Limits
-	Now          int64 // seconds; decides what has expired
-	// Repair is set in a repair's reads: they go on however many tombstones they meet, and read on
-	// nodes that are being repaired. It does not change what a page shows.
+	Now          int64 // seconds; determines what has expired
+	// Repair is set for the reads of a repair: no number of tombstones ends them, and they read ranges that are being
+	// repaired. It does not change the contents of a page.
 	Repair *Repair
-	// Cancel ends the read early; nil: nothing does. It is of this node and not encoded: a message has its own.
+	// Cancel ends the read early. Nil means that nothing ends it. It is local to this node and not encoded: each
+	// message has its own.
 	Cancel *env.Cancel
-	// Memory bounds the page; nil: only storage does. It is of this node and not encoded.
+	// Memory bounds the page. Nil means that only storage bounds it. It is local to this node and not encoded.
 	Memory PageMemory
 }
 
-// PageMemory bounds the memory of a page that is being read.
+// PageMemory bounds the memory of a page while it is read.
 type PageMemory interface {
-	// Grow says whether the page may take n bytes in all. One that may not ends after the row that it has.
+	// Grow reports whether the page may take n bytes in total. If not, the page ends after its current row.
 	Grow(n int) bool
 }
 
-// Repair counts what a repair's reads wrote to replicas.
+// Repair counts the rows that the reads of a repair write to replicas.
 type Repair struct{ Rows atomic.Int64 }
 
-// Count counts mutations that are sent to a replica. A read that is not a repair's has a nil Repair.
+// Count counts mutations that are sent to a replica. Reads that are not part of a repair have a nil Repair.
 func (r *Repair) Count(ms []*Mutation) {
 	if r == nil {
 		return
@@ -108,7 +109,7 @@ func (r *Repair) Count(ms []*Mutation) {
 	}
 }
 
-// SinglePartition says whether the command reads one partition.
+// SinglePartition reports whether the command reads one partition.
 func (c *ReadCommand) SinglePartition() bool { return c.Key.Bytes != nil }
 
 // ReadsPartition reports whether the command reads the partition of key. The After of a range is compared in ring order.
@@ -149,7 +150,7 @@ func (c *ReadCommand) Clone() *ReadCommand {
 	return &own
 }
 
-// AppendReadCommand appends c for another node.
+// AppendReadCommand appends the encoding of c for another node.
 func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	var flags byte
 	if c.SinglePartition() {
@@ -193,7 +194,7 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	return dst
 }
 
-// ConsumeReadCommand sets cmd to the next command of c, to whose bytes it will point.
+// ConsumeReadCommand decodes the next command of c into cmd, which then points into the bytes of c.
 func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	flags := c.Uint8()
 	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0}

@@ -14,10 +14,10 @@ import (
 //	row   := flags [ts [ttl expiry]] [ts deleted] [n complex…] cell*
 //	cell  := flags column [ts] [deleted | ttl expiry] [path] [value]
 //
-// Timestamps are 8 bytes, the rest varints. A cell without an own timestamp has that of the cell
-// before it, the first one that of the liveness; the same holds for ttl and expiry. Encoding a
-// canonical Row (Reconcile, Sort) is deterministic: equal rows are equal bytes, and digests rely
-// on it. Changes need a new storage.FormatVersion and messaging protocol version.
+// Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has that of the cell
+// before it, and the first one that of the liveness; the same applies to ttl and expiry. The encoding of a canonical
+// Row (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A change requires a
+// new storage.FormatVersion and messaging.ProtocolVersion.
 const (
 	flagLiveness = 1 << iota
 	flagLivenessTTL
@@ -38,14 +38,14 @@ const (
 	cellFlagsKnown = 1<<iota - 1
 )
 
-// cellState is what a cell may leave out because the one before it said it.
+// cellState contains the values that a cell may omit because they equal those of the cell before it.
 type cellState struct {
 	timestamp int64
 	ttl       int32
 	localTime int64
 }
 
-// AppendRow appends the encoded form of r, clustering not included.
+// AppendRow appends the encoding of r, without the clustering.
 func AppendRow(dst []byte, r *Row) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
@@ -87,9 +87,9 @@ func AppendRow(dst []byte, r *Row) []byte {
 	return dst
 }
 
-// appendSizedRow appends the size of r's encoded form, as a uvarint, and that form.
+// appendSizedRow appends the size of r's encoding, as a uvarint, and the encoding.
 func appendSizedRow(dst []byte, r *Row) []byte {
-	// The size is not known yet: leave as many bytes for it as it will probably take.
+	// The size is not known yet: reserve the number of bytes that it will probably take.
 	guess := 8
 	for i := range r.Cells {
 		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
@@ -110,7 +110,7 @@ func appendSizedRow(dst []byte, r *Row) []byte {
 	return dst
 }
 
-// uvarintLen is the number of bytes that n takes as a uvarint.
+// uvarintLen returns the number of bytes of n as a uvarint.
 func uvarintLen(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
 func appendDeletion(dst []byte, d Deletion) []byte {
@@ -153,21 +153,21 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 	return dst
 }
 
-// badFlags says whether a row cannot begin with these flags.
+// badFlags reports whether flags are invalid for a row.
 func badFlags(flags byte) bool {
 	return flags&^flagsKnown != 0 || flags&(flagLiveness|flagLivenessTTL) == flagLivenessTTL
 }
 
-// badCellFlags says whether a cell cannot begin with these flags.
+// badCellFlags reports whether flags are invalid for a cell.
 func badCellFlags(flags byte) bool {
 	return flags&^cellFlagsKnown != 0 || flags&(cellExpiring|cellExpiry) == cellExpiry ||
 		flags&cellTombstone != 0 && flags&(cellExpiring|cellEmpty) != cellEmpty
 }
 
-// badTTL says whether something cannot live that many seconds.
+// badTTL reports whether ttl is out of range.
 func badTTL(ttl uint64) bool { return ttl == 0 || ttl > math.MaxInt32 }
 
-// DecodeRow sets r to the row encoded in b, to which its cells will point; r.Clustering stays.
+// DecodeRow decodes b into r, whose cells then point into b. It does not change r.Clustering.
 func DecodeRow(r *Row, b []byte) error {
 	clustering := r.Clustering
 	r.Reset()
@@ -264,10 +264,10 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 	}
 }
 
-// emptyValue is the non-nil value of length zero; it has no bytes that could be changed.
+// emptyValue is a non-nil value of length zero. It is never modified, because it has no bytes.
 var emptyValue = []byte{}
 
-// consumeShort takes a uvarint length and that many bytes.
+// consumeShort decodes a uvarint length and that many bytes.
 func consumeShort(c *wire.Cursor) []byte {
 	n := c.Uvarint()
 	if n > uint64(c.Len()) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Partition is a partition's content in memory, as far as a command asked for it.
+// Partition is the part of a partition that a command requested, in memory.
 type Partition struct {
 	Key             PartitionKey
 	Header          Row // partition deletion and static cells
@@ -14,12 +14,12 @@ type Partition struct {
 	Rows            []Row
 }
 
-// NormalizeRangeTombstones returns tombstones as disjoint intervals in order, each with the deletion
-// that wins there; what does not supersede base, the partition's deletion, is left out, and
-// neighbours with equal deletions are joined. The input is reordered.
+// NormalizeRangeTombstones returns tombstones as disjoint intervals in order, each with the deletion that wins there.
+// It omits deletions that do not supersede base, the partition's deletion, and merges adjacent intervals with equal
+// deletions. It reorders the input.
 //
-// It sweeps over the bounds with a heap of the tombstones that have begun, the winner on top: one
-// that has ended is dropped when it comes up.
+// It sweeps over the bounds with a heap of the tombstones that have begun, with the winner on top. A tombstone that
+// has ended is removed when it reaches the top.
 func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []RangeTombstone {
 	if len(tombstones) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []Rang
 	return out
 }
 
-// tombstoneHeap has the tombstone that supersedes the others on top.
+// tombstoneHeap is a heap with the tombstone that supersedes the others on top.
 type tombstoneHeap []*RangeTombstone
 
 func (h tombstoneHeap) Len() int           { return len(h) }
@@ -72,7 +72,7 @@ func (h *tombstoneHeap) Pop() any {
 	return last
 }
 
-// CutRangeTombstones keeps of normalized tombstones what lies in the slices, which are ascending and
+// CutRangeTombstones returns the parts of normalized tombstones that lie in the slices, which are ascending and
 // disjoint.
 func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombstone {
 	var out []RangeTombstone
@@ -99,7 +99,7 @@ func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombston
 	return out
 }
 
-// DeletionAt is what tombstones, normalized, delete at the clustering c.
+// DeletionAt returns the deletion of normalized tombstones at the clustering c.
 func DeletionAt(tombstones []RangeTombstone, c []byte) Deletion {
 	i, _ := slices.BinarySearchFunc(tombstones, c, func(t RangeTombstone, c []byte) int {
 		if bytes.Compare(t.End, c) <= 0 {
@@ -113,8 +113,8 @@ func DeletionAt(tombstones []RangeTombstone, c []byte) Deletion {
 	return NoDeletion()
 }
 
-// MergePartitions merges versions of one partition, each with its rows in the order that reversed
-// says. The result shares memory with the inputs.
+// MergePartitions merges versions of one partition. The rows of each are in ascending order, or in descending order
+// if reversed. The result shares memory with the inputs.
 func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	out := &Partition{Key: versions[0].Key, Header: *NewRow()}
 	var tombstones []RangeTombstone

@@ -9,18 +9,18 @@ import (
 	"cqld/schema"
 )
 
-// PartitionKey is a partition's key in serialized form with its token. Bytes of a key of one
-// column are the value; of several, for each a 2-byte length, the value and 0x00.
+// PartitionKey is a serialized partition key with its token. For a key of one column, Bytes is the value. For several
+// columns it contains, for each, a 2-byte length, the value and 0x00.
 type PartitionKey struct {
 	Token ring.Token
 	Bytes []byte
 }
 
-// NewPartitionKey is the key with its Murmur3 token.
+// NewPartitionKey returns the key with its Murmur3 token.
 func NewPartitionKey(b []byte) PartitionKey { return PartitionKey{ring.Murmur3(b), b} }
 
-// Compare orders keys as the ring and storage do: by token; keys that share one, which hardly
-// happens, by length, then by bytes.
+// Compare orders keys as the ring and storage do: by token, and keys with the same token, which are rare, by length
+// and then by bytes.
 func (k PartitionKey) Compare(o PartitionKey) int {
 	switch {
 	case k.Token < o.Token:
@@ -33,13 +33,13 @@ func (k PartitionKey) Compare(o PartitionKey) int {
 	return bytes.Compare(k.Bytes, o.Bytes)
 }
 
-// RangeTombstone deletes the rows whose clustering lies in [Start, End).
+// RangeTombstone deletes the rows with a clustering in [Start, End).
 type RangeTombstone struct {
 	Start, End []byte
 	Deletion   Deletion
 }
 
-// EntryKind is what part of a partition an entry is; storage keys sort by it.
+// EntryKind identifies the part of a partition to which an entry belongs. Storage keys sort by it.
 type EntryKind byte
 
 // The kinds of entries.
@@ -49,9 +49,9 @@ const (
 	KindRow
 )
 
-// Mutation is a change of one partition of one table, in encoded form: it is built once, by query,
-// and from then on the same bytes go to the other nodes and into storage. All of it is applied
-// atomically. The zero value with Table and Key set changes nothing.
+// Mutation is a change of one partition of one table, in encoded form. Package query builds it once, and the same
+// bytes are sent to other nodes and written to storage. It is applied atomically. A zero Mutation with Table and Key
+// set changes nothing.
 //
 //	entries := (kind [key] value)*   key := len start [len end]   value := len row
 type Mutation struct {
@@ -60,15 +60,15 @@ type Mutation struct {
 	entries []byte
 }
 
-// Reset makes m an empty mutation of another partition and keeps its memory.
+// Reset makes m an empty mutation of another partition, and keeps its memory.
 func (m *Mutation) Reset(table schema.StorageID, key PartitionKey) {
 	m.Table, m.Key, m.entries = table, key, m.entries[:0]
 }
 
-// Empty says whether m changes nothing.
+// Empty reports whether m changes nothing.
 func (m *Mutation) Empty() bool { return len(m.entries) == 0 }
 
-// Size is the number of bytes of the changes.
+// Size returns the number of bytes of the changes and the key.
 func (m *Mutation) Size() int { return len(m.entries) + len(m.Key.Bytes) }
 
 // AddHeader adds the partition's deletion and static cells.
@@ -77,15 +77,14 @@ func (m *Mutation) AddHeader(r *Row) {
 	m.addValue(r)
 }
 
-// AddRow adds a change of the row r.Clustering; r's cells must be sorted.
+// AddRow adds a change of the row r.Clustering. The cells of r must be sorted.
 func (m *Mutation) AddRow(r *Row) {
 	m.entries = append(m.entries, byte(KindRow))
 	m.addBytes(r.Clustering)
 	m.addValue(r)
 }
 
-// AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that readers
-// look for it.
+// AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that reads look for it.
 func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	header, deletion := NewRow(), NewRow()
 	header.HasRangeTombstones = true
@@ -105,7 +104,7 @@ func (m *Mutation) addValue(r *Row) {
 	m.entries = appendSizedRow(m.entries, r)
 }
 
-// Grow makes room for so many bytes of changes.
+// Grow reserves memory for n more bytes of changes.
 func (m *Mutation) Grow(n int) { m.entries = slices.Grow(m.entries, n) }
 
 // Append adds the changes of o, a mutation of the same partition.
@@ -119,13 +118,13 @@ type Entry struct {
 	Value []byte // encoded Row
 }
 
-// Entries walks the changes of a mutation. Slices point into the mutation.
+// Entries iterates over the changes of a mutation. Its slices point into the mutation.
 type Entries struct{ c wire.Cursor }
 
-// Entries starts a walk.
+// Entries returns an iterator over the changes of m.
 func (m *Mutation) Entries() Entries { return Entries{wire.NewCursor(m.entries)} }
 
-// Next returns the next change; false at the end or at malformed bytes (Err).
+// Next decodes the next change. It returns false at the end and at malformed bytes (Err).
 func (e *Entries) Next(entry *Entry) bool {
 	if e.c.Len() == 0 {
 		return false
@@ -145,18 +144,18 @@ func (e *Entries) Next(entry *Entry) bool {
 	return e.c.Err() == nil
 }
 
-// Err is set when the mutation was malformed.
+// Err returns an error if the mutation is malformed.
 func (e *Entries) Err() error { return e.c.Err() }
 
-// AppendMutation appends m for another node or a hint.
+// AppendMutation appends the encoding of m for another node or a hint.
 func AppendMutation(dst []byte, m *Mutation) []byte {
 	dst = wire.AppendUvarint(dst, uint64(m.Table))
 	dst = appendKey(dst, m.Key)
 	return append(wire.AppendUvarint(dst, uint64(len(m.entries))), m.entries...)
 }
 
-// ConsumeMutation sets m to the next mutation of c, to whose bytes it will point. The entries are
-// checked, rows included: what passes can be applied.
+// ConsumeMutation decodes the next mutation of c into m, which then points into the bytes of c. It validates the
+// entries, including rows, so that a decoded mutation can be applied.
 func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 	m.Table = schema.StorageID(c.Uvarint())
 	m.Key = consumeKey(c)

@@ -6,8 +6,9 @@ import (
 	"cqld/ring"
 )
 
-// NextPage returns the command that continues a scan of tokens after page, the answer to cmd; nil when page was the last. A page
-// that ends within a partition is continued with a command of that partition alone. The result does not refer to page.
+// NextPage returns the command that continues a scan of tokens after page, the result of cmd, or nil if page was the
+// last one. If a page ends within a partition, the next command reads that partition only. The result does not refer
+// to page.
 func NextPage(cmd *ReadCommand, page []byte, tokens ring.Range) (*ReadCommand, error) {
 	var r PageReader
 	var x Row
@@ -27,7 +28,7 @@ func NextPage(cmd *ReadCommand, page []byte, tokens ring.Range) (*ReadCommand, e
 		if !cmd.SinglePartition() {
 			return nil, nil
 		}
-		// The partition within which a page ended is complete.
+		// The partition in which a page ended is complete.
 		key := cmd.Key
 		next.Key, next.Slices = PartitionKey{}, []Slice{AllRows()}
 		next.Range = KeyRange{Tokens: tokens, After: &key}

@@ -1,8 +1,8 @@
 package row
 
-// Stamped is the command for what of m bears the timestamp stamp, or the one before it: its rows and
-// intervals of rows as slices in the order of m, its header as StaticCounts. Of a partition's deletion it
-// is all of it. False when nothing in m does. The command points into m.
+// Stamped returns the command that reads the parts of m with the timestamp stamp, or the one before it: rows and
+// intervals of rows as slices in the order of m, and the header as StaticCounts. For a deletion of the partition, it
+// reads the whole partition. It returns false if m has no such part. The command points into m.
 func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error) {
 	cmd = &ReadCommand{Table: m.Table, Key: m.Key}
 	whole := false
@@ -33,8 +33,7 @@ func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error)
 	return cmd, some, es.Err()
 }
 
-// Restamp is a copy of m in which everything with the timestamp stamp has the timestamp to, and what is one
-// before the one is one before the other.
+// Restamp returns a copy of m in which to replaces the timestamp stamp, and to-1 replaces stamp-1.
 func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 	out := &Mutation{Table: m.Table, Key: m.Key, entries: make([]byte, 0, len(m.entries)+16)}
 	r := NewRow()
@@ -61,7 +60,8 @@ func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 	return out, es.Err()
 }
 
-// at says whether t is one of the timestamps of a write at stamp: what it overwrites is deleted just before.
+// at reports whether t is one of the timestamps of a write at stamp: the previous value is deleted one microsecond
+// before.
 func at(t, stamp int64) bool { return t == stamp || t == stamp-1 }
 
 func (r *Row) bears(stamp int64) (yes bool) {

@@ -6,22 +6,22 @@ import (
 	"cqld/internal/wire"
 )
 
-// A page is the answer to a ReadCommand, as bytes:
+// A page is the encoded result of a ReadCommand:
 //
 //	page      := (0x01 partition)* 0x00 more
 //	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00
 //
-// The header is an encoded Row with the partition's deletion and static cells. Range tombstones are
-// normalized (NormalizeRangeTombstones) and cut to the slices that were read; rows come in the
-// command's order, without what the partition's deletion, the range tombstones or their own deletion
-// shadow, purged, and tombstones included. So equal content is equal bytes, whatever the history.
-// more says that a limit ended the page before the data did.
+// The header is an encoded Row with the partition's deletion and static cells. Range tombstones are normalized
+// (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with
+// their tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion
+// shadow. Equal content therefore has equal bytes, whatever its history. more means that a limit ended the page
+// before the end of the data.
 type PageWriter struct{ b []byte }
 
 // NewPageWriter appends a page to dst.
 func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
 
-// Partition begins a partition.
+// Partition starts a partition.
 func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []RangeTombstone) {
 	w.b = append(w.b, 1)
 	w.b = appendKey(w.b, key)
@@ -34,21 +34,21 @@ func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []Range
 	}
 }
 
-// Row adds a row of the partition.
+// Row appends a row of the partition.
 func (w *PageWriter) Row(r *Row) {
 	w.b = append(w.b, 1)
 	w.bytes(r.Clustering)
 	w.b = appendSizedRow(w.b, r)
 }
 
-// EncodedRow adds a row that is encoded already, in canonical form.
+// EncodedRow appends a row that is already encoded in canonical form.
 func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 	w.b = append(w.b, 1)
 	w.bytes(clustering)
 	w.bytes(encoded)
 }
 
-// EndPartition ends the partition begun last.
+// EndPartition ends the current partition.
 func (w *PageWriter) EndPartition() { w.b = append(w.b, 0) }
 
 // Finish ends the page and returns it.
@@ -60,14 +60,14 @@ func (w *PageWriter) Finish(more bool) []byte {
 	return w.b
 }
 
-// Len is the number of bytes so far, dst's included.
+// Len returns the number of bytes so far, including those of dst.
 func (w *PageWriter) Len() int { return len(w.b) }
 
 func (w *PageWriter) bytes(b []byte) {
 	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
 }
 
-// PageReader walks a page. What it returns points into the page.
+// PageReader iterates over a page. Its results point into the page.
 //
 //	for r.NextPartition() {
 //		for r.NextRow(&x) { … }
@@ -84,13 +84,13 @@ type PageReader struct {
 	more   bool
 }
 
-// Reset starts a walk over page.
+// Reset starts an iteration over page.
 func (r *PageReader) Reset(page []byte) {
 	r.c = wire.NewCursor(page)
 	r.inside, r.ended, r.more = false, false, false
 }
 
-// NextPartition goes to the next partition, past the rest of the one before.
+// NextPartition advances to the next partition, and skips the rest of the current one.
 func (r *PageReader) NextPartition() bool {
 	var skipped Row
 	for r.inside && r.NextRow(&skipped) {
@@ -100,7 +100,7 @@ func (r *PageReader) NextPartition() bool {
 	}
 	if r.c.Uint8() == 0 {
 		r.ended, r.more = true, r.c.Uint8() == 1
-		_ = r.c.Finish() // Err tells
+		_ = r.c.Finish() // Err returns the error
 		return false
 	}
 	r.Key = consumeKey(&r.c)
@@ -117,7 +117,7 @@ func (r *PageReader) NextPartition() bool {
 	return r.inside
 }
 
-// NextRow sets row to the next row of the partition.
+// NextRow decodes the next row of the partition into row.
 func (r *PageReader) NextRow(row *Row) bool {
 	if !r.inside {
 		return false
@@ -134,16 +134,16 @@ func (r *PageReader) NextRow(row *Row) bool {
 	return r.inside
 }
 
-// More says, after the walk, whether a limit ended the page before the data did.
+// More reports, after the iteration, whether a limit ended the page before the end of the data.
 func (r *PageReader) More() bool { return r.more }
 
-// Err is set when the page was malformed.
+// Err returns an error if the page is malformed.
 func (r *PageReader) Err() error { return r.c.Err() }
 
-// Digest is a hash of a page: replicas with equal content have equal digests.
+// Digest is a hash of a page. Replicas with equal content have equal digests.
 type Digest [16]byte
 
-// DigestOf is the digest of an encoded page.
+// DigestOf returns the digest of an encoded page.
 func DigestOf(page []byte) (d Digest) {
 	h1, h2 := murmur3.Sum128(page)
 	wire.AppendUint64(wire.AppendUint64(d[:0], h1), h2)

@@ -2,10 +2,10 @@ package row
 
 import "bytes"
 
-// ReconcileCells decides which of two versions of one cell wins, as Cassandra 5 does (CASSANDRA-14592):
-// the later timestamp; on a tie what is deleted or will expire over what stays; a tombstone over an
-// expiring cell; the later expiry or deletion; the greater value. It is commutative, associative
-// and idempotent, and no other code decides this.
+// ReconcileCells returns the winning version of two versions of one cell, as Cassandra 5 does (CASSANDRA-14592). In
+// this order: the later timestamp; a deleted or expiring cell over one that is neither; a tombstone over an expiring
+// cell; the later expiry or deletion; the greater value. It is commutative, associative and idempotent. No other code
+// decides this.
 func ReconcileCells(a, b *Cell) *Cell {
 	if a.Timestamp != b.Timestamp {
 		return pick(a, b, a.Timestamp > b.Timestamp)
@@ -56,9 +56,9 @@ func reconcileLiveness(a, b Liveness) Liveness {
 	return b
 }
 
-// Reconcile sets dst to the merge of a and b: per cell the winner, without what the merged
-// deletions delete. dst must be neither a nor b; its slices are reused and will point to the same
-// values as theirs. The result is canonical: equal content encodes to equal bytes.
+// Reconcile sets dst to the merge of a and b: the winner of each cell, without the cells that the merged deletions
+// delete. dst must be neither a nor b; its slices are reused and will point to the same values as theirs. The result
+// is canonical: equal content has an equal encoding.
 func Reconcile(dst, a, b *Row) {
 	dst.Reset()
 	dst.Clustering = a.Clustering
@@ -134,8 +134,8 @@ func reconcileRowCells(dst *Row, a, b []Cell) {
 	}
 }
 
-// Covers says that merging b into a changes nothing: each part of b has one in a that wins over it. It is
-// what Reconcile would find out, without building the merge.
+// Covers reports whether merging b into a changes nothing: for each part of b, a has one that wins over it. Its
+// result is that of Reconcile, without building the merge.
 func Covers(a, b *Row) bool {
 	if b.HasRangeTombstones && !a.HasRangeTombstones ||
 		a.Deletion.Max(b.Deletion) != a.Deletion || reconcileLiveness(a.Liveness, b.Liveness) != a.Liveness {
@@ -162,8 +162,7 @@ func Covers(a, b *Row) bool {
 	return true
 }
 
-// Shadow removes from r all that d, a deletion of a wider scope, deletes. The row's own deletion
-// goes too when d covers it.
+// Shadow removes from r everything that d, a deletion of a wider scope, deletes, and r's own deletion if d covers it.
 func (r *Row) Shadow(d Deletion) {
 	if !d.Present() {
 		return
@@ -190,9 +189,9 @@ func (r *Row) Shadow(d Deletion) {
 	r.Cells = cells
 }
 
-// Purge removes what no replica needs to keep any more: tombstones made before gcBefore (seconds)
-// and cells and markers whose expiry lies before it. Reads purge too, so that replicas that have
-// swept and replicas that have not answer alike.
+// Purge removes data that no replica needs any more: tombstones made before gcBefore (seconds), and cells and markers
+// that expired before it. Reads purge, too, so that replicas return the same result whether or not the purger has
+// processed them.
 func (r *Row) Purge(gcBefore int64) {
 	if r.Liveness.Present() && r.Liveness.TTL > 0 && r.Liveness.LocalTime < gcBefore {
 		r.Liveness = NoLiveness()

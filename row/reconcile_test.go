@@ -57,7 +57,7 @@ func TestCoversIsWhatReconcileLeavesUnchanged(t *testing.T) {
 	}
 }
 
-// allCells is one cell of every state that a rule of ReconcileCells tells apart.
+// allCells returns one cell of every state that a rule of ReconcileCells tells apart.
 func allCells() (out []Cell) {
 	for timestamp := range int64(2) {
 		for local := range int64(2) {

@@ -2,19 +2,19 @@ package row
 
 import "slices"
 
-// Row is the versions of one row's cells, with its deletions. Its slices may point into the bytes
-// it was decoded from; a Row is reused by Reset and then owns its slices' capacity only.
+// Row contains the versions of one row's cells, with its deletions. Its slices may point into the bytes from which it
+// was decoded. A Row is reused by Reset, and then owns only the capacity of its slices.
 type Row struct {
-	Clustering []byte // not part of the encoded value; nil for headers
+	Clustering []byte // not part of the encoding; nil for headers
 	Liveness   Liveness
 	Deletion   Deletion
 	Complex    []ComplexDeletion // by column
 	Cells      []Cell            // by column, then path
-	// HasRangeTombstones is set in a header when the partition has, or had, range tombstones.
+	// HasRangeTombstones is set in a header if the partition has, or had, range tombstones.
 	HasRangeTombstones bool
 }
 
-// NewRow is an empty row.
+// NewRow returns an empty row.
 func NewRow() *Row {
 	r := new(Row)
 	r.Reset()
@@ -26,13 +26,13 @@ func (r *Row) Reset() {
 	*r = Row{Liveness: NoLiveness(), Deletion: NoDeletion(), Complex: r.Complex[:0], Cells: r.Cells[:0]}
 }
 
-// Empty says whether r says nothing at all.
+// Empty reports whether r contains nothing.
 func (r *Row) Empty() bool {
 	return !r.Liveness.Present() && !r.Deletion.Present() && len(r.Complex) == 0 && len(r.Cells) == 0 &&
 		!r.HasRangeTombstones
 }
 
-// Live says whether the row exists for a reader at now: it was inserted, or it has a live cell.
+// Live reports whether the row exists for a reader at now: it was inserted, or has a live cell.
 func (r *Row) Live(now int64) bool {
 	if r.Liveness.Live(now) {
 		return true
@@ -45,8 +45,8 @@ func (r *Row) Live(now int64) bool {
 	return false
 }
 
-// Sort puts the cells and complex deletions in order. Builders that append out of order call it
-// once before encoding; of two cells with one identity the winner is kept.
+// Sort sorts the cells and complex deletions. Builders that append out of order call it once before encoding. Of two
+// cells with the same identity it keeps the winner.
 func (r *Row) Sort() {
 	slices.SortStableFunc(r.Complex, func(a, b ComplexDeletion) int { return int(a.Column) - int(b.Column) })
 	sorted := slices.IsSortedFunc(r.Cells, func(a, b Cell) int { return a.compareID(&b) })
@@ -66,7 +66,7 @@ func (r *Row) Sort() {
 	r.Cells = kept
 }
 
-// Clone is a deep copy that shares no memory with r.
+// Clone returns a deep copy that shares no memory with r.
 func (r *Row) Clone() Row {
 	c := *r
 	c.Clustering = slices.Clone(r.Clustering)
@@ -79,7 +79,7 @@ func (r *Row) Clone() Row {
 	return c
 }
 
-// ComplexDeletionOf is the deletion of one multi-cell column.
+// ComplexDeletionOf returns the deletion of the multi-cell column of c.
 func (r *Row) ComplexDeletionOf(c *Cell) Deletion {
 	for i := range r.Complex {
 		if r.Complex[i].Column == c.Column {

@@ -8,30 +8,30 @@ import (
 	"cqld/internal/wire"
 )
 
-// Summary is what a reader must know of an encoded row to decide whether it can pass it on as it
-// is.
+// Summary contains the properties of an encoded row by which a reader decides whether it can return the row
+// unchanged.
 type Summary struct {
-	// Live: it exists for a reader at the time asked for.
+	// Live means that the row exists for a reader at the given time.
 	Live bool
-	// Deletes: it has a deletion of its own, or of a multi-cell column, that may shadow its cells.
+	// Deletes means that the row has a deletion of its own, or of a multi-cell column, that may shadow its cells.
 	Deletes bool
-	// Empty: it says nothing at all.
+	// Empty means that the row contains nothing.
 	Empty bool
-	// Tombstones is what the row counts as against the thresholds of reads, as in Cassandra: its cells that are deleted
-	// or have expired; one for a row without such cells that is not live because of a deletion or its expiry. The
-	// deletions that an INSERT of a collection writes before its elements do not count.
+	// Tombstones is the number of tombstones that the row counts for the thresholds of reads, as in Cassandra: its
+	// deleted and expired cells, or one for a row without such cells that is not live because of a deletion or its
+	// expiry. The deletions that an INSERT of a collection writes before its elements do not count.
 	Tombstones int
-	// TimestampMin is the least timestamp (µs) in it; an older deletion shadows nothing of it.
+	// TimestampMin is the least timestamp (µs) in the row; an older deletion shadows none of it.
 	TimestampMin int64
-	// TimestampMax is the greatest one; NoTimestamp when there is none.
+	// TimestampMax is the greatest timestamp, or NoTimestamp.
 	TimestampMax int64
-	// LocalTimeMin is the least time (seconds) at which something in it was deleted or will expire;
-	// a gcBefore up to it purges nothing. MaxInt64 when nothing is or will.
+	// LocalTimeMin is the earliest time (seconds) of a deletion or an expiry in the row, or MaxInt64. A gcBefore up
+	// to it purges nothing.
 	LocalTimeMin int64
 }
 
-// Immortal says at one glance that an encoded row is live, for ever, and deletes nothing: it has
-// neither a deletion nor anything that expires or was deleted. False may also mean "not known".
+// Immortal reports, without a scan, whether an encoded row is live permanently and deletes nothing: it contains no
+// deletion and nothing that expires or was deleted. False may also mean "unknown".
 func Immortal(b []byte) bool {
 	return len(b) > 0 && b[0]&^flagLiveness == 0 && (b[0] != 0 || len(b) > 1)
 }
@@ -52,7 +52,7 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	return s.sum, nil
 }
 
-// validate checks that b is an encoded row which DecodeRow takes, with its cells in order.
+// validate checks that b is an encoded row which DecodeRow accepts, with its cells in order.
 func validate(b []byte) error {
 	s := scanner{b: b}
 	if !s.head() || !s.cells() || s.disorder {
@@ -61,22 +61,22 @@ func validate(b []byte) error {
 	return nil
 }
 
-// ValidateRow says whether b, from another node, is an encoded row that can be stored.
+// ValidateRow checks that b, which another node sent, is an encoded row that can be stored.
 func ValidateRow(b []byte) error { return validate(b) }
 
-// scanner walks an encoded row; its methods say false at malformed bytes.
+// scanner iterates over an encoded row. Its methods return false at malformed bytes.
 type scanner struct {
 	b         []byte
 	at        int
 	now       int64
-	expires   bool  // something before had a ttl
-	localTime int64 // of the expiring cell or liveness before
+	expires   bool  // an earlier part had a ttl
+	localTime int64 // of the previous expiring cell or liveness
 	column    uint64
 	path      []byte
-	begun     bool // a cell came
+	begun     bool // a cell was found
 	mortal    bool // a cell is a tombstone or expires
 	lapsed    bool // the liveness has expired
-	disorder  bool // cells or complex deletions do not ascend
+	disorder  bool // cells or complex deletions are not ascending
 	sum       Summary
 }
 
@@ -175,7 +175,7 @@ func (s *scanner) cell() bool {
 	return ok
 }
 
-// dies notes something that will expire, or has, and says whether it lives still.
+// dies records an expiry, and reports whether it is still in the future.
 func (s *scanner) dies(localTime int64) bool {
 	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
 	return localTime > s.now

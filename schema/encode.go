@@ -123,7 +123,7 @@ func Decode(b []byte) (*Schema, error) {
 			return nil, err
 		}
 		if keyspaces[k.Name] != nil || IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
-			return nil, fmt.Errorf("%w: keyspace %q must not be there", ErrFormat, k.Name)
+			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 		}
 		for _, t := range k.tables {
 			if ids[t.StorageID] || t.StorageID >= max(e.NextStorage, FirstStorageID) {
@@ -143,14 +143,14 @@ func unmarshal(b []byte, into any) error {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if d.More() {
-		return fmt.Errorf("%w: more follows", ErrFormat)
+		return fmt.Errorf("%w: trailing bytes", ErrFormat)
 	}
 	return nil
 }
 
 func checkFormat(version int) error {
 	if version < 1 || version > formatVersion {
-		return fmt.Errorf("%w: version %d, and this program knows up to %d", ErrFormat, version, formatVersion)
+		return fmt.Errorf("%w: version %d is newer than %d", ErrFormat, version, formatVersion)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 			return nil, err
 		}
 		if t.Kind() != types.UDT || t.Frozen() {
-			return nil, fmt.Errorf("%w: %q is no user-defined type", ErrFormat, class)
+			return nil, fmt.Errorf("%w: %q is not a user-defined type", ErrFormat, class)
 		}
 		k.types[t.UDTName()] = t
 	}
@@ -174,7 +174,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 			return nil, err
 		}
 		if k.tables[t.Name] != nil {
-			return nil, fmt.Errorf("%w: table %q twice", ErrFormat, t.Name)
+			return nil, fmt.Errorf("%w: duplicate table %q", ErrFormat, t.Name)
 		}
 		k.tables[t.Name] = t
 	}
@@ -199,7 +199,7 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 			return nil, err
 		}
 		if names[c.Name] || ids[c.ID] {
-			return nil, fmt.Errorf("%w: column %q of %s.%s twice", ErrFormat, c.Name, k.Name, t.Name)
+			return nil, fmt.Errorf("%w: duplicate column %q of %s.%s", ErrFormat, c.Name, k.Name, t.Name)
 		}
 		names[c.Name], ids[c.ID] = true, true
 		if err := t.place(c); err != nil {
@@ -246,7 +246,7 @@ func (t *Table) place(c *Column) error {
 	case Regular:
 		t.Regulars = append(t.Regulars, c)
 	default:
-		return fmt.Errorf("%w: column %q is of no kind", ErrFormat, c.Name)
+		return fmt.Errorf("%w: column %q has no kind", ErrFormat, c.Name)
 	}
 	if c.Position != position {
 		return fmt.Errorf("%w: column %q of %s.%s at position %d", ErrFormat, c.Name, t.Keyspace, t.Name, c.Position)

@@ -109,7 +109,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.DropTable, nil
 	case e.CreateType != nil:
 		if len(decoded) != 1 || decoded[0].Kind() != types.UDT || decoded[0].Frozen() {
-			return nil, fmt.Errorf("%w: a type to be made is missing", ErrFormat)
+			return nil, fmt.Errorf("%w: the type to be created is missing", ErrFormat)
 		}
 		e.CreateType.Type = decoded[0]
 		return e.CreateType, nil
@@ -122,7 +122,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	case e.DropType != nil:
 		return e.DropType, nil
 	}
-	return nil, fmt.Errorf("%w: a change of no kind", ErrFormat)
+	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }
 
 func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {

@@ -176,7 +176,7 @@ func parseSystemType(text string) (*types.Type, error) {
 		if t, found := types.NativeByName(text); found {
 			return t, nil
 		}
-		return nil, fmt.Errorf("%q is no type", text)
+		return nil, fmt.Errorf("%q is not a type", text)
 	}
 	var parts []*types.Type
 	for _, part := range splitTypes(strings.TrimSuffix(inner, ">")) {
@@ -196,7 +196,7 @@ func parseSystemType(text string) (*types.Type, error) {
 	case word == "tuple" && len(parts) > 0:
 		return types.NewTuple(parts...), nil
 	}
-	return nil, fmt.Errorf("%q is no type", text)
+	return nil, fmt.Errorf("%q is not a type", text)
 }
 
 // splitTypes splits at the commas that stand outside of <>.

@@ -317,7 +317,7 @@ func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
 	}
 }
 
-// untilContext is a processor whose statements end when their contexts do.
+// untilContext returns a processor whose statements end when their contexts do.
 func untilContext(entered chan<- struct{}, ended chan<- error) *fake {
 	return &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 		if text != "slow" {

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// budget counts bytes in flight against a bound. Reserving beyond the bound
-// fails; above 80 % of it readers wait. All methods are safe for concurrent use.
+// budget counts the bytes in flight against a bound. Reserving beyond the bound fails, and above 80 % of it readers
+// wait. All methods are safe for concurrent use.
 type budget struct {
 	used    atomic.Int64
 	limit   int64
 	pause   int64 // readers wait while used is at least this
 	waiters atomic.Int32
 
-	mu   sync.Mutex // guards the wait only, not used
+	mu   sync.Mutex // guards only the wait, not used
 	cond *sync.Cond
 }
 
@@ -26,7 +26,7 @@ func newBudget(limit int64) *budget {
 	return b
 }
 
-// reserve takes n bytes, or none when that would exceed the bound.
+// reserve reserves n bytes, or none if that would exceed the bound.
 func (b *budget) reserve(n int64) bool {
 	if b.used.Add(n) <= b.limit {
 		return true
@@ -35,7 +35,7 @@ func (b *budget) reserve(n int64) bool {
 	return false
 }
 
-// reserveShare takes n bytes if no more than percent of the bound are in use then.
+// reserveShare reserves n bytes if no more than percent of the bound would then be in use.
 func (b *budget) reserveShare(n, percent int64) bool {
 	if b.used.Add(n) <= b.limit/100*percent {
 		return true
@@ -44,29 +44,28 @@ func (b *budget) reserveShare(n, percent int64) bool {
 	return false
 }
 
-// reserveAlone takes n bytes if nothing else is in use: what is larger than its
-// share goes by itself.
+// reserveAlone reserves n bytes if nothing else is in use: a request larger than its share runs alone.
 func (b *budget) reserveAlone(n int64) bool { return n <= b.limit && b.used.CompareAndSwap(0, n) }
 
-// charge takes n bytes that exist already, such as a reply.
+// charge adds n bytes that already exist, such as a reply.
 func (b *budget) charge(n int64) { b.used.Add(n) }
 
-// release gives n bytes back.
+// release releases n bytes.
 func (b *budget) release(n int64) {
 	if b.used.Add(-n) < b.pause && b.waiters.Load() > 0 {
 		b.wake()
 	}
 }
 
-// wake makes every waiter look again.
+// wake makes every waiting goroutine check again.
 func (b *budget) wake() {
 	b.mu.Lock()
 	b.cond.Broadcast()
 	b.mu.Unlock()
 }
 
-// wait returns once less than 80 % are in use or stop reports true. Whoever
-// makes stop true calls wake.
+// wait returns once less than 80 % are in use or stop returns true. The goroutine that makes stop true must call
+// wake.
 func (b *budget) wait(stop func() bool) {
 	if b.used.Load() < b.pause {
 		return

@@ -6,8 +6,8 @@ import "net/netip"
 type Client struct {
 	Address         netip.AddrPort
 	Stage           string // ESTABLISHED, AUTHENTICATION or READY
-	User            string // "" when anonymous
-	Keyspace        string // "" when none is in use
+	User            string // empty if anonymous
+	Keyspace        string // empty if none is in use
 	ProtocolVersion int    // 0 before STARTUP
 	Options         map[string]string
 	DriverName      string
@@ -16,7 +16,7 @@ type Client struct {
 	TLS             bool
 }
 
-// Clients is a snapshot of the connections open now, in no order.
+// Clients returns the open connections, in no particular order.
 func (s *Server) Clients() []Client {
 	conns := s.connections()
 	list := make([]Client, 0, len(conns))

@@ -17,7 +17,7 @@ import (
 	"cqld/server/frame"
 )
 
-// stage is how far a connection has come.
+// stage is the state of a connection's handshake.
 type stage uint32
 
 const (
@@ -26,7 +26,7 @@ const (
 	stageReady
 )
 
-// String is the name in system_views.clients.
+// String returns the name in system_views.clients.
 func (s stage) String() string {
 	switch s {
 	case stageAuth:
@@ -38,55 +38,55 @@ func (s stage) String() string {
 	}
 }
 
-// header is a request's envelope header, as the reply needs it.
+// header is the envelope header of a request, which the reply needs.
 type header = frame.Header
 
-// conn is one client connection. Fields without a comment are set before the
-// first request is dispatched and constant from then on.
+// conn is one client connection. Fields without a comment are set before the first request is dispatched, and
+// constant from then on.
 type conn struct {
 	server      *Server
 	net         net.Conn
 	client      netip.AddrPort
 	version     frame.Version
 	compression frame.Compression
-	throw       bool              // THROW_ON_OVERLOAD: refuse, do not slow down
-	options     map[string]string // of STARTUP
-	ctx         context.Context   // ends when the client has gone or the socket has failed
+	throw       bool              // THROW_ON_OVERLOAD: refuse requests instead of slowing the client down
+	options     map[string]string // options of STARTUP
+	ctx         context.Context   // ends when the client has disconnected or the socket has failed
 	cancel      context.CancelFunc
 
-	// Of the reader alone.
+	// The following fields are used by the reader only.
 	in       input
-	framed   bool      // v5 segments from here on
-	exchange Exchange  // authentication going on
+	framed   bool      // v5 segments are used from here on
+	exchange Exchange  // authentication in progress
 	waiting  bool      // a read deadline is set for the rest of a large request
-	large    partial   // an envelope spread over several segments
+	large    partial   // an envelope that spans several segments
 	inflated []byte    // memory for decompressed segments
-	lastRead time.Time // when a connection that drains is read no more; zero: it does not drain
-	busy     time.Time // of a connection that drains: when it was not quiet, the last time it was looked at
-	resumed  bool      // a Read that drain interrupted went on
+	lastRead time.Time // when a draining connection is no longer read; zero if it is not draining
+	busy     time.Time // when a draining connection was last seen not quiet
+	resumed  bool      // a Read that drain interrupted was resumed
 	reply    []byte    // memory for the reader's own replies
 
 	out    output
 	budget *budget
 	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
 	stage  atomic.Uint32  // written by the reader
-	// executing is how many requests are.
+	// executing is the number of requests being executed.
 	executing atomic.Int32
-	siblings  atomic.Pointer[siblings] // of a connection that drains
-	draining  atomic.Bool              // it shall end when it is quiet
+	siblings  atomic.Pointer[siblings] // of a draining connection
+	draining  atomic.Bool              // the connection ends when it is quiet
 	boundary  atomic.Bool              // the reader waits for a request
 	session   atomic.Pointer[query.Session]
-	user      atomic.Pointer[auth.Principal] // nil until the client has authenticated
-	events    atomic.Uint32                  // frame.Events the client registered for
+	user      atomic.Pointer[auth.Principal] // nil until the client is authenticated
+	events    atomic.Uint32                  // frame.Events for which the client is registered
 	requests  atomic.Int64
-	served    atomic.Bool   // a statement of it has been executed
-	stopping  atomic.Bool   // the reader shall not read any more
-	halting   sync.Once     // of halt
+	served    atomic.Bool   // one of its statements has been executed
+	stopping  atomic.Bool   // the reader must stop reading
+	halting   sync.Once     // for halt
 	halt      chan struct{} // closed when stopping becomes true
-	ended     chan struct{} // closed when nothing of it runs any more
+	ended     chan struct{} // closed when no goroutine of the connection runs any more
 }
 
-// principal is the role that the client logged in as.
+// principal returns the role with which the client logged in.
 func (c *conn) principal() auth.Principal {
 	if p := c.user.Load(); p != nil {
 		return *p
@@ -94,8 +94,7 @@ func (c *conn) principal() auth.Principal {
 	return auth.Principal{}
 }
 
-// errHangUp ends a connection after an error was sent: the reader lingers so
-// that the client gets it.
+// errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -110,14 +109,13 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// serve is the reader: it returns when the connection has ended and nothing
-// of it runs any more.
+// serve is the reader. It returns when the connection has ended and no goroutine of it runs any more.
 func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
 	err := c.read()
 	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
-		c.cancel() // the client has gone: the answers to its requests would not be read
+		c.cancel() // the client has disconnected, so replies would not be read
 	}
 	c.jobs.Wait()
 	c.closeOutput()
@@ -126,13 +124,13 @@ func (c *conn) serve() {
 	}
 	c.cancel()
 	c.net.Close()
-	c.breakOutput() // releases what a failed flush left
+	c.breakOutput() // releases the memory that a failed flush left
 	c.large.held.End()
 	c.in.close()
 	c.server.handshakes.end(c)
 }
 
-// read reads until the connection ends, and says why it did.
+// read reads until the connection ends, and returns the reason.
 func (c *conn) read() (err error) {
 	defer c.server.guard.Recover("CQL connection reader", c.fail)
 	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
@@ -159,11 +157,10 @@ func (c *conn) read() (err error) {
 	return err
 }
 
-// stop makes the reader end at the next envelope; requests already read are
-// answered.
+// stop makes the reader end at the next envelope. Requests that were already read are answered.
 func (c *conn) stop() {
 	c.stopReading()
-	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means it is closed
+	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
 	c.budget.wake()
 	c.server.budget.wake()
 }
@@ -173,7 +170,7 @@ func (c *conn) stopReading() {
 	c.halting.Do(func() { close(c.halt) })
 }
 
-// fail ends the connection at once: what is not sent yet will not be.
+// fail ends the connection immediately. Unsent replies are discarded.
 func (c *conn) fail(err error) {
 	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
 		c.server.log.Debug("client connection failed", "client", c.client.String(), "error", err)
@@ -186,8 +183,8 @@ func (c *conn) fail(err error) {
 	c.server.budget.wake()
 }
 
-// linger lets the client read the last error before the connection goes: to
-// close with unread input would reset it.
+// linger lets the client read the last error before the connection is closed: closing it with unread input would
+// reset it.
 func (c *conn) linger() {
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
@@ -195,12 +192,12 @@ func (c *conn) linger() {
 	if c.stopping.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	n, _ := io.CopyN(io.Discard, c.net, lingerBytes) // any end will do
+	n, _ := io.CopyN(io.Discard, c.net, lingerBytes) // the result does not matter
 	c.server.crossed.Add(n)
 }
 
-// expectMore gives the client ReceiveTimeout to send more of a large request.
-// Before READY the deadline of the handshake stays.
+// expectMore allows the client ReceiveTimeout to send more of a large request. Before READY the deadline of the
+// handshake applies.
 func (c *conn) expectMore() {
 	if stage(c.stage.Load()) == stageReady {
 		c.waiting = true
@@ -208,7 +205,7 @@ func (c *conn) expectMore() {
 	}
 }
 
-// expectNothing ends what expectMore began: a client may be quiet for ever.
+// expectNothing removes the deadline of expectMore: a client may be idle forever.
 func (c *conn) expectNothing() {
 	if c.waiting {
 		c.waiting = false
@@ -216,16 +213,16 @@ func (c *conn) expectNothing() {
 	}
 }
 
-// setReadDeadline sets the deadline of the reader, unless it is to stop.
+// setReadDeadline sets the deadline of the reader, unless it must stop.
 func (c *conn) setReadDeadline(t time.Time) {
-	// An error means that the socket is closed; the next Read says so.
+	// An error means that the socket is closed, which the next Read reports.
 	c.net.SetReadDeadline(t)
 	if c.stopping.Load() {
-		c.stop() // its deadline may just have been removed
+		c.stop() // the deadline of stop may just have been replaced
 	}
 }
 
-// waitForMemory pauses the reader while too much is in flight.
+// waitForMemory pauses the reader while too many bytes are in flight.
 func (c *conn) waitForMemory() {
 	c.budget.wait(c.stopping.Load)
 	if !c.throw {
@@ -257,8 +254,7 @@ func (c *conn) release(n int64) {
 	c.server.budget.release(n)
 }
 
-// readEnvelope reads and handles one envelope of v3 or v4, or one of v5
-// before the segments begin.
+// readEnvelope reads and handles one envelope of v3 or v4, or one of v5 before its segments begin.
 func (c *conn) readEnvelope() error {
 	first, err := c.in.peek(1)
 	if err != nil {
@@ -294,7 +290,7 @@ func (c *conn) readEnvelope() error {
 	return c.handle(h, body, charge)
 }
 
-// refuseVersion answers an envelope of a version that is not spoken here.
+// refuseVersion answers an envelope of an unsupported version.
 func (c *conn) refuseVersion(err error) error {
 	var unsupported *frame.UnsupportedVersion
 	if !errors.As(err, &unsupported) {
@@ -312,7 +308,7 @@ func (c *conn) refuseVersion(err error) error {
 		c.send(frame.AppendUnsupportedVersion(nil, unsupported, int16(int8(raw[2]))), 0)
 		return errHangUp
 	}
-	// Versions to come are likely to have the same header.
+	// Future versions are likely to have the same header.
 	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
 	h, err := frame.DecodeHeader(raw)
 	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), 0)
@@ -322,7 +318,7 @@ func (c *conn) refuseVersion(err error) error {
 	return c.in.skip(h.Length)
 }
 
-// takeBody is readBody for a body that is in memory the reader reuses.
+// takeBody is readBody for a body in memory that the reader reuses.
 func (c *conn) takeBody(b []byte) (body []byte, charge int64, err error) {
 	charge = requestOverhead + int64(len(b))
 	if !c.reserveRequest(charge) {

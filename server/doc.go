@@ -1,11 +1,10 @@
-// Package server is the CQL door: it accepts connections, speaks the native
-// protocol's handshake, hands every request to a Processor and sends what it
-// answers, and pushes events to the clients that registered for them.
+// Package server implements the CQL server: it accepts connections, performs the handshake of the native protocol,
+// passes every request to a Processor and sends the result, and pushes events to the clients that registered for
+// them.
 //
-// It does not know what a statement means (package query), nor how a message
-// looks in bytes (package frame). It is the one place that translates typed
-// errors into protocol errors (error.go), and it bounds what clients can make
-// a node hold in memory (limits.go, budget.go).
+// It does not know what a statement means (package query) or how a message is encoded (package frame). It is the one
+// place that translates typed errors into protocol errors (error.go), and it bounds the memory that clients can use
+// on a node (limits.go, budget.go).
 //
 // One connection:
 //
@@ -17,11 +16,10 @@
 //	                     ▼                                     ▼
 //	          ┌─ output: one buffer per connection, under its lock ────────────┐
 //	          └──────────┬─────────────────────────────────────────────────────┘
-//	                     ▼ flusher, which lives only while there is output
+//	                     ▼ flusher, which runs only while there is output
 //	socket ◀── everything that is ready, in one write
 //
-// The reader is the only goroutine of an idle connection. Requests of one
-// connection run concurrently and are answered in any order. The memory of a
-// request counts against its connection and the node until its reply has been
+// The reader is the only goroutine of an idle connection. Requests of one connection run concurrently and are
+// answered in any order. The memory of a request counts against its connection and the node until its reply has been
 // written to the socket.
 package server

@@ -9,25 +9,20 @@ import (
 	"time"
 )
 
-// The protocol has no message that announces the end of a connection, and a
-// request that is on its way when the server ends it is lost: the driver cannot
-// know whether it was executed. A connection that drains therefore ends when its
-// client is least likely to send (docs/adr/0020).
+// The protocol has no message that announces the end of a connection, and a request that crosses the end is lost: the
+// driver cannot know whether it was executed. A draining connection therefore ends when its client is least likely to
+// send (docs/adr/0020).
 //
-// It goes on reading and executing, and holds the answers. A client with a
-// bounded number of threads, or of requests in flight, then stops sending: each
-// thread waits for an answer. When no request runs and none came for holdQuiet,
-// the answers and the end are sent together, and the client reads the end before
-// it sends again. Answers that were held for DrainHold are sent, and those that
-// follow are held again.
+// It continues to read and execute requests, and holds the answers. A client with a bounded number of threads, or of
+// requests in flight, then stops sending, because each thread waits for an answer. When no request runs and none
+// arrived for holdQuiet, the answers and the end are sent together, so that the client reads the end before it sends
+// again. Answers that were held for DrainHold are sent, and later ones are held again.
 //
-// When a connection holds more than holdBytesMax, it answers at once and ends as
-// soon as no request runs and none came for drainQuiet. A connection that is
-// never quiet is read until DrainTimeout.
+// When a connection holds more than holdBytesMax, it answers immediately, and ends as soon as no request runs and
+// none arrived for drainQuiet. A connection that is never quiet is read until DrainTimeout.
 //
-// The connection is closed for writing first, and read until the client closes
-// it: to close with something unread would reset the connection, and lose answers
-// that the client has not read.
+// The connection is closed for writing first, and read until the client closes it: closing it with unread input would
+// reset the connection, and lose answers that the client has not read.
 
 // drain makes the connection end when it is quiet.
 func (c *conn) drain() {
@@ -38,19 +33,18 @@ func (c *conn) drain() {
 	c.draining.Store(true)
 	switch {
 	case stage(c.stage.Load()) != stageReady:
-		c.stop() // it has asked for nothing
+		c.stop() // it has sent no request
 	case c.boundary.Load():
-		c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts the wait for a request; an error means it is closed
+		c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts the wait for a request; an error means that the connection is closed
 	}
 	c.budget.wake()
 	c.server.budget.wake()
 }
 
-// awaitRequest waits for the first byte of a request; false when the connection
-// is to end instead.
+// awaitRequest waits for the first byte of a request. It returns false if the connection must end instead.
 func (c *conn) awaitRequest() (more bool, err error) {
 	c.boundary.Store(true)
-	if !c.draining.Load() { // else drain may have looked too early to interrupt
+	if !c.draining.Load() { // otherwise drain may have checked too early to interrupt
 		_, err = c.in.peek(1)
 	}
 	c.boundary.Store(false)
@@ -63,7 +57,7 @@ func (c *conn) awaitRequest() (more bool, err error) {
 	return c.awaitLastRequests()
 }
 
-// awaitLastRequests is awaitRequest of a connection that drains.
+// awaitLastRequests is awaitRequest for a draining connection.
 func (c *conn) awaitLastRequests() (more bool, err error) {
 	if c.lastRead.IsZero() {
 		c.busy = time.Now()
@@ -73,7 +67,7 @@ func (c *conn) awaitLastRequests() (more bool, err error) {
 		now := time.Now()
 		if c.in.buffered() > 0 {
 			c.busy = now
-			c.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // of the rest
+			c.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // for the rest of the request
 			return true, nil
 		}
 		if now.After(c.lastRead) {
@@ -89,7 +83,7 @@ func (c *conn) awaitLastRequests() (more bool, err error) {
 	return false, nil
 }
 
-// quiet reports whether the connection may end: nothing runs, and nothing came for long enough.
+// quiet reports whether the connection may end: no request runs, and none arrived for long enough.
 func (c *conn) quiet(now time.Time) bool {
 	held, since, released := c.holding()
 	running := c.executing.Load() > 0
@@ -101,11 +95,11 @@ func (c *conn) quiet(now time.Time) bool {
 	}
 	gap := drainQuiet
 	switch {
-	case held && since.IsZero(): // the client may just be busy elsewhere
+	case held && since.IsZero(): // the client may be busy with other nodes
 		gap = idleQuiet
 	case held && now.Sub(since) < c.server.limits.DrainHold*3/4:
 		gap = holdQuiet
-	case held: // the answers must go soon: this is still a better moment than any after that
+	case held: // the answers must be sent soon: this moment is still better than any later one
 		gap = holdQuiet / 2
 	case running:
 		c.busy = now
@@ -113,16 +107,16 @@ func (c *conn) quiet(now time.Time) bool {
 	return !running && now.Sub(c.busy) >= gap
 }
 
-// siblings are the connections that drain of one client, as far as the server can tell. The end of one lets threads go
-// on that waited for its answers, and they may use the next: it must not end in that moment, however quiet it was. nil
-// stands for a connection without siblings.
+// siblings are the draining connections of one client, as far as the server can identify it. The end of one releases
+// threads that waited for its answers, and they may use the next connection, which therefore must not end at that
+// moment, however quiet it was. Nil means that a connection has no siblings.
 type siblings struct {
 	ending atomic.Bool  // one connection is being ended
 	ended  atomic.Int64 // when the last one ended, ns since 1970
 }
 
-// siblingsAt returns the siblings that the end of the connection takes into account: those of many processes at one address
-// do not end one after the other within DrainTimeout.
+// siblingsAt returns the siblings that the end of the connection must consider. It returns nil late in a drain: the
+// connections of many processes at one address cannot all end one after the other within DrainTimeout.
 func (c *conn) siblingsAt(now time.Time) *siblings {
 	if c.lastRead.Sub(now) < c.server.limits.DrainTimeout/2 {
 		return nil
@@ -133,7 +127,7 @@ func (c *conn) siblingsAt(now time.Time) *siblings {
 // begin reports whether the caller may end its connection now; if so, it must call finish.
 func (s *siblings) begin() bool { return s == nil || s.ending.CompareAndSwap(false, true) }
 
-// finish lets another connection end; when answers were released, only after it has been quiet again.
+// finish lets another connection end; if answers were released, only after that has been quiet again.
 func (s *siblings) finish(released bool) {
 	if s == nil {
 		return
@@ -151,8 +145,8 @@ func (s *siblings) lastEnd() time.Time {
 	return time.Unix(0, s.ended.Load())
 }
 
-// siblingsOf returns the siblings of a connection: those of the same address, driver and session, where it has named
-// them. Connections that are registered for events carry no requests of the application.
+// siblingsOf returns the siblings of a connection: those with the same address, driver and session, if the client
+// sent these. Connections that are registered for events carry no requests of the application.
 func (s *Server) siblingsOf(c *conn) *siblings {
 	if c.events.Load() != 0 {
 		return nil
@@ -166,7 +160,7 @@ func (s *Server) siblingsOf(c *conn) *siblings {
 	return s.mu.siblings[key]
 }
 
-// clientKey is what tells one client from another.
+// clientKey identifies a client.
 type clientKey struct {
 	address             netip.Addr
 	driverName, session string
@@ -190,8 +184,8 @@ func (s *Server) releaseHeld(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// endOutput sends the answers that were kept back, and the end. It reports false when a request came meanwhile: then the
-// answers are sent, and the connection goes on. No request runs.
+// endOutput sends the held answers and the end. It returns false if a request arrived meanwhile: then the answers are
+// sent, and the connection continues. No request may be running.
 func (c *conn) endOutput() bool {
 	s := c.siblingsAt(time.Now())
 	if !s.begin() {
@@ -199,7 +193,7 @@ func (c *conn) endOutput() bool {
 	}
 	released := false
 	defer func() { s.finish(released) }()
-	if !c.quiet(time.Now()) { // another one has ended since
+	if !c.quiet(time.Now()) { // a sibling has ended meanwhile
 		return false
 	}
 	held, _, _ := c.holding()
@@ -219,8 +213,8 @@ func (c *conn) endOutput() bool {
 	return true
 }
 
-// interrupted says whether a Read failed only because drain interrupted it: it
-// waited for the rest of a request, which is read still.
+// interrupted reports whether a Read failed only because drain interrupted it while it waited for the rest of a
+// request, which is still read.
 func (c *conn) interrupted(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !c.draining.Load() || c.stopping.Load() || c.boundary.Load() ||
 		!c.lastRead.IsZero() || c.resumed {
@@ -231,7 +225,7 @@ func (c *conn) interrupted(err error) bool {
 	return true
 }
 
-// incoming is what the input reads from.
+// incoming is the reader of the input.
 type incoming struct{ c *conn }
 
 // Read implements io.Reader.

@@ -16,12 +16,11 @@ import (
 	"cqld/server/frame"
 )
 
-// errOverloaded refuses a request there is no memory or worker for.
+// errOverloaded refuses a request for which there is no memory or worker.
 var errOverloaded = errors.New("Too many requests in flight on this node; request discarded")
 
-// wireError is the one place that says how an error looks to a client. What
-// it does not know is a server error, and is logged: it is a defect or an
-// operational failure the operator must see.
+// wireError is the one place that translates errors for clients. An error that it does not know becomes a server
+// error and is logged: it is a defect or an operational failure that the operator must see.
 func (s *Server) wireError(err error) *frame.Error {
 	e := s.translate(err)
 	s.errors.Lock()
@@ -33,7 +32,7 @@ func (s *Server) wireError(err error) *frame.Error {
 	return e
 }
 
-// Errors are how many errors clients were answered, by code.
+// Errors returns the number of errors sent to clients, by code.
 func (s *Server) Errors() map[frame.ErrorCode]int64 {
 	s.errors.Lock()
 	defer s.errors.Unlock()
@@ -50,14 +49,14 @@ func (s *Server) translate(err error) *frame.Error {
 	if e := schemaError(err); e != nil {
 		return e
 	}
-	var panicked *guard.PanicError                                                             // is logged already
-	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has gone
-		s.log.Error("a request failed", "error", err)
+	var panicked *guard.PanicError                                                             // already logged
+	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has disconnected
+		s.log.Error("request failed", "error", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 }
 
-// requestError translates what is wrong with the request itself.
+// requestError translates errors in the request itself.
 func requestError(err error) *frame.Error {
 	coded := func(code frame.ErrorCode) *frame.Error { return &frame.Error{Code: code, Message: err.Error()} }
 	var (
@@ -111,8 +110,9 @@ func requestError(err error) *frame.Error {
 	return nil
 }
 
-// schemaError translates a change of the schema that the voting members did not decide. Drivers do not repeat a statement
-// after WRITE_TIMEOUT, and may repeat it on another node after UNAVAILABLE; a server error they would repeat on every node.
+// schemaError translates the error of a schema change that the voting members did not commit. Drivers do not repeat a
+// statement after WRITE_TIMEOUT, may repeat it on another node after UNAVAILABLE, and would repeat it on every node
+// after a server error.
 func schemaError(err error) *frame.Error {
 	var unavailable *query.SchemaUnavailable
 	var timeout *query.SchemaTimeout
@@ -127,7 +127,7 @@ func schemaError(err error) *frame.Error {
 	return nil
 }
 
-// replicaError translates what the replicas did or did not do.
+// replicaError translates errors of replicas.
 func (s *Server) replicaError(err error) *frame.Error {
 	var (
 		unavailable  *coordinator.Unavailable
@@ -167,7 +167,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 		e.Failures = s.wireFailures(readFailure.Failures)
 	case errors.As(err, &truncation):
 		e.Code = frame.CodeTruncateError
-	case errors.As(err, &dropped): // between its preparation and its execution
+	case errors.As(err, &dropped): // dropped between its preparation and its execution
 		e.Code = frame.CodeInvalid
 	default:
 		return nil
@@ -178,7 +178,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 func (s *Server) wireFailures(list []coordinator.NodeFailure) []frame.Failure {
 	out := make([]frame.Failure, len(list))
 	for i, f := range list {
-		addr := netip.IPv4Unspecified() // a node that is not known any more
+		addr := netip.IPv4Unspecified() // the node is no longer known
 		if s.options.ReplicaAddress != nil {
 			if a := s.options.ReplicaAddress(f.Node); a.IsValid() {
 				addr = a

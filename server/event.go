@@ -8,11 +8,11 @@ import (
 	"cqld/server/frame"
 )
 
-// eventStream is the stream id of what no request asked for.
+// eventStream is the stream id of events.
 const eventStream = -1
 
-// NotifySchema tells the registered clients what changed in the schema. It is
-// called on every node, once the node itself has the change.
+// NotifySchema sends a schema change to the registered clients. It is called on every node, once the node itself has
+// applied the change.
 func (s *Server) NotifySchema(change *query.SchemaChange) {
 	event := wireSchemaChange(change)
 	s.push(frame.SchemaChangeEvent, func(dst []byte, v frame.Version) []byte {
@@ -20,17 +20,15 @@ func (s *Server) NotifySchema(change *query.SchemaChange) {
 	})
 }
 
-// NotifyTopology tells the registered clients that the node they reach at
-// native was added (frame.NodeNew), removed or moved.
+// NotifyTopology notifies the registered clients that the node at native was added (frame.NodeNew), removed or moved.
 func (s *Server) NotifyTopology(change string, native netip.AddrPort) {
 	s.push(frame.TopologyChange, func(dst []byte, _ frame.Version) []byte {
 		return frame.AppendTopologyEvent(dst, change, native)
 	})
 }
 
-// NotifyStatus tells the registered clients that the node they reach at native
-// is frame.NodeUp or frame.NodeDown. UP means that the native port accepts:
-// drivers connect to it a second later.
+// NotifyStatus notifies the registered clients that the node at native is frame.NodeUp or frame.NodeDown. UP means
+// that the native port accepts connections: drivers connect to it a second later.
 func (s *Server) NotifyStatus(change string, native netip.AddrPort) {
 	s.push(frame.StatusChange, func(dst []byte, _ frame.Version) []byte {
 		return frame.AppendStatusEvent(dst, change, native)
@@ -38,7 +36,7 @@ func (s *Server) NotifyStatus(change string, native netip.AddrPort) {
 }
 
 // errSlowClient ends a connection that does not read its events.
-var errSlowClient = errors.New("client does not read its events")
+var errSlowClient = errors.New("the client does not read its events")
 
 // push sends an EVENT to the connections registered for kind. body is called
 // once for each protocol version in use.

@@ -8,9 +8,8 @@ import (
 	"cqld/server/frame"
 )
 
-// worker executes one request at a time. Its decoded messages and buffers
-// are reused from request to request, so a request allocates only what the
-// Processor does.
+// worker executes one request at a time. It reuses its decoded messages and buffers, so a request allocates only what
+// the Processor does.
 type worker struct {
 	next chan job
 
@@ -26,14 +25,14 @@ type worker struct {
 	reply   []byte
 }
 
-// run answers j.
+// run executes and answers j.
 func (w *worker) run(j job) {
 	c := j.conn
 	defer c.jobs.Done()
 	defer c.executing.Add(-1)
 	sent := false
 	defer func() {
-		if !sent { // a panic is on its way up
+		if !sent { // a panic is propagating
 			c.release(j.charge)
 		}
 	}()
@@ -59,26 +58,26 @@ func (w *worker) run(j job) {
 	}
 }
 
-// use makes keyspace the connection's. Two USE at once, which no driver
-// sends, leave either one.
+// use sets the connection's keyspace. After two concurrent USE requests, which no driver sends, either one may be in
+// effect.
 func (c *conn) use(keyspace string) {
 	session := *c.session.Load()
 	session.Keyspace = keyspace
 	c.session.Store(&session)
 }
 
-// processGuarded is process with an error when that panics. The connection's state is not touched there, so that its
-// other requests go on.
+// processGuarded is process, but returns an error if that panics. process does not modify the connection's state, so
+// its other requests continue.
 func (w *worker) processGuarded(j job) (result *query.Result, err error) {
 	defer j.conn.server.guard.Recover("CQL request", func(e error) { err = e })
 	return w.process(j)
 }
 
-// process decodes the request and has it executed.
+// process decodes and executes the request.
 func (w *worker) process(j job) (*query.Result, error) {
 	c, v := j.conn, j.request.Version
 	cur := wire.NewCursor(j.body)
-	frame.ConsumeRequestPrefix(&cur, v, j.request.Flags) // nothing here reads custom payloads
+	frame.ConsumeRequestPrefix(&cur, v, j.request.Flags) // custom payloads are not used
 	processor, session := c.server.options.Processor, c.session.Load()
 	r := w.begin(c)
 	switch j.request.Opcode {
@@ -99,7 +98,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 		params := w.setParams(&w.execute.Params, j)
 		params.ResultMetadataID = w.execute.ResultMetadataID
 		return processor.Execute(r, session, w.execute.ID, params)
-	default: // BATCH: handle dispatches nothing else
+	default: // BATCH: handle dispatches no other request
 		if err := w.batch.Consume(&cur, v); err != nil {
 			return nil, err
 		}
@@ -107,14 +106,14 @@ func (w *worker) process(j job) (*query.Result, error) {
 	}
 }
 
-// begin makes the worker's request one of c, and returns it.
+// begin prepares the worker's request for connection c and returns it.
 func (w *worker) begin(c *conn) *request.Request {
 	w.request = request.Request{Context: c.ctx, Principal: c.principal(), Client: c.client}
 	return &w.request
 }
 
-// setParams turns the parameters of the message into the worker's query.Params and the consistency of its request. Values and
-// names stay where they are in the body.
+// setParams converts the parameters of the message to the worker's query.Params and sets the consistency of its
+// request. Values and names point into the body.
 func (w *worker) setParams(p *frame.Params, j job) *query.Params {
 	w.request.Consistency, w.request.SerialConsistency = p.Consistency, p.SerialConsistency
 	w.params = query.Params{
@@ -151,8 +150,8 @@ func (w *worker) batchParams(j job) *query.BatchParams {
 	return &query.BatchParams{Params: *w.setParams(&w.batch.Params, j), Kind: kind, Entries: w.entries}
 }
 
-// forget drops what the last request left, before the worker waits: an idle
-// worker must not hold a request's body.
+// forget releases the memory of the last request before the worker waits: an idle worker must not keep a request's
+// body.
 func (w *worker) forget() {
 	*w = worker{
 		next:    w.next,
@@ -164,7 +163,7 @@ func (w *worker) forget() {
 	}
 }
 
-// emptied is the memory of s without its contents, unless it is large.
+// emptied returns s without its elements, or nil if it is large.
 func emptied[E any](s []E) []E {
 	const keep = 64
 	if cap(s) > keep {

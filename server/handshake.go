@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// handshakes are the connections that are not READY, oldest first. A client is
-// READY within some round trips, so that those which are closed for others are
-// such as never will be: a client that only connects delays no other.
+// handshakes tracks the connections that are not READY, oldest first. A client needs only a few round trips until
+// READY, so a connection that is closed in favor of others never gets there: clients that only connect delay no
+// others.
 type handshakes struct {
 	max    int
-	closed atomic.Int64 // for others
+	closed atomic.Int64 // in favor of others
 
 	mu     sync.Mutex
 	order  *list.List // of *conn
@@ -25,9 +25,9 @@ func newHandshakes(most int) *handshakes {
 	return &handshakes{max: most, order: list.New(), places: map[*conn]*list.Element{}}
 }
 
-var errManyHandshakes = errors.New("too many connections are not authenticated, and this one is the oldest")
+var errManyHandshakes = errors.New("too many unauthenticated connections; closing the oldest")
 
-// begin adds a connection, and closes the oldest when there are too many.
+// begin adds a connection, and closes the oldest if there are too many.
 func (h *handshakes) begin(c *conn) {
 	h.mu.Lock()
 	h.places[c] = h.order.PushBack(c)
@@ -44,7 +44,7 @@ func (h *handshakes) begin(c *conn) {
 	}
 }
 
-// end takes out a connection that is READY or has ended.
+// end removes a connection that is READY or has ended.
 func (h *handshakes) end(c *conn) {
 	h.mu.Lock()
 	h.removeLocked(c)
@@ -58,8 +58,8 @@ func (h *handshakes) removeLocked(c *conn) {
 	}
 }
 
-// repeated logs what clients can make happen often: once a second at most, with
-// how often it happened since the last time.
+// repeated logs events that clients can cause often: at most once a second, with the number of events since the last
+// message.
 type repeated struct {
 	last  atomic.Int64 // seconds
 	count atomic.Int64

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// buffers lends byte slices to connections that are busy. Only slices of
-// readBufferLarge come from it; others may be given back and are kept when
-// they are of use.
+// buffers lends byte slices to busy connections. All have the size readBufferLarge; others may be returned to it, and
+// are kept if they are usable.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {
@@ -27,14 +26,13 @@ func (p *buffers) put(b []byte) {
 	p.pool.Put(&b)
 }
 
-// input reads a connection through a buffer that is small while the
-// connection is quiet. Only the reader uses it.
+// input reads a connection through a buffer that is small while the connection is quiet. Only the reader uses it.
 type input struct {
 	conn       io.Reader
 	buffers    *buffers
 	buf        []byte // buf[start:end] is unread
 	start, end int
-	filled     bool // the last Read filled the buffer: more is waiting
+	filled     bool // the last Read filled the buffer, so more data is waiting
 	lastRead   int  // bytes of the last Read
 
 }
@@ -81,7 +79,7 @@ func (in *input) fill(n int) error {
 	return nil
 }
 
-// resize chooses the buffer of an input that has nothing unread.
+// resize chooses the buffer of an input that has no unread data.
 func (in *input) resize(n int) {
 	switch {
 	case in.buf == nil:
@@ -95,7 +93,7 @@ func (in *input) resize(n int) {
 	in.filled = false
 }
 
-// makeRoom moves the unread bytes to the front, of a larger buffer if need be.
+// makeRoom moves the unread bytes to the front, of a larger buffer if necessary.
 func (in *input) makeRoom(n int) {
 	to := in.buf
 	switch {
@@ -112,13 +110,13 @@ func (in *input) makeRoom(n int) {
 	}
 }
 
-// replace gives the buffer back and goes on with another.
+// replace returns the buffer and continues with another.
 func (in *input) replace(to []byte) {
 	in.buffers.put(in.buf)
 	in.buf = to
 }
 
-// buffered is the number of bytes that can be had without waiting.
+// buffered returns the number of bytes that can be read without waiting.
 func (in *input) buffered() int { return in.end - in.start }
 
 // readFull fills dst.
@@ -147,7 +145,7 @@ func (in *input) skip(n int) error {
 	return nil
 }
 
-// close gives the buffer back.
+// close returns the buffer.
 func (in *input) close() {
 	in.replace(nil)
 	in.start, in.end = 0, 0

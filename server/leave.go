@@ -8,14 +8,14 @@ import (
 	"cqld/server/frame"
 )
 
-// Leave is Drain for a node that is gone from the ring for good, and which clients reached at native. Connections for
-// requests end first, as Drain ends them: the other nodes serve requests of a former member for a while. Those that listen to
-// events are then told that the node is down, and end. A driver may notice the end of its one control connection only when
-// it next uses it, half a minute later (the Python driver does), and takes no notice of DOWN while it has a connection for
+// Leave is Drain for a node that has left the ring permanently. native is its address for clients. Connections for
+// requests end first, as in Drain: the other nodes serve requests of a former member for a while. Then connections
+// that are registered for events are sent DOWN, and end. A driver may notice the end of its only control connection
+// only when it uses it next, half a minute later (the Python driver), and ignores DOWN while it has a connection for
 // requests.
 //
-// A node that comes back must not say so of itself: a driver that is connected again by the time it looks at the event
-// would cut itself off (gocql looks a second later).
+// A node that will come back must not send DOWN for itself: a driver that has reconnected by the time it handles the
+// event would close its connections (gocql handles it a second later).
 func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
 	s.stopAccepting()
 	var ending []*conn

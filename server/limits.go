@@ -2,16 +2,14 @@ package server
 
 import "time"
 
-// Limits bound what clients can make the node hold. A zero field takes the
-// default beside it.
+// Limits bound the resources that clients can use on the node. A zero field means the default beside it.
 type Limits struct {
-	// FrameBytesMax is the largest request (native_transport_max_frame_size): its body in protocol v5, its frame before.
+	// FrameBytesMax is the size of the largest request (native_transport_max_frame_size): of its body in protocol v5,
+	// and of its frame in earlier versions.
 	FrameBytesMax int // frameBytesMax
-	// InFlightBytesMax bounds the requests and unsent replies of all
-	// connections together.
+	// InFlightBytesMax bounds the requests and unsent replies of all connections together.
 	InFlightBytesMax int64 // inFlightBytesMax
-	// ReceivingBytesMax bounds the requests of all connections that have not
-	// arrived as a whole, besides InFlightBytesMax.
+	// ReceivingBytesMax bounds the incomplete requests of all connections, in addition to InFlightBytesMax.
 	ReceivingBytesMax int64 // receivingBytesMax
 	// ConnectionBytesMax bounds the requests and unsent replies of one connection.
 	ConnectionBytesMax int64 // 5 × FrameBytesMax, at most InFlightBytesMax
@@ -19,17 +17,15 @@ type Limits struct {
 	ConnectionsMax int // connectionsMax
 	// ConnectionsPerAddressMax bounds the connections of one client address.
 	ConnectionsPerAddressMax int // no bound
-	// HandshakesMax bounds the connections that are not yet authenticated: the
-	// oldest is closed for a further one.
+	// HandshakesMax bounds the connections that are not authenticated yet. The oldest is closed for a further one.
 	HandshakesMax int // handshakesMax
 	// WorkersMax bounds the requests being executed.
 	WorkersMax int // workersMax
 	// QueueMax bounds the requests that wait for a worker.
 	QueueMax int // queueMax
-	// HandshakeTimeout is how long a client may take until it is READY.
+	// HandshakeTimeout is how long a client may take until READY.
 	HandshakeTimeout time.Duration // handshakeTimeout
-	// ReceiveTimeout is how long a client may take to send more of a request
-	// that takes memory already.
+	// ReceiveTimeout is how long a client may take to send more of a request that already uses memory.
 	ReceiveTimeout time.Duration // receiveTimeout
 	// DrainTimeout is how long a connection that is never quiet is read while the
 	// server drains.
@@ -37,8 +33,8 @@ type Limits struct {
 	// DrainHold is how long an answer is held while the server drains, so that the
 	// client of the connection stops sending.
 	DrainHold time.Duration // drainHold
-	// WriteTimeout is how long one write to a client may take; a client that
-	// does not read for that long is disconnected.
+	// WriteTimeout is how long one write to a client may take. A client that does not read for that long is
+	// disconnected.
 	WriteTimeout time.Duration // writeTimeout
 }
 
@@ -50,26 +46,23 @@ const (
 	// with their overhead: over a second of what two cores can execute.
 	inFlightBytesMax = 192 << 20
 
-	// Three frames of the largest size, and 256 beginnings of bodyStep: one in
-	// smallShare of it is for these and for small bodies. With inFlightBytesMax it
-	// is 256 MiB.
+	// Three frames of the largest size, and 256 first parts of bodyStep: one part in smallShare is for these and for
+	// small bodies. Together with inFlightBytesMax it is 256 MiB.
 	receivingBytesMax = 64 << 20
 	smallShare        = 4
 
-	// Complete requests beyond bodyStep leave 40 % of the memory to smaller ones,
-	// of which 20 % are below pausePercent. They wait for a moment, as long as a
-	// write may take, and are refused then.
+	// Complete requests larger than bodyStep leave 40 % of the memory to smaller ones, of which 20 % are below
+	// pausePercent. They wait briefly, as long as a write may take, and are then refused.
 	largePercent  = 60
 	largeWait     = 2 * time.Second
 	largeWaitStep = 2 * time.Millisecond
 
-	// A connection is read until 80 % of its bound are in use. With five
-	// frames of the largest size the remaining 20 % hold one more, so a client
-	// that stays alone is slowed down and never refused.
+	// A connection is read until 80 % of its bound are in use. With five frames of the largest size, the remaining 20
+	// % hold one more, so a client that is alone is slowed down and never refused.
 	connectionFrames = 5
 
-	// A connection at rest costs its reader's stack (8 KiB), this package's
-	// structures and a read buffer: under 16 KiB, so 65,536 cost 1 GiB.
+	// An idle connection costs its reader's stack (8 KiB), this package's structures and a read buffer: under 16 KiB,
+	// so 65,536 connections cost 1 GiB.
 	connectionsMax = 65536
 
 	// Each holds at most handshakeFrameMax plus a read buffer, for at most
@@ -94,46 +87,44 @@ const (
 	drainTimeout      = 4 * time.Second
 	drainQuiet        = 10 * time.Millisecond
 
-	// A client whose requests are not answered stops sending when all its threads
-	// wait. A thread that pauses for 5 ms between requests of 3 ms, to one of four
-	// nodes at random, asks this one within holdQuiet in 99 of 100 cases. What is
-	// held takes memory: up to holdBytesMax of one connection.
+	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
+	// between requests of 3 ms, to one of four nodes at random, sends a request to this one within holdQuiet in 99 of
+	// 100 cases. Held answers take memory: up to holdBytesMax per connection.
 	drainHold    = 600 * time.Millisecond
 	holdQuiet    = 150 * time.Millisecond
-	idleQuiet    = 300 * time.Millisecond // of a connection with no answer to hold
+	idleQuiet    = 300 * time.Millisecond // of a connection without held answers
 	releaseLooks = 16                     // in one drainHold
 	holdBytesMax = 256 << 10
 
-	// What a request costs beside its body: job, decoded values, reply header.
+	// The cost of a request besides its body: job, decoded values, reply header.
 	requestOverhead = 256
 
-	// Bodies are allocated and reserved in steps that double from here, so a
-	// header alone reserves no more than this.
+	// Bodies are allocated and reserved in steps that double from here, so that a header alone reserves no more than
+	// this.
 	bodyStep = 64 << 10
 
-	// Reading pauses at this share of a bound and resumes below it.
+	// Reading pauses at this percentage of a bound and resumes below it.
 	pausePercent = 80
 
-	// Workers that stay for the next burst: their stacks are 256 × 16 KiB = 4 MiB.
+	// Workers that are kept for the next burst: their stacks are 256 × 16 KiB = 4 MiB.
 	workersIdleMax = 256
 
-	// Read buffers. A small one holds a few requests of a quiet connection; a
-	// connection that fills it gets a large one until it is quiet again. A
-	// segment may need up to 160 KiB: those are charged to the budgets, and
-	// what is left of the segment must arrive within ReceiveTimeout.
+	// Read buffers. A small one holds a few requests of a quiet connection. A connection that fills it gets a large
+	// one until it is quiet again. A segment may need up to 160 KiB, which is charged to the budgets, and the rest of
+	// the segment must arrive within ReceiveTimeout.
 	readBufferSmall = 1 << 10
 	readBufferLarge = 32 << 10
 
-	// Output buffers beyond this are not kept for reuse.
+	// Larger output buffers are not kept for reuse.
 	outputBufferKeep = 64 << 10
 
-	// After a protocol error that ends a connection, its input is read and
-	// dropped this long and this far, so that the error is not lost to a reset.
+	// After a protocol error that ends a connection, its input is read and dropped for this time and up to this size,
+	// so that the error is not lost to a reset.
 	lingerTime  = time.Second
 	lingerBytes = 1 << 20
 
-	// Between the end of connections for requests and the event that says so on
-	// others, as there is no order between connections: some round trips.
+	// The pause between the end of connections for requests and the event on other connections: some round trips,
+	// because connections are not ordered.
 	leaveGap = 100 * time.Millisecond
 )
 

@@ -20,7 +20,7 @@ import (
 	"cqld/server/frame"
 )
 
-// gate is a Processor whose statements wait until it is opened.
+// gate returns a Processor whose statements wait until it is opened.
 func gate() (p *fake, running *atomic.Int64, open func()) {
 	opened := make(chan struct{})
 	running = new(atomic.Int64)
@@ -403,7 +403,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	}
 }
 
-// memory is the heap and stacks in use.
+// memory returns the heap and stacks in use.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC() // the first only moves pools to their victim caches

@@ -1,19 +1,19 @@
 package server
 
-// Load is what the server is doing at this moment, and has done since it was made.
+// Load contains the current state of the server and its totals since it was created.
 type Load struct {
 	Active    int   // requests being executed
-	ActiveMax int   // beyond which they wait
-	Queued    int   // requests that wait
-	QueuedMax int   // beyond which they are refused
+	ActiveMax int   // above which they wait
+	Queued    int   // requests waiting for a worker
+	QueuedMax int   // above which they are refused
 	Completed int64 // requests
-	Refused   int64 // requests, because too many waited
+	Refused   int64 // requests refused because too many waited
 
-	Bytes, BytesMax             int64 // of requests and of replies that are not sent
+	Bytes, BytesMax             int64 // of requests, and of replies that are not sent yet
 	Connections, ConnectionsMax int
 }
 
-// Load counts.
+// Load returns the current figures.
 func (s *Server) Load() Load {
 	l := Load{ActiveMax: s.limits.WorkersMax, QueuedMax: s.limits.QueueMax, Bytes: s.InFlightBytes(), BytesMax: s.budget.limit + s.limits.ReceivingBytesMax,
 		ConnectionsMax: s.limits.ConnectionsMax}

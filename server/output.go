@@ -8,32 +8,31 @@ import (
 	"cqld/server/frame"
 )
 
-// output collects the envelopes of one connection and has them written, as
-// many at once as are ready. A flusher goroutine runs only while there is
-// something to write, so a quiet connection costs none.
+// output collects the envelopes of one connection and writes all that are ready together. A flusher goroutine runs
+// only while there is something to write, so a quiet connection has none.
 type output struct {
 	mu       sync.Mutex
 	pending  []byte    // whole envelopes
-	unframed int       // of pending, the bytes that go without v5 segments
+	unframed int       // bytes of pending that are sent without v5 segments
 	charge   int64     // bytes to release when pending is written
-	flushing bool      // a flusher runs and will see pending
-	framed   bool      // v5, behind READY or AUTHENTICATE
+	flushing bool      // a flusher is running and will write pending
+	framed   bool      // v5, after READY or AUTHENTICATE
 	held     bool      // pending waits for the end of the connection; see drain.go
-	due      bool      // what is pending is written although it is held
+	due      bool      // pending is written although it is held
 	since    time.Time // when the oldest answer was held
-	released time.Time // when held answers were written, the last time
-	closed   bool      // nothing is appended any more
-	broken   bool      // the socket failed: nothing is written any more
+	released time.Time // when held answers were last written
+	closed   bool      // no more envelopes are accepted
+	broken   bool      // the socket failed; nothing is written any more
 
 	flushers sync.WaitGroup
 }
 
-// send appends whole envelopes to the output and has them written. charge is
-// what their requests have reserved, released once they are written.
+// send appends whole envelopes to the output. charge is the number of bytes that their requests have reserved; they
+// are released once the envelopes are written.
 func (c *conn) send(envelopes []byte, charge int64) { c.enqueue(envelopes, charge, false) }
 
-// give is send for a slice the caller owns: it may be taken over instead of
-// copied, and then give reports true and the caller must not use it again.
+// give is send for a slice that the caller owns. It may keep the slice instead of copying it; then give returns true
+// and the caller must not use it again.
 func (c *conn) give(envelopes []byte, charge int64) bool { return c.enqueue(envelopes, charge, true) }
 
 func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) {
@@ -80,7 +79,7 @@ func (o *output) startLocked() bool {
 	return true
 }
 
-// hold keeps what is pending, and what is sent from now on, until releaseHeld or closeOutput.
+// hold keeps pending and later envelopes until releaseHeld or closeOutput.
 func (c *conn) hold() {
 	o := &c.out
 	o.mu.Lock()
@@ -88,7 +87,7 @@ func (c *conn) hold() {
 	o.held, o.since = !o.closed && !o.broken, time.Now()
 }
 
-// releaseHeld has the answers written that are held for age or longer. Later ones are held again.
+// releaseHeld writes the answers that have been held for age or longer. Later ones are held again.
 func (c *conn) releaseHeld(age time.Duration) {
 	o := &c.out
 	o.mu.Lock()
@@ -105,7 +104,8 @@ func (c *conn) releaseHeld(age time.Duration) {
 	}
 }
 
-// holding returns whether answers are held, since when the oldest is, zero without any, and when some were last released.
+// holding returns whether answers are held, since when the oldest is held (zero if none is), and when some were last
+// released.
 func (c *conn) holding() (held bool, since, released time.Time) {
 	o := &c.out
 	o.mu.Lock()
@@ -121,8 +121,7 @@ func (c *conn) flush() {
 	o := &c.out
 	defer o.flushers.Done()
 	defer c.server.guard.Recover("CQL connection writer", c.fail)
-	// Workers that are ready to run finish first, so that their replies go
-	// out in the same write.
+	// Workers that are ready to run finish first, so that their replies are part of the same write.
 	runtime.Gosched()
 	var segments []byte
 	o.mu.Lock()
@@ -133,7 +132,7 @@ func (c *conn) flush() {
 		o.mu.Unlock()
 		err := c.write(batch[:unframed])
 		if rest := batch[unframed:]; len(rest) > 0 && err == nil {
-			// Bytes that are not unframed are v5: only then does framed exist.
+			// Bytes that are not unframed are v5; framed exists only then.
 			if segments == nil {
 				segments = c.server.buffers.get()
 			}
@@ -163,7 +162,7 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// breakOutput drops what is pending and everything that follows.
+// breakOutput drops pending and all later envelopes.
 func (c *conn) breakOutput() {
 	o := &c.out
 	o.mu.Lock()
@@ -173,8 +172,8 @@ func (c *conn) breakOutput() {
 	c.release(charge)
 }
 
-// closeOutput accepts no more envelopes and returns when those pending are
-// written or the socket failed. It reports whether there were any.
+// closeOutput accepts no more envelopes, and returns when the pending ones are written or the socket has failed. It
+// reports whether there were any.
 func (c *conn) closeOutput() (pending bool) {
 	c.out.mu.Lock()
 	c.out.closed, c.out.held = true, false
@@ -188,7 +187,7 @@ func (c *conn) closeOutput() (pending bool) {
 	return pending
 }
 
-// reopenOutput takes closeOutput back.
+// reopenOutput undoes closeOutput.
 func (c *conn) reopenOutput() {
 	c.out.mu.Lock()
 	c.out.closed = false

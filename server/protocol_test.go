@@ -33,7 +33,7 @@ func everyWay(t *testing.T, f func(t *testing.T, v frame.Version, options []fram
 	}
 }
 
-// rowsOf is a result of n rows of one text column.
+// rowsOf returns a result of n rows of one text column.
 func rowsOf(n int, cell string) *query.Result {
 	r := &query.Result{
 		Kind: query.KindRows, RowCount: int32(n),

@@ -7,16 +7,13 @@ import (
 	"cqld/internal/intake"
 )
 
-// Requests that have not arrived as a whole take the memory of the intake, and
-// not that of the budgets: a client that sends slowly, or stops, takes nothing
-// from the requests that are complete. Small bodies, and the beginnings of large
-// ones, have an intake of their own.
+// Incomplete requests use the memory of the intake, not that of the budgets: a client that sends slowly, or stops,
+// uses no memory of complete requests. Small bodies, and the first parts of large ones, have an intake of their own.
 
-// errSlow ends a connection whose request arrives too slowly while others wait
-// for memory.
-var errSlow = errors.New("the client sends its request too slowly while others wait for memory")
+// errSlow ends a connection whose request arrives too slowly while others wait for memory.
+var errSlow = errors.New("the client sends its request too slowly while other requests wait for memory")
 
-// tooSlow is what an intake calls to end the receiving of a request.
+// tooSlow is called by an intake to end the reception of a request.
 func (c *conn) tooSlow() {
 	if c.server.refusals.allow() {
 		c.server.log.Warn("client connection closed", "client", c.client.String(), "reason", errSlow)
@@ -24,12 +21,11 @@ func (c *conn) tooSlow() {
 	c.fail(errSlow)
 }
 
-// readBody reads a body of n bytes into memory of its own, which is reserved in
-// the budgets when it is complete. It fails with errOverloaded, having skipped
-// the body.
+// readBody reads a body of n bytes into newly allocated memory, which is reserved in the budgets when it is complete.
+// If it fails with errOverloaded, it has skipped the body.
 func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
 	charge = requestOverhead + int64(n)
-	if n <= c.in.buffered() || n <= readBufferSmall { // it is here, or takes no more than a quiet connection
+	if n <= c.in.buffered() || n <= readBufferSmall { // it is buffered, or uses no more memory than a quiet connection
 		if !c.reserveRequest(charge) {
 			return nil, 0, c.skipOverloaded(n)
 		}
@@ -49,7 +45,7 @@ func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
 	return body, charge, nil
 }
 
-// receiveBody reads a body of which a part is still to come.
+// receiveBody reads a body that is not completely buffered.
 func (c *conn) receiveBody(n int) (body []byte, err error) {
 	first := min(n, bodyStep)
 	held, err := c.server.small.Admit(int64(first), c.served.Load(), c.tooSlow, c.halt)
@@ -62,7 +58,7 @@ func (c *conn) receiveBody(n int) (body []byte, err error) {
 	if body, err = c.receive(held, make([]byte, first), 0); err != nil || first == n {
 		return body, err
 	}
-	// The deadline does not count the waiting for memory.
+	// The deadline does not include the wait for memory.
 	whole, err := c.server.large.Admit(int64(n), c.served.Load(), c.tooSlow, c.halt)
 	if err != nil {
 		return nil, c.skipOverloaded(n - first)
@@ -76,7 +72,7 @@ func (c *conn) receiveBody(n int) (body []byte, err error) {
 	return c.receive(held, bigger, first)
 }
 
-// receive reads the rest of body, of which at bytes are there.
+// receive reads the rest of body, of which the first at bytes have been read.
 func (c *conn) receive(held *intake.Body, body []byte, at int) ([]byte, error) {
 	for at < len(body) {
 		step := min(len(body)-at, bodyStep)
@@ -89,8 +85,8 @@ func (c *conn) receive(held *intake.Body, body []byte, at int) ([]byte, error) {
 	return body, nil
 }
 
-// reserveRequest takes the memory of a complete request. Large ones leave a part
-// of it to small ones, and wait for a moment.
+// reserveRequest reserves the memory of a complete request. Large requests leave a part of it to small ones, and wait
+// briefly.
 func (c *conn) reserveRequest(n int64) bool {
 	if n <= bodyStep+requestOverhead {
 		return c.reserve(n)

@@ -9,16 +9,16 @@ import (
 	"cqld/server/frame"
 )
 
-// partial is an envelope of v5 that arrives in several segments.
+// partial is a v5 envelope that spans several segments.
 type partial struct {
 	header header
 	body   []byte
-	held   *intake.Body // its memory; nil when there is no such envelope
+	held   *intake.Body // its memory; nil if there is no such envelope
 	until  time.Time    // when it must be complete
-	skip   int          // bytes still to drop, when the envelope was refused
+	skip   int          // bytes still to skip, if the envelope was refused
 }
 
-// segmentCompressor is what AppendSegments needs for this connection.
+// segmentCompressor returns the compressor for AppendSegments on this connection.
 func (c *conn) segmentCompressor() *frame.Compressor {
 	if c.compression == frame.LZ4 {
 		return c.server.compressor
@@ -42,11 +42,11 @@ func (c *conn) readSegment() error {
 	}
 	n := sh.PayloadLength + frame.SegmentTrailerSize
 	arriving := n > readBufferLarge && n > c.in.buffered()
-	if memory := segmentMemory(sh, arriving); memory > 0 && c.large.held == nil { // else that has room for it
+	if memory := segmentMemory(sh, arriving); memory > 0 && c.large.held == nil { // otherwise the envelope's memory is used
 		held, err := c.server.small.Admit(memory, c.served.Load(), c.tooSlow, c.halt)
 		if err != nil {
 			c.refuse(header{Version: c.version}, errOverloaded, 0)
-			return errHangUp // the requests in it cannot be known
+			return errHangUp // the requests in the segment are unknown
 		}
 		defer held.End()
 	}
@@ -74,7 +74,7 @@ func (c *conn) readSegment() error {
 		err = c.handleSlice(payload)
 	}
 	if cap(c.inflated) > readBufferLarge {
-		c.inflated = nil // a quiet connection keeps no large memory
+		c.inflated = nil // a quiet connection keeps no large buffer
 	}
 	if c.large.held == nil {
 		c.expectNothing()
@@ -84,8 +84,8 @@ func (c *conn) readSegment() error {
 	return err
 }
 
-// segmentMemory is what a segment takes while it is received and decompressed,
-// beyond what every connection may have.
+// segmentMemory returns the memory that a segment needs for reception and decompression, beyond the memory that every
+// connection may use.
 func segmentMemory(h frame.SegmentHeader, arriving bool) (n int64) {
 	if arriving {
 		n = int64(h.PayloadLength)
@@ -96,8 +96,7 @@ func segmentMemory(h frame.SegmentHeader, arriving bool) (n int64) {
 	return n
 }
 
-// expectSegment gives the client ReceiveTimeout for a segment, and for an
-// envelope of several segments as a whole.
+// expectSegment allows the client ReceiveTimeout for a segment, and for an envelope of several segments in total.
 func (c *conn) expectSegment() {
 	if c.large.held == nil {
 		c.expectMore()
@@ -107,7 +106,7 @@ func (c *conn) expectSegment() {
 	c.setReadDeadline(c.large.until)
 }
 
-// corrupt answers input after which nothing can be found, on stream 0.
+// corrupt answers, on stream 0, input after which no further envelope can be found.
 func (c *conn) corrupt(message string) error {
 	c.refuse(header{Version: c.version}, &frame.ProtocolError{Message: message}, 0)
 	return errHangUp
@@ -148,7 +147,7 @@ func (c *conn) handleWhole(payload []byte) error {
 	return nil
 }
 
-// segmentHeader decodes the envelope header a payload begins with.
+// segmentHeader decodes the envelope header at the beginning of a payload.
 func (c *conn) segmentHeader(payload []byte) (header, error) {
 	if len(payload) < frame.HeaderSize {
 		return header{}, c.corrupt("frame is too short for a message header")
@@ -165,7 +164,7 @@ func (c *conn) segmentHeader(payload []byte) (header, error) {
 	return h, nil
 }
 
-// handleSlice handles the payload of a segment with a part of an envelope.
+// handleSlice handles the payload of a segment that contains a part of an envelope.
 func (c *conn) handleSlice(payload []byte) error {
 	l := &c.large
 	if l.skip > 0 {
@@ -178,7 +177,7 @@ func (c *conn) handleSlice(payload []byte) error {
 	return c.appendLarge(payload)
 }
 
-// beginLarge handles the first slice, which has the envelope's header.
+// beginLarge handles the first slice, which contains the envelope's header.
 func (c *conn) beginLarge(payload []byte) error {
 	h, err := c.segmentHeader(payload)
 	if err != nil {
@@ -225,8 +224,7 @@ func (c *conn) appendLarge(payload []byte) error {
 	return c.handle(done.header, done.body, charge)
 }
 
-// abandonLarge refuses an envelope there is no memory for; rest bytes of it
-// are still to come.
+// abandonLarge refuses an envelope for which there is no memory. The following rest bytes of it are skipped.
 func (c *conn) abandonLarge(rest int) error {
 	l := &c.large
 	l.held.End()

@@ -20,10 +20,9 @@ import (
 	"cqld/server/frame"
 )
 
-// Processor executes statements; query.Processor is one. Its methods block
-// until the statement is done and are called concurrently. Slices in the
-// parameters are not kept after a call, except for the bytes of values,
-// which are never overwritten.
+// Processor executes statements; query.Processor implements it. Its methods block until the statement is complete,
+// and are called concurrently. They must not keep slices of the parameters after a call, except for the bytes of
+// values, which are never overwritten.
 type Processor interface {
 	Query(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
 	Prepare(r *request.Request, s *query.Session, text, keyspace string) (*query.Result, error)
@@ -31,35 +30,35 @@ type Processor interface {
 	Batch(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error)
 }
 
-// Options are what a Server is made of.
+// Options configure a Server.
 type Options struct {
 	Processor Processor
-	// Authenticator asks clients who they are; nil lets everyone in.
+	// Authenticator authenticates clients. Nil means that no authentication is required.
 	Authenticator Authenticator
-	// TLS encrypts client connections when it is not nil.
+	// TLS encrypts client connections. Nil means unencrypted.
 	TLS *tls.Config
-	// ReplicaAddress is the internode address of a node, for the reasons of
-	// read and write failures; nil: unknown.
+	// ReplicaAddress returns the internode address of a node, for the reasons in read and write failures. Nil means
+	// unknown.
 	ReplicaAddress func(ring.NodeID) netip.Addr
-	// CQLVersion is told in SUPPORTED; "" means 3.4.7.
+	// CQLVersion is sent in SUPPORTED; "" means 3.4.7.
 	CQLVersion string
 	Limits     Limits
-	Logger     *slog.Logger // nil: slog.Default()
-	// Guard ends requests that panic; nil: one that logs to Logger.
+	Logger     *slog.Logger // nil means slog.Default()
+	// Guard recovers panics of requests. Nil means one that logs to Logger.
 	Guard *guard.Guard
 }
 
 // ErrClosed is returned by Serve after Drain or Close.
 var ErrClosed = errors.New("server: closed")
 
-// Server is the CQL door of one node.
+// Server is the CQL server of one node.
 type Server struct {
 	options    Options
 	limits     Limits
 	log        *slog.Logger
 	budget     *budget
-	small      *intake.Intake // of requests that are being received: small ones, and the beginnings of large ones
-	large      *intake.Intake // of the others
+	small      *intake.Intake // memory for small requests being received, and for the first parts of large ones
+	large      *intake.Intake // memory for the other requests being received
 	buffers    *buffers
 	compressor *frame.Compressor
 	workers    *workers
@@ -67,26 +66,26 @@ type Server struct {
 	supported  []frame.SupportedOption
 	handshakes *handshakes
 	closing    atomic.Bool
-	refusals   oncePerSecond // of the logs about refused connections
-	failures   oncePerSecond // of the logs about failed requests
-	late       repeated      // of the logs about clients that took too long
-	crossed    atomic.Int64  // bytes that clients sent while the end of their connections was on the way
+	refusals   oncePerSecond // limits the logs about refused connections
+	failures   oncePerSecond // limits the logs about failed requests
+	late       repeated      // limits the logs about slow clients
+	crossed    atomic.Int64  // bytes that clients sent while the end of their connections was in transit
 	errors     struct {
 		sync.Mutex
-		counts map[frame.ErrorCode]int64 // that clients were answered
+		counts map[frame.ErrorCode]int64 // errors sent to clients
 	}
-	goroutines sync.WaitGroup // Serve loops and connections
+	goroutines sync.WaitGroup // tracks Serve loops and connections
 
 	mu struct {
 		sync.Mutex
 		conns     map[*conn]struct{}
-		addresses map[netip.Addr]int      // connections of each, when bounded
-		siblings  map[clientKey]*siblings // of connections that drain
+		addresses map[netip.Addr]int      // connections of each address, if bounded
+		siblings  map[clientKey]*siblings // of draining connections
 		listeners map[net.Listener]struct{}
 	}
 }
 
-// New makes a Server that does not listen yet.
+// New returns a Server that does not listen yet.
 func New(o Options) *Server {
 	if o.CQLVersion == "" {
 		o.CQLVersion = "3.4.7"
@@ -150,7 +149,7 @@ func (s *Server) Serve(l net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
 			}
-			// Out of file descriptors, most likely: it passes when others close.
+			// Most likely out of file descriptors, until other connections are closed.
 			s.log.Warn("cannot accept a client connection", "listener", l.Addr().String(), "error", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
@@ -161,8 +160,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// accept starts the connection, or closes it when a bound is reached. It never
-// waits: beyond the bound of handshakes, the oldest one is closed.
+// accept starts the connection, or closes it if a bound is reached. It never waits: beyond the bound of handshakes,
+// it closes the oldest one.
 func (s *Server) accept(nc net.Conn) {
 	if s.options.TLS != nil {
 		nc = tls.Server(nc, s.options.TLS)
@@ -182,7 +181,7 @@ func (s *Server) accept(nc net.Conn) {
 	}()
 }
 
-// register adds c to the connections, and to the goroutines waited for.
+// register adds c to the connections, and to the goroutines for which Close waits.
 func (s *Server) register(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,12 +189,12 @@ func (s *Server) register(c *conn) error {
 		return ErrClosed
 	}
 	if len(s.mu.conns) >= s.limits.ConnectionsMax {
-		return fmt.Errorf("%d connections are open, the most allowed", len(s.mu.conns))
+		return fmt.Errorf("the limit of %d connections is reached", len(s.mu.conns))
 	}
 	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 {
 		addr := c.client.Addr()
 		if s.mu.addresses[addr] >= bound {
-			return fmt.Errorf("%d connections of this address are open, the most allowed", bound)
+			return fmt.Errorf("the limit of %d connections per address is reached", bound)
 		}
 		s.mu.addresses[addr]++
 	}
@@ -217,7 +216,7 @@ func (s *Server) unregister(c *conn) {
 	}
 }
 
-// connections is the connections open now.
+// connections returns the open connections.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,9 +227,8 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// Drain stops accepting connections, answers what clients have asked for, and
-// closes each connection when it is quiet. When ctx ends first, connections are
-// closed as they are, what runs for them ends, and Drain returns its error.
+// Drain stops accepting connections, answers the clients' requests, and closes each connection when it is quiet. If
+// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
@@ -259,8 +257,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close closes everything without waiting for clients to get their answers;
-// it returns when the requests being executed have ended.
+// Close closes all connections without sending pending answers. It returns when the requests being executed have
+// ended.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -280,16 +278,15 @@ func (s *Server) stopAccepting() {
 	clear(s.mu.listeners)
 }
 
-// InFlightBytes is what requests, also those that are being received, and unsent
-// replies take at this moment.
+// InFlightBytes returns the bytes of requests, including incomplete ones, and of unsent replies.
 func (s *Server) InFlightBytes() int64 {
 	small, _ := s.small.Used()
 	large, _ := s.large.Used()
 	return s.budget.used.Load() + small + large
 }
 
-// oncePerSecond keeps clients from filling the log.
-type oncePerSecond struct{ last atomic.Int64 } // of allow's true answers, seconds
+// oncePerSecond limits log messages that clients can cause.
+type oncePerSecond struct{ last atomic.Int64 } // when allow last returned true, in seconds
 
 func (o *oncePerSecond) allow() bool {
 	now := time.Now().Unix()

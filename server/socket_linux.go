@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cork makes the kernel keep what is written until uncork or the end of the output, so that the last answers and the end
+// cork makes the kernel hold written data until uncork or the end of the output, so that the last answers and the end
 // reach the client together.
 func cork(c net.Conn) { setCork(c, 1) }
 
-// uncork sends what cork kept.
+// uncork sends the held data.
 func uncork(c net.Conn) { setCork(c, 0) }
 
 func setCork(c net.Conn, on int) {
 	control(c, func(fd int) {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, on) // without it, the end follows the answers
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, on) // if it fails, the end follows the answers
 	})
 }
 
-// unread reports whether the client has sent something that was not read yet. It does not wait.
+// unread reports whether the socket has unread input. It does not block.
 func unread(c net.Conn) (more bool) {
 	control(c, func(fd int) {
 		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
@@ -30,14 +30,14 @@ func unread(c net.Conn) (more bool) {
 	return more
 }
 
-// control calls f with the descriptor of c, unless c is closed or is no socket.
+// control calls f with the descriptor of c, unless c is closed or not a socket.
 func control(c net.Conn, f func(fd int)) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
 	if s, ok := c.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // fails when c is closed
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // fails if c is closed
 		}
 	}
 }

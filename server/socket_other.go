@@ -4,11 +4,11 @@ package server
 
 import "net"
 
-// cork does nothing here: the end of the output follows the last answers.
+// cork does nothing on this system: the end of the output follows the last answers.
 func cork(net.Conn) {}
 
-// uncork does nothing here.
+// uncork does nothing on this system.
 func uncork(net.Conn) {}
 
-// unread reports false here: what the client sends in the last moment is found behind the end.
+// unread returns false on this system: input that arrives in the last moment is found after the end.
 func unread(net.Conn) bool { return false }

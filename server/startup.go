@@ -12,8 +12,7 @@ import (
 	"cqld/server/frame"
 )
 
-// judge says what is wrong with a request's header, if anything, and whether
-// the connection must end for it.
+// judge checks a request's header. It returns an error, and whether the connection must end because of it.
 func (c *conn) judge(h header) (err error, fatal bool) {
 	switch {
 	case h.Response && h.Opcode.Response(), h.Response && h.Opcode.Request():
@@ -44,8 +43,8 @@ func (c *conn) judge(h header) (err error, fatal bool) {
 	return c.tooBig(h), false
 }
 
-// tooBig refuses a request beyond FrameBytesMax with Cassandra's texts and code. The bound is on the body in protocol
-// v5, and on the whole frame before. The connection goes on.
+// tooBig refuses a request larger than FrameBytesMax with Cassandra's texts and code. The bound applies to the body
+// in protocol v5, and to the whole frame in earlier versions. The connection continues.
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {
 	case c.version >= 5 && h.Length > bound:
@@ -68,7 +67,7 @@ func versionMismatch(got uint8, want frame.Version) error {
 		got, got, want, want))
 }
 
-// handle handles an envelope whose header passed judge. It owns body.
+// handle handles an envelope whose header judge has accepted. It owns body.
 func (c *conn) handle(h header, body []byte, charge int64) error {
 	c.requests.Add(1)
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
@@ -77,7 +76,7 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 			c.refuse(h, err, charge)
 			return nil
 		}
-		c.release(int64(len(body))) // the compressed one is not kept
+		c.release(int64(len(body))) // the compressed body is not kept
 		charge += more - int64(len(body))
 		body = inflated
 	}
@@ -110,8 +109,7 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 	return nil
 }
 
-// decompress is the body that a compressed one stands for. Its memory is
-// reserved by the size that it declares, before there is any of it.
+// decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
 func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error) {
 	size, err := frame.DecompressedSize(body, c.compression, c.server.limits.FrameBytesMax)
 	if err != nil {
@@ -128,7 +126,7 @@ func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error
 	return inflated, charge, nil
 }
 
-// startup fixes version, compression and options of the connection.
+// startup sets the version, compression and options of the connection.
 func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int64) error {
 	options := make(map[string]string, len(pairs))
 	for _, p := range pairs {
@@ -161,7 +159,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int
 	return nil
 }
 
-// beginFraming switches a v5 connection to segments behind what was sent.
+// beginFraming switches a v5 connection to segments after the envelopes sent so far.
 func (c *conn) beginFraming() {
 	if c.version < frame.V5 {
 		return
@@ -179,7 +177,7 @@ func (c *conn) ready() {
 	c.setReadDeadline(time.Time{})
 }
 
-// authenticate takes one token of the client's.
+// authenticate handles one token of the client.
 func (c *conn) authenticate(h header, token []byte, err error, charge int64) error {
 	if err != nil {
 		c.refuse(h, err, charge)

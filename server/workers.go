@@ -2,18 +2,17 @@ package server
 
 import "sync"
 
-// job is a request whose body has been read and not yet decoded.
+// job is a request whose body has been read but not decoded.
 type job struct {
 	conn    *conn
 	request header
 	body    []byte
-	charge  int64 // reserved in both budgets, released when the reply is written
+	charge  int64 // bytes reserved in both budgets, released when the reply is written
 }
 
-// workers executes jobs on a bounded number of goroutines. A goroutine that
-// has worked before is preferred, the latest first: its stack has grown and
-// is warm. Beyond the bound jobs wait in a queue, and beyond that they are
-// refused.
+// workers executes jobs on a bounded number of goroutines. It prefers goroutines that have worked before, the most
+// recent first: their stacks have grown and are warm. Beyond the bound, jobs wait in a queue; beyond the queue's
+// bound, they are refused.
 type workers struct {
 	max, idleMax, queueMax int
 	goroutines             sync.WaitGroup
@@ -21,12 +20,12 @@ type workers struct {
 	mu struct {
 		sync.Mutex
 		idle    []*worker
-		running int // idle ones included
+		running int // including idle ones
 		queue   []job
 		head    int // of queue
 		closed  bool
 
-		submitted, refused int64 // jobs, since the beginning
+		submitted, refused int64 // jobs since the start
 	}
 }
 
@@ -34,8 +33,7 @@ func newWorkers(l Limits) *workers {
 	return &workers{max: l.WorkersMax, idleMax: min(workersIdleMax, l.WorkersMax), queueMax: l.QueueMax}
 }
 
-// submit has j executed, now or when a worker is free. It reports false,
-// having done nothing, when the queue is full.
+// submit executes j now, or when a worker is free. It returns false, without doing anything, if the queue is full.
 func (p *workers) submit(j job) bool {
 	p.mu.Lock()
 	p.mu.submitted++
@@ -43,7 +41,7 @@ func (p *workers) submit(j job) bool {
 		w := p.mu.idle[n-1]
 		p.mu.idle = p.mu.idle[:n-1]
 		p.mu.Unlock()
-		w.next <- j // its buffer is empty: an idle worker waits for one job
+		w.next <- j // its channel is empty: an idle worker waits for one job
 		return true
 	}
 	if p.mu.running < p.max {
@@ -65,7 +63,7 @@ func (p *workers) submit(j job) bool {
 	return true
 }
 
-// run executes j and then whatever comes.
+// run executes j and then queued or submitted jobs.
 func (p *workers) run(w *worker, j job) {
 	defer p.goroutines.Done()
 	for {
@@ -109,8 +107,7 @@ func (p *workers) dequeueLocked() (job, bool) {
 	return j, true
 }
 
-// close ends the idle workers and waits for the others. No job may be
-// submitted any more.
+// close ends the idle workers and waits for the others. submit must not be called any more.
 func (p *workers) close() {
 	p.mu.Lock()
 	p.mu.closed = true

@@ -20,7 +20,7 @@ import (
 func TestCheckpointsMeetFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		begin  func(disk *faultfs.FS)
-		fails  error // of the checkpoint; nil: it may succeed
+		fails  error // of the checkpoint; nil means it may succeed
 		stops  bool  // the engine
 		refuse bool  // writes, after it
 	}{

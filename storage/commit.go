@@ -13,38 +13,38 @@ import (
 	"cqld/schema"
 )
 
-// Apply makes mutations part of the data, all of them or, after a crash, none. It copies them and returns without
-// waiting for the disk. An error means that nothing was applied and that done is not called: ErrDiskFull,
-// ErrOverloaded, ErrInvalid, ErrStopped or *UnknownTable. Otherwise done is called once, in another goroutine: with
-// nil when the mutations are committed and, if durable, as safe as the mode of the engine makes them. So a caller may
-// hold a lock that done takes. done must not block and may call Apply. An engine with Options.Inline calls done
-// before Apply returns.
+// Apply applies mutations atomically: after a crash either all of them or none are part of the data. It copies them
+// and returns without waiting for the disk. An error means that nothing was applied and that done is not called:
+// ErrDiskFull, ErrOverloaded, ErrInvalid, ErrStopped or *UnknownTable. Otherwise done is called once, on another
+// goroutine: with nil when the mutations are committed and, if durable, as safe as the engine's SyncMode makes them.
+// A caller may therefore hold a lock that done takes. done must not block, and may call Apply. An engine with
+// Options.Inline calls done before Apply returns.
 func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	return e.take(ms, durable, takeAndWake, done)
 }
 
-// Forget is Apply for mutations that go with the removal of data: a disk with little space left takes them, too.
+// Forget is Apply for mutations that accompany the removal of data: a disk with little free space accepts them, too.
 func (e *Engine) Forget(ms []*row.Mutation, durable bool, done func(error)) error {
 	return e.take(ms, durable, takeAndWake|takeFull, done)
 }
 
-// takeMode is how mutations are taken.
+// takeMode contains flags that determine how mutations are queued.
 type takeMode uint8
 
 const (
-	takeAndWake takeMode = 1 << iota // the committer is woken
-	takeFull                         // a full disk does not refuse them
+	takeAndWake takeMode = 1 << iota // wake the committer
+	takeFull                         // accept them although the disk is full
 )
 
-// Queue is Apply for a caller that calls Commit soon after, when it can wait for the disk. What is queued may stay
+// Queue is Apply for a caller that calls Commit soon after, when it can wait for the disk. Queued mutations may stay
 // uncommitted until then.
 func (e *Engine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
 	return e.take(ms, durable, 0, done)
 }
 
-// Commit commits what was queued, unless another goroutine is committing and will do so. Running in the caller's
-// goroutine spares a caller that is alone two switches of goroutines. It may take as long as a sync, and it may call
-// done functions of other callers. The caller must not hold a lock that one of those may take.
+// Commit commits the queued mutations. If no commit is running, Commit runs in the caller's goroutine, which saves
+// two goroutine switches; otherwise the running committer picks the mutations up. It may take as long as a sync, and
+// may call done functions of other callers. The caller must not hold a lock that one of those may take.
 func (e *Engine) Commit() {
 	q := &e.queue
 	q.Lock()
@@ -58,7 +58,7 @@ func (e *Engine) Commit() {
 	}
 }
 
-// take is Apply, Forget and Queue.
+// take implements Apply, Forget and Queue.
 func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func(error)) error {
 	if err := e.failedErr(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func
 	return e.enqueue(ms, size, durable, mode&takeAndWake != 0, done)
 }
 
-// waitsForDisk says whether a durable write of ms waits for an fsync.
+// waitsForDisk reports whether a durable write of ms waits for an fsync.
 func (e *Engine) waitsForDisk(ms []*row.Mutation) bool {
 	switch e.opts.Sync {
 	case SyncBatch:
@@ -98,12 +98,12 @@ func (e *Engine) waitsForDisk(ms []*row.Mutation) bool {
 	return false
 }
 
-// enqueue adds mutations to the group that is committed next, and wakes the committer, if wanted and necessary.
+// enqueue adds mutations to the next group, and wakes the committer if requested and necessary.
 func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done func(error)) (err error) {
 	q := &e.queue
 	q.Lock()
 	defer q.Unlock()
-	defer e.commitPanic(&err) // a group may have a part of a mutation: it must not be committed
+	defer e.commitPanic(&err) // a group with a part of a mutation must not be committed
 	if q.closing {
 		return ErrStopped
 	}
@@ -126,13 +126,13 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	} else {
 		g.early = append(g.early, done)
 	}
-	if wake && !q.committing { // who commits looks at the queue again
+	if wake && !q.committing { // a running committer checks the queue again
 		q.wake.Signal()
 	}
 	return nil
 }
 
-// checkDropped returns *UnknownTable if a mutation is of a dropped table. The queue is locked.
+// checkDropped returns *UnknownTable if a mutation is for a dropped table. The queue is locked.
 func (e *Engine) checkDropped(ms []*row.Mutation) error {
 	if e.dropped.Load() == nil {
 		return nil
@@ -151,7 +151,7 @@ func (e *Engine) isDropped(id schema.StorageID) bool {
 	return dropped != nil && (*dropped)[id]
 }
 
-// filling is the group to which size bytes can be added. The queue is locked.
+// filling returns the group to which size bytes can be added. The queue is locked.
 func (e *Engine) filling(size int) *group {
 	q := &e.queue
 	if n := len(q.groups); n > 0 && (q.groups[n-1].batch.Len()+size <= groupBytesMax) {
@@ -162,7 +162,7 @@ func (e *Engine) filling(size int) *group {
 	return g
 }
 
-// newGroup takes an empty group. The queue, or inline, is locked.
+// newGroup returns an empty group. The queue, or inline, is locked.
 func (e *Engine) newGroup() *group {
 	q := &e.queue
 	g := new(group)
@@ -175,7 +175,7 @@ func (e *Engine) newGroup() *group {
 	return g
 }
 
-// giveBack keeps a group, and the memory of its batch, for another. The queue is locked.
+// giveBack keeps a group, and the memory of its batch, for reuse. The queue is locked.
 func (e *Engine) giveBack(g *group) {
 	g.reset()
 	if q := &e.queue; len(q.spare) < groupsKept {
@@ -183,10 +183,10 @@ func (e *Engine) giveBack(g *group) {
 	}
 }
 
-// commitLoop is the committer: while one group waits for its fsync, the next one fills.
+// commitLoop is the loop of the committer: while one group waits for its fsync, the next one fills.
 func (e *Engine) commitLoop() {
 	q := &e.queue
-	var err error // of a panic; the engine has failed then
+	var err error // of a panic, after which the engine has failed
 	q.Lock()
 	defer q.Unlock()
 	defer e.commitPanic(&err)
@@ -209,8 +209,8 @@ func (e *Engine) commitLoop() {
 	}
 }
 
-// commitFirst commits the first of the groups. The queue is locked, but for the time that it takes, in which
-// nobody else commits.
+// commitFirst commits the first group. The queue is locked, but not during the commit, in which no other goroutine
+// commits.
 func (e *Engine) commitFirst() {
 	q := &e.queue
 	g := q.groups[0]
@@ -218,7 +218,7 @@ func (e *Engine) commitFirst() {
 	q.committing = true
 	q.Unlock()
 	func() {
-		defer q.Lock() // also after a panic, as the caller unlocks it
+		defer q.Lock() // also after a panic, because the caller unlocks it
 		e.commit(g)
 	}()
 	q.committing = false
@@ -253,7 +253,7 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 	return nil
 }
 
-// commit commits a group and tells everyone.
+// commit commits a group and calls its callbacks.
 func (e *Engine) commit(g *group) {
 	if len(g.early) == 0 {
 		e.tell(g.synced, e.commitBatch(g))
@@ -268,7 +268,7 @@ func (e *Engine) commit(g *group) {
 	e.tell(g.synced, e.await(g))
 }
 
-// commitBatch makes the group's batch visible and, if wanted, waits until it is on disk.
+// commitBatch makes the group's batch visible and, if required, waits until it is on disk.
 func (e *Engine) commitBatch(g *group) error {
 	if err := e.publish(g); err != nil {
 		return err
@@ -303,8 +303,8 @@ func (e *Engine) publish(g *group) (err error) {
 	return e.failedErr()
 }
 
-// await waits until the group is on disk, if someone wants that, and empties its batch. One that failed is not
-// used again.
+// await waits until the group is on disk, if a caller requires that, and empties its batch. The batch of a failed
+// group is not reused.
 func (e *Engine) await(g *group) (err error) {
 	defer e.commitPanic(&err)
 	if g.sync {
@@ -314,7 +314,7 @@ func (e *Engine) await(g *group) (err error) {
 		}
 		e.counters.syncs.Add(1)
 		if took := e.opts.Clock.Monotonic() - began; took >= slowSync {
-			e.opts.Logger.Warn("storage: the disk was slow, writes have waited for it", "took", took.Round(time.Millisecond))
+			e.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}
 	if err := e.failedErr(); err != nil {
@@ -325,7 +325,7 @@ func (e *Engine) await(g *group) (err error) {
 	return nil
 }
 
-// armPeriodic asks for an fsync after SyncPeriod, and again after each.
+// armPeriodic schedules an fsync after SyncPeriod, and another one after each.
 func (e *Engine) armPeriodic() {
 	q := &e.queue
 	q.Lock()
@@ -342,7 +342,7 @@ func (e *Engine) armPeriodic() {
 	})
 }
 
-// syncLog brings what was committed without waiting to the disk.
+// syncLog syncs commits that did not wait for the disk.
 func (e *Engine) syncLog() {
 	err := e.failedErr()
 	if err != nil {
@@ -368,7 +368,7 @@ func (e *Engine) truncate(id schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	// The sweeper must not apply a deletion that is gone, and no fold write back what it read before.
+	// The purger must not apply a deletion that is gone, and no collapse may write back a row that it read before.
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
 	e.sweeper.restart()

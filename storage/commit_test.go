@@ -17,7 +17,7 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// Whoever is alone has its own commit done when Commit returns.
+// If no other goroutine commits, Commit returns after the caller's own commit.
 func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
 	e := openTest(t, Options{})
 	defer e.Close()
@@ -28,7 +28,7 @@ func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
 		}
 		e.Commit()
 		if !told {
-			t.Fatal("nobody was told, or of an error")
+			t.Fatal("done was not called, or with an error")
 		}
 	}
 	e.Commit() // of nothing
@@ -70,7 +70,7 @@ func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
 		running.Go(func() {
 			for i := range each {
 				write(caller, i, (caller+i)%2 == 0, func() {
-					if i%5 == 0 { // on the goroutine of whoever commits
+					if i%5 == 0 { // on the committing goroutine
 						write(caller, each+i, i%10 == 0, func() {})
 					}
 				})
@@ -121,7 +121,7 @@ func TestASlowSyncIsToldOf(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if text := log.String(); strings.Count(text, "the disk was slow") != 1 || !strings.Contains(text, "took=1.5s") {
+	if text := log.String(); strings.Count(text, "slow disk delayed writes") != 1 || !strings.Contains(text, "took=1.5s") {
 		t.Errorf("it says %q", text)
 	}
 }

@@ -12,24 +12,24 @@ import (
 
 const ballastFile = "CQLD_BALLAST"
 
-// freeBytesEnough is free space with which writes go on even if it is a small part of a large disk: room
-// for several memtables, their logs and the compactions they bring.
+// freeBytesEnough is the free space with which writes are accepted even if it is a small part of a large disk: enough
+// for several memtables, their logs and the compactions that follow.
 const freeBytesEnough = 1 << 30
 
-// diskState is how full the disk is. A full disk makes Pebble retry flushes for ever while its
-// writers hang, so writes are refused before, and there is a ballast to drop when it is too late.
+// diskState is the state of the disk's free space. On a full disk Pebble retries flushes forever while writers block,
+// so writes are refused earlier, and a ballast file is deleted if that was too late.
 type diskState struct {
 	full    atomic.Bool
 	mu      sync.Mutex
-	ballast bool // the file is there
-	dropped bool // it was, and its space is lent
+	ballast bool // the file exists
+	dropped bool // the file existed, and its space is in use
 }
 
-// watchedFS is the file system Pebble gets: when it is full, the ballast goes and the operation is
-// tried again. A log that fails stops the engine, and not Pebble.
+// watchedFS returns the file system for Pebble: when it is full, it deletes the ballast file and repeats the
+// operation. A log that fails stops the engine, not Pebble.
 func (e *Engine) watchedFS() vfs.FS {
 	fs := e.opts.FS
-	if fs == vfs.Default { // in memory, zeros are no help
+	if fs == vfs.Default { // in memory, a file of zeros frees nothing
 		fs = newLogAheadFS(fs)
 	}
 	e.guard = logguard.New(vfs.OnDiskFull(fs, func() {
@@ -42,7 +42,7 @@ func (e *Engine) watchedFS() vfs.FS {
 		}
 		e.disk.ballast, e.disk.dropped = false, true
 		if err := e.opts.FS.Remove(e.ballastPath()); err != nil {
-			e.opts.Logger.Error("storage: cannot remove the ballast", "error", err)
+			e.opts.Logger.Error("storage: cannot remove the ballast file", "error", err)
 		}
 	}), func() bool { return e.failed.Load() != nil }, e.fail)
 	return e.guard
@@ -50,7 +50,7 @@ func (e *Engine) watchedFS() vfs.FS {
 
 func (e *Engine) ballastPath() string { return e.opts.FS.PathJoin(e.opts.Dir, ballastFile) }
 
-// openBallast makes the ballast, if it is wanted and there is space for it.
+// openBallast creates the ballast file, if one is configured and there is space for it.
 func (e *Engine) openBallast() {
 	if e.opts.BallastBytes <= 0 {
 		return
@@ -68,7 +68,7 @@ func (e *Engine) openBallast() {
 		return
 	}
 	if err := e.writeBallast(); err != nil {
-		e.opts.Logger.Warn("storage: no ballast", "error", err)
+		e.opts.Logger.Warn("storage: cannot create the ballast file", "error", err)
 		_ = e.opts.FS.Remove(e.ballastPath())
 		return
 	}
@@ -82,7 +82,7 @@ func (e *Engine) writeBallast() error {
 	}
 	err = f.Preallocate(0, e.opts.BallastBytes)
 	if err == nil {
-		// Where the file system cannot preallocate, the file has no size yet: write it.
+		// If the file system cannot preallocate, the file has no size yet: write it.
 		info, statErr := f.Stat()
 		err = statErr
 		zeros := make([]byte, 1<<20)
@@ -95,10 +95,10 @@ func (e *Engine) writeBallast() error {
 	return errors.Join(err, f.Close())
 }
 
-// checkSpace looks at the free space and decides whether writes are taken.
+// checkSpace checks the free space and decides whether writes are accepted.
 func (e *Engine) checkSpace() {
 	free, total := e.opts.FreeSpace()
-	if total <= 0 { // unknown: after a real ENOSPC, try again
+	if total <= 0 { // unknown; after a real ENOSPC, try again
 		e.disk.full.Store(false)
 		return
 	}
@@ -109,7 +109,7 @@ func (e *Engine) checkSpace() {
 	needed := threshold * float64(total)
 	e.disk.mu.Lock()
 	if e.disk.dropped {
-		needed += float64(e.opts.BallastBytes) // what is lent is no space that there is again
+		needed += float64(e.opts.BallastBytes) // the space of the deleted ballast file does not count as free
 	}
 	e.disk.mu.Unlock()
 	full := float64(free) < needed && free < freeBytesEnough
@@ -124,7 +124,7 @@ func (e *Engine) checkSpace() {
 	}
 }
 
-// watchSpace looks at the free space as long as the engine is open.
+// watchSpace checks the free space while the engine is open.
 func (e *Engine) watchSpace() {
 	for e.pause(freeSpaceEvery) {
 		e.checkSpace()

@@ -192,7 +192,7 @@ func TestFormatIsChecked(t *testing.T) {
 	if err := disk.Remove("db/" + formatFile); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(); err == nil || !strings.Contains(err.Error(), "it is not cqld's") {
+	if err := open(); err == nil || !strings.Contains(err.Error(), "it was not created by cqld") {
 		t.Fatalf("a database of someone else: %v", err)
 	}
 }

@@ -17,13 +17,12 @@ import (
 	"cqld/storage/logguard"
 )
 
-// Engine is one node's storage. All methods may be called from several goroutines at once, except
-// Close, which comes last.
+// Engine is one node's storage. All methods are safe for concurrent use, except Close, which must come last.
 type Engine struct {
 	opts Options
 	db   *pebble.DB
 	lock *pebble.Lock // of the directory
-	// pebble is what db was opened with.
+	// pebble contains the options with which db was opened.
 	pebble *pebble.Options
 
 	latches latches
@@ -32,20 +31,21 @@ type Engine struct {
 	readers sync.Pool // *reader
 	watched watch
 
-	// What waits for the committer, or for a caller of Commit.
+	// queue contains the groups that wait for the committer, or for a caller of Commit.
 	queue struct {
 		sync.Mutex
 		wake   *sync.Cond
-		groups []*group // the last one is being filled
+		groups []*group // the last group is being filled
 		spare  []*group
 		bytes  int
-		// committing says that somebody commits a group; it or the committer goes on with the next.
+		// committing means that a goroutine is committing a group; it or the committer continues with the next.
 		committing bool
 		syncDue    bool
 		closing    bool
 		periodic   env.Timer
 	}
-	// dropped holds the dropped tables of this process. DropTable replaces the map with queue locked; nil means none.
+	// dropped contains the tables that this process has dropped. DropTable replaces the map with queue locked. Nil
+	// means none.
 	dropped atomic.Pointer[map[schema.StorageID]bool]
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
@@ -62,23 +62,23 @@ type Engine struct {
 	failed     atomic.Pointer[error]
 	guard      *logguard.FS
 	broken     chan struct{} // closed when failed is set
-	wedged     atomic.Bool   // Pebble's locks are held for ever
+	wedged     atomic.Bool   // Pebble's locks are held permanently
 	opened     atomic.Bool
 	stalls     atomic.Int64
-	background atomic.Pointer[string] // the last failure of background work
-	ingestions atomic.Int64           // begun
+	background atomic.Pointer[string] // the last error of background work
+	ingestions atomic.Int64           // started
 	counters   counters
 	quarantine struct {
 		sync.Mutex
 		found   []CorruptionInfo
-		removed []CorruptionInfo // by Quarantine
+		removed []CorruptionInfo // removed by Quarantine
 	}
-	// owned counts the goroutines that Close waits for; stop ends their waits.
+	// owned tracks the goroutines for which Close waits; stop ends their waits.
 	owned sync.WaitGroup
 	stop  chan struct{}
 }
 
-// Open opens the storage in a directory, which it makes when it is not there.
+// Open opens the storage in a directory, which it creates if necessary.
 func Open(o Options) (*Engine, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -143,8 +143,8 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	return e, nil
 }
 
-// pebbleOptions says what measurements.md §1 found. The format major version is pinned: a newer
-// Pebble must not change the disk by itself (FormatVersion).
+// pebbleOptions returns the measured options for Pebble. The format major version is pinned: a newer Pebble must not
+// change the disk by itself (FormatVersion).
 func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.watchedFS(),
@@ -164,9 +164,9 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	}
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	if e.opts.Inline {
-		// When background work happens to be done must not change what a read meets.
+		// The time at which background work ends must not change the result of a read.
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
-		// They are gathered in a goroutine that an Open which fails does not wait for.
+		// A goroutine collects them for which a failed Open does not wait.
 		o.DisableTableStats = true
 	}
 	for i := range o.Levels {
@@ -200,8 +200,8 @@ func (e *Engine) start() {
 	}
 }
 
-// Close commits what was applied and closes the database. One that failed in the midst of its work is
-// only let go of: its locks are held for ever.
+// Close commits the applied mutations and closes the database. It does not close a database that failed during an
+// operation, whose locks are held permanently.
 func (e *Engine) Close() error {
 	close(e.stop)
 	e.queue.Lock()
@@ -222,7 +222,7 @@ func (e *Engine) Close() error {
 	return e.failure(err)
 }
 
-// Flush writes the memtables to disk. Do not call it on a timer: it makes the next ones small.
+// Flush writes the memtables to disk. It should not be called periodically, because it makes memtables small.
 func (e *Engine) Flush() error {
 	if err := e.failedErr(); err != nil {
 		return err
@@ -233,13 +233,12 @@ func (e *Engine) Flush() error {
 	}
 	select {
 	case <-flushed:
-	case <-e.broken: // it may be tried for ever
+	case <-e.broken: // a flush may be retried forever
 	}
 	return e.failedErr()
 }
 
-// Checkpoint makes a copy of the database in dir, which must not be there: a snapshot. Files are
-// linked where the file system can.
+// Checkpoint creates a copy of the database in dir, which must not exist. Files are linked if the file system can.
 func (e *Engine) Checkpoint(dir string) error {
 	if err := e.failedErr(); err != nil {
 		return err
@@ -250,7 +249,7 @@ func (e *Engine) Checkpoint(dir string) error {
 func (e *Engine) checkpoint(dir string, options ...pebble.CheckpointOption) error {
 	err := e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...)
 	if failed := e.failedErr(); failed != nil {
-		return failed // the log in the copy may lack something
+		return failed // the log in the copy may be incomplete
 	}
 	if err != nil {
 		return e.failure(err)

@@ -59,10 +59,10 @@ func mustApply(t testing.TB, e *Engine, ms ...*row.Mutation) {
 	}
 }
 
-// clusteringOf is an ordered form of n as package types makes them: no component begins with 00 or FF.
+// clusteringOf returns an ordered form of n as package types makes them: no component begins with 00 or FF.
 func clusteringOf(n int) []byte { return binary.BigEndian.AppendUint32([]byte{0x80}, uint32(n)) }
 
-// putRow is a mutation that inserts one row.
+// putRow returns a mutation that inserts one row.
 func putRow(key string, n int, timestamp int64, value string) *row.Mutation {
 	m := new(row.Mutation)
 	m.Reset(testTable, row.NewPartitionKey([]byte(key)))
@@ -88,7 +88,7 @@ func readAll() *row.ReadCommand {
 	}
 }
 
-// rows are the live rows of a page, as "key/clustering=value".
+// rows returns the live rows of a page, as "key/clustering=value".
 func rows(t testing.TB, page []byte) (out []string) {
 	t.Helper()
 	var reader row.PageReader

@@ -9,25 +9,25 @@ import (
 	"cqld/schema"
 )
 
-// Errors of an Engine; compare with errors.Is.
+// Errors of an Engine, for errors.Is.
 var (
-	// ErrCorrupt: bytes on disk are not what was written; see CorruptError.
+	// ErrCorrupt means that bytes on disk differ from those written; see CorruptError.
 	ErrCorrupt = errors.New("storage: corrupt data")
-	// ErrDiskFull: a write was refused, and not applied, because the disk is nearly full.
-	ErrDiskFull = errors.New("storage: the disk is nearly full, writes are refused until there is space")
-	// ErrOverloaded: a write was refused, and not applied, because too much waits for the disk.
-	ErrOverloaded = errors.New("storage: too many bytes wait to be written")
-	// ErrStopped: the engine was closed, or failed for good. A write that gets it may have been applied.
+	// ErrDiskFull means that a write was refused, and not applied, because the disk is nearly full.
+	ErrDiskFull = errors.New("storage: the disk is nearly full; writes are refused until space is free")
+	// ErrOverloaded means that a write was refused, and not applied, because too many bytes wait for the disk.
+	ErrOverloaded = errors.New("storage: too many bytes are waiting to be written")
+	// ErrStopped means that the engine was closed or has failed permanently. The write may have been applied.
 	ErrStopped = errors.New("storage: stopped")
-	// ErrInUse: another process has the directory open.
+	// ErrInUse means that another process has the directory open.
 	ErrInUse = errors.New("storage: another process uses the directory: is a node running in it?")
-	// ErrInvalid: a mutation or command that cannot be meant.
+	// ErrInvalid means that a mutation or command is malformed.
 	ErrInvalid = errors.New("storage: invalid")
 )
 
-// CorruptError says where corrupt data was found. It is an ErrCorrupt.
+// CorruptError is an ErrCorrupt with the location of the corrupt data.
 type CorruptError struct {
-	Path string // the file, when it is known
+	Path string // the file, if known
 	Err  error
 }
 
@@ -41,12 +41,12 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// Unwrap is what Pebble said.
+// Unwrap returns Pebble's error.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// TooManyTombstones is the error of a read that met more tombstones than it may.
+// TooManyTombstones is the error of a read that scanned more tombstones than allowed.
 type TooManyTombstones struct {
-	Table      string // its name
+	Table      string // the table's name
 	Live       int
 	Tombstones int
 }
@@ -56,12 +56,12 @@ func (e *TooManyTombstones) Error() string {
 		e.Table, e.Live, e.Tombstones, tombstonesFail)
 }
 
-// UnknownTable is the error of a write or a read of a table that was dropped.
+// UnknownTable is the error of a write or read of a dropped table.
 type UnknownTable struct{ Table schema.StorageID }
 
 func (e *UnknownTable) Error() string { return "storage: the table was dropped" }
 
-// failure makes what Pebble returned an error of this package.
+// failure converts an error of Pebble to an error of this package.
 func (e *Engine) failure(err error) error {
 	if err == nil {
 		return nil

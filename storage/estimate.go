@@ -12,17 +12,17 @@ import (
 	"cqld/schema"
 )
 
-// PartitionEstimate says about how many partitions a table has in ranges of tokens, and how large they are.
+// PartitionEstimate is an estimate of the number and size of a table's partitions in ranges of tokens.
 type PartitionEstimate struct {
 	// MeanBytes is the mean size of a partition's keys and values, before compression; 0 when there is none.
 	MeanBytes int64
 
-	exact   []ring.Token // of all partitions, ascending, when there are few; else nil
+	exact   []ring.Token // tokens of all partitions, ascending, if there are few; otherwise nil
 	density float64      // partitions per token
-	held    float64      // tokens that the estimate was made for
+	held    float64      // number of tokens for which the estimate was made
 }
 
-// All is the number of partitions in all ranges that the estimate was made for.
+// All returns the number of partitions in all ranges for which the estimate was made.
 func (p PartitionEstimate) All() int64 {
 	if p.density > 0 {
 		return int64(math.Round(p.density * p.held))
@@ -30,7 +30,8 @@ func (p PartitionEstimate) All() int64 {
 	return int64(len(p.exact))
 }
 
-// In is the number of partitions in ranges, which may wrap; they must be among those that the estimate was made for.
+// In returns the number of partitions in ranges, which may wrap and must be among those for which the estimate was
+// made.
 func (p PartitionEstimate) In(ranges ...ring.Range) int64 {
 	var n float64
 	for _, r := range ranges {
@@ -45,7 +46,7 @@ func (p PartitionEstimate) In(ranges ...ring.Range) int64 {
 	return int64(math.Round(n))
 }
 
-// count is how many of the ascending tokens lie in r, which does not wrap.
+// count returns how many of the ascending tokens lie in r, which does not wrap.
 func count(tokens []ring.Token, r ring.Range) int {
 	from := sort.Search(len(tokens), func(i int) bool { return tokens[i] > r.Start || r.Start == ring.MinToken })
 	to := len(tokens)
@@ -55,7 +56,7 @@ func count(tokens []ring.Token, r ring.Range) int {
 	return max(0, to-from)
 }
 
-// width is how many tokens r has, which does not wrap.
+// width returns how many tokens r has, which does not wrap.
 func width(r ring.Range) float64 {
 	if r == ring.FullRange() {
 		return math.Exp2(64)
@@ -63,12 +64,12 @@ func width(r ring.Range) float64 {
 	return float64(uint64(r.End) - uint64(r.Start))
 }
 
-// estimateSamples is how many partitions an estimate looks at: the relative error of the count is 1/√48, 14 %, so one estimate in
-// 10,000 is wrong by more than a factor of 1.7. A table of that many partitions or fewer is counted.
+// estimateSamples is the number of partitions that an estimate examines: the relative error of the count is 1/√48, 14
+// %, so one estimate in 10,000 is wrong by more than a factor of 1.7. Smaller tables are counted.
 const estimateSamples = 48
 
-// estimateRows is how many entries of a sampled partition are measured; the rest of a larger partition is taken from the sizes of
-// its files.
+// estimateRows is the number of entries of a sampled partition that are measured. The size of the rest of a larger
+// partition is taken from its files.
 const estimateRows = 32
 
 // EstimatePartitions estimates how many partitions a table has in the ranges that this node holds. Tokens are hashes: from any
@@ -93,11 +94,11 @@ func (e *Engine) EstimatePartitions(id schema.StorageID, held []ring.Range) (p P
 	return p, e.failure(errors.Join(err, s.iter.Close()))
 }
 
-// partitionSample is one estimate under way.
+// partitionSample is one estimate in progress.
 type partitionSample struct {
 	e      *Engine
 	id     schema.StorageID
-	pieces []ring.Range // held, none of which wraps
+	pieces []ring.Range // held, split so that none wraps
 	iter   *pebble.Iterator
 	key    []byte // scratch
 
@@ -122,7 +123,7 @@ func (s *partitionSample) run() (PartitionEstimate, error) {
 	return PartitionEstimate{density: density, held: held, MeanBytes: s.mean()}, err
 }
 
-// mean is the mean size of the partitions measured.
+// mean returns the mean size of the partitions measured.
 func (s *partitionSample) mean() int64 {
 	if s.measured == 0 {
 		return 0
@@ -130,7 +131,7 @@ func (s *partitionSample) mean() int64 {
 	return s.bytes / int64(s.measured)
 }
 
-// walk counts the partitions one by one, and gives up when there are more than estimateSamples.
+// walk counts the partitions one by one, and stops if there are more than estimateSamples.
 func (s *partitionSample) walk() (tokens []ring.Token, all bool, err error) {
 	for _, r := range s.pieces {
 		at, ok := s.next(appendToken(s.key[:0], s.id, first(r)))
@@ -152,7 +153,7 @@ func (s *partitionSample) walk() (tokens []ring.Token, all bool, err error) {
 	return tokens, true, nil
 }
 
-// sample estimates the density from evenly spaced positions in the ranges, which have so many tokens in all.
+// sample estimates the density from evenly spaced positions in the ranges, which have total tokens.
 func (s *partitionSample) sample(total float64) (density float64, err error) {
 	var walked float64
 	found := 0
@@ -172,7 +173,7 @@ func (s *partitionSample) sample(total float64) (density float64, err error) {
 	return float64(max(found, 1)) / walked, s.iter.Error()
 }
 
-// position is the token so many tokens into the held ranges, and the piece that it is in.
+// position returns the token at an offset into the held ranges, and the piece that contains it.
 func (s *partitionSample) position(at float64) (ring.Range, ring.Token) {
 	for _, r := range s.pieces {
 		w := width(r)
@@ -185,7 +186,7 @@ func (s *partitionSample) position(at float64) (ring.Range, ring.Token) {
 	return last, first(last)
 }
 
-// first is the smallest token in r.
+// first returns the smallest token in r.
 func first(r ring.Range) ring.Token {
 	if r.Start == ring.MaxToken {
 		return ring.MaxToken
@@ -197,7 +198,7 @@ func inPiece(r ring.Range, t ring.Token) bool {
 	return t > r.Start && (t <= r.End || r.End == ring.MinToken)
 }
 
-// next moves to the first partition at or behind a key.
+// next advances to the first partition at or after a key.
 func (s *partitionSample) next(key []byte) (ring.Token, bool) {
 	s.key = key
 	if !s.iter.SeekGE(key) {
@@ -210,7 +211,7 @@ func (s *partitionSample) next(key []byte) (ring.Token, bool) {
 	return k.Token, true
 }
 
-// measure adds the size of the partition at the iterator, and leaves the key behind it in s.key.
+// measure adds the size of the partition at the iterator, and sets s.key to the key after it.
 func (s *partitionSample) measure() error {
 	_, k, _, err := parseKey(s.iter.Key())
 	if err != nil {

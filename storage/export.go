@@ -11,17 +11,17 @@ import (
 	"cqld/schema"
 )
 
-// What is shipped to another node is blocks of entries, as a scan meets them: nothing is decided on the
-// way, no tombstone is left out. The receiver makes an sstable of them (ingest.go). A block stands for
-// itself, and where the next one begins is a key: the sender keeps nothing between two blocks.
+// Data for another node is exported as blocks of entries in the order of a scan: no entry is merged, and no tombstone
+// is omitted. The receiver builds an sstable from them (ingest.go). Each block is self-contained, and the next one
+// starts after a key, so the sender keeps no state between two blocks.
 //
 //	block := (shared unshared key value)*   shared, unshared: uvarint   value := uvarint length, bytes
 //
-// A key is given as what it shares with the one before in the block, and the rest.
+// A key is encoded as the length of the prefix that it shares with the previous key in the block, and the rest.
 
-// Export appends to dst a block of the entries of a table whose token lies in tokens, which may wrap,
-// and whose key comes after the key after, nil at first. It ends at about bytesMax. next is the after
-// of the next block, nil when there is none.
+// Export appends to dst a block of the entries of a table with a token in tokens, which may wrap, and a key greater
+// than after, which is nil for the first block. The block ends at about bytesMax. next is the after of the next
+// block, or nil if this is the last one.
 func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error) {
 	if err := e.failedErr(); err != nil {
 		return dst, nil, err
@@ -45,15 +45,15 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, afte
 	return x.block, nil, nil
 }
 
-// exporter fills one block.
+// exporter builds one block.
 type exporter struct {
 	block    []byte
-	start    int // where it begins
+	start    int // offset of the block
 	bytesMax int
-	last     []byte // the key before
+	last     []byte // the previous key
 }
 
-// scan adds the entries between lower and upper; full when the block ended it.
+// scan adds the entries between lower and upper. full means that the block is full.
 func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err error) {
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -85,10 +85,10 @@ func (x *exporter) add(key, value []byte) {
 	x.last = append(x.last[:shared], key[shared:]...)
 }
 
-// blockReader walks a block.
+// blockReader iterates over a block.
 type blockReader struct {
 	c     wire.Cursor
-	key   []byte // valid until the next one
+	key   []byte // valid until the next call
 	value []byte
 }
 

@@ -302,7 +302,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 func TestBallastIsGivenUpWhenTheDiskIsReallyFull(t *testing.T) {
 	disk := faultfs.Wrap(vfs.NewMem())
 	disk.SetSpace(64 << 20)
-	clock := newTestClock() // it stands still: nobody watches the space
+	clock := newTestClock() // it does not advance, so the free space is not checked
 	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 256 << 10, BallastBytes: 4 << 20})
 	defer e.Close()
 	if _, err := disk.Stat("db/" + ballastFile); err != nil {

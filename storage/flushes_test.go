@@ -35,7 +35,7 @@ func TestInlineIngestionsMeetNoFlush(t *testing.T) {
 	}
 }
 
-// survivesPowerCut writes a value without a sync between two ingestions of a block, and says whether it is there after a
+// survivesPowerCut writes a value without a sync between two ingestions of a block, and reports whether it is there after a
 // power cut.
 func survivesPowerCut(t *testing.T, block []byte) bool {
 	t.Helper()

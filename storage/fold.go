@@ -8,16 +8,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// hotRows are keys whose merge had many operands: in the memtable every operand costs every reader.
-// The read that met them folds them when it is done.
+// hotRows are keys whose merge had many operands: in the memtable, every reader pays for every operand. The read that
+// found them collapses them when it has finished.
 type hotRows struct {
 	count atomic.Int32
 	mu    sync.Mutex
-	keys  map[string]bool // true while being folded
+	keys  map[string]bool // true while being collapsed
 }
 
-// add is called by the merger, from reads and from compactions. A compaction folds by itself; that
-// its keys are folded once more costs little and cannot be told apart here.
+// add is called by the merger, in reads and in compactions. A compaction collapses rows itself. Collapsing its keys
+// again costs little, and the two cannot be distinguished here.
 func (h *hotRows) add(key []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *hotRows) add(key []byte) {
 	h.count.Add(1)
 }
 
-// take is a key nobody folds yet.
+// take returns a key that no goroutine is collapsing.
 func (h *hotRows) take() (key string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *hotRows) forget(key string) {
 	delete(h.keys, key)
 }
 
-// foldHot folds the rows that reads found to be hot.
+// foldHot collapses the hot rows that reads found.
 func (e *Engine) foldHot() {
 	for e.hot.count.Load() > 0 {
 		key, ok := e.hot.take()
@@ -59,7 +59,7 @@ func (e *Engine) foldHot() {
 			return
 		}
 		if err := e.fold([]byte(key)); err != nil {
-			e.opts.Logger.Warn("storage: fold of a hot row failed", "error", err)
+			e.opts.Logger.Warn("storage: collapsing a hot row failed", "error", err)
 		}
 		e.hot.forget(key)
 	}
@@ -88,8 +88,8 @@ func (e *Engine) fold(key []byte) error {
 	return e.failure(errors.Join(err, iter.Error(), iter.Close()))
 }
 
-// overwrite commits Sets and Deletes without waiting for the disk: what they replace is in the log
-// before them. The latch of their partition is held.
+// overwrite commits Sets and Deletes without waiting for the disk: the entries that they replace precede them in the
+// log. The latch of their partition is held.
 func (e *Engine) overwrite(fill func(*pebble.Batch) error) (err error) {
 	defer e.commitPanic(&err)
 	batch := e.db.NewBatch()

@@ -24,8 +24,7 @@ const FormatVersion = 4
 
 const formatFile = "CQLD_FORMAT"
 
-// checkFormat compares the format file of a directory with FormatVersion, and writes it when the
-// directory is new.
+// checkFormat compares the format file of a directory with FormatVersion, and creates it in a new directory.
 func checkFormat(disk vfs.FS, dir string) error {
 	path := disk.PathJoin(dir, formatFile)
 	f, err := disk.Open(path)
@@ -61,7 +60,7 @@ func newFormat(disk vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if bytes.HasPrefix([]byte(name), []byte("MANIFEST-")) {
-			return fmt.Errorf("storage: %s holds a database but no %s: it is not cqld's", dir, formatFile)
+			return fmt.Errorf("storage: %s contains a database but no %s: it was not created by cqld", dir, formatFile)
 		}
 	}
 	return writeFormat(disk, dir)

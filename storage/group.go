@@ -41,8 +41,8 @@ func clearFuncs(fs []func(error)) []func(error) {
 	return fs[:0]
 }
 
-// tell gives every caller of fs the outcome. What they do then is not a part of the commit: a panic of one ends that
-// request.
+// tell calls every callback in fs with the outcome. The callbacks are not part of the commit: a panic ends only their
+// own request.
 func (e *Engine) tell(fs []func(error), err error) {
 	for _, f := range fs {
 		e.tellOne(f, err)
@@ -54,7 +54,7 @@ func (e *Engine) tellOne(f func(error), err error) {
 	f(err)
 }
 
-// checkMutation says why m cannot be applied, or how many bytes its operations take.
+// checkMutation returns the number of bytes of the operations of m, or an error if m cannot be applied.
 func checkMutation(m *row.Mutation) (size int, err error) {
 	if len(m.Key.Bytes) > keyBytesMax {
 		return 0, ErrInvalid

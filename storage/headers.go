@@ -9,24 +9,24 @@ import (
 	"cqld/schema"
 )
 
-// headerFlags knows which tables have, or had, a header in any partition: a read of the others saves
-// a seek. Each flag is a key of the engine's own, in the batch that brings the table's first header.
+// headerFlags records which tables have, or had, a header in any partition; reads of other tables save a seek. Each
+// flag is one of the engine's own keys, written in the batch with the table's first header.
 //
-// A flag is raised before its batch is committed and looked at after an iterator was made, so a
-// reader that finds none sees no header either.
+// A flag is raised before its batch is committed, and checked after an iterator was created. A reader that finds no
+// flag therefore sees no header either.
 type headerFlags struct {
 	states atomic.Pointer[map[schema.StorageID]headerState]
-	mu     sync.Mutex // held by who replaces states
+	mu     sync.Mutex // held by goroutines that replace states
 }
 
 type headerState uint8
 
 const (
-	headerRaised    headerState = iota + 1 // batches must still set it
-	headerPersisted                        // it is committed
+	headerRaised    headerState = iota + 1 // batches must still set the flag
+	headerPersisted                        // the flag is committed
 )
 
-// has says whether partitions of the table may have headers.
+// has reports whether partitions of the table may have headers.
 func (f *headerFlags) has(id schema.StorageID) bool { return f.state(id) != 0 }
 
 func (f *headerFlags) state(id schema.StorageID) headerState {
@@ -36,7 +36,7 @@ func (f *headerFlags) state(id schema.StorageID) headerState {
 	return 0
 }
 
-// raise notes that a header comes; true when the batch it is in must set the flag too.
+// raise records that a header will be written. It returns true if the header's batch must set the flag, too.
 func (f *headerFlags) raise(id schema.StorageID) bool {
 	switch f.state(id) {
 	case headerPersisted:
@@ -47,7 +47,7 @@ func (f *headerFlags) raise(id schema.StorageID) bool {
 	return true
 }
 
-// persisted notes that the flags of these tables are committed.
+// persisted records that the flags of these tables are committed.
 func (f *headerFlags) persisted(ids []schema.StorageID) {
 	for _, id := range ids {
 		if f.state(id) != headerPersisted {
@@ -67,7 +67,7 @@ func (f *headerFlags) put(id schema.StorageID, s headerState) {
 	f.states.Store(&next)
 }
 
-// headerFlagKey is the engine's own key for the flag of a table.
+// headerFlagKey returns the engine's own key for the flag of a table.
 func headerFlagKey(id schema.StorageID) []byte {
 	return binary.BigEndian.AppendUint32(ownKey(ownHeaderFlag), uint32(id))
 }

@@ -19,39 +19,39 @@ import (
 	"cqld/schema"
 )
 
-// ingestDir, in the engine's directory, holds sstables being made. What a crash leaves there is void.
+// ingestDir is the directory, in the engine's, for sstables under construction. Files that a crash leaves there are
+// deleted.
 const ingestDir = "ingest"
 
-// Ingestion makes an sstable of what another node exported and adds it to the data. It is used by one
-// goroutine at a time; Commit or Abort ends it.
+// Ingestion builds an sstable from the entries that another node exported, and adds it to the data. One goroutine at
+// a time may use it. Commit or Abort ends it.
 //
-// Every entry is a merge operand, also what was a lone value at the sender: as a value it would hide
-// what was applied here before it came.
+// Every entry is written as a merge operand, even if it was a single value at the sender: a value would hide operands
+// that this node applied earlier.
 type Ingestion struct {
 	e       *Engine
 	table   schema.StorageID
 	tokens  ring.Range
 	path    string
 	w       *sstable.Writer
-	last    []byte // the key before
+	last    []byte // the previous key
 	size    int64
 	headers bool
 	indexes bool               // the table had, or should have had, a partition index when it began
 	indexed []row.PartitionKey // then: those that are in it
 }
 
-// NewIngestion begins the ingestion of a part of a table; keys outside of tokens, which may wrap, are
-// refused.
+// NewIngestion starts the ingestion of a part of a table. Keys outside of tokens, which may wrap, are refused.
 func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
 	return &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name), indexes: e.indexes(id)}
 }
 
-// Size is the bytes of the entries added.
+// Size returns the bytes of the added entries.
 func (g *Ingestion) Size() int64 { return g.size }
 
-// Add adds a block of Export's; blocks come in the order in which they were exported. After an error
-// the ingestion is good for Abort only.
+// Add adds a block of Export. Blocks must be added in the order in which they were exported. After an error, only
+// Abort may be called.
 func (g *Ingestion) Add(block []byte) error {
 	if err := g.e.writable(); err != nil {
 		return err
@@ -133,12 +133,12 @@ func (g *Ingestion) open() error {
 	return nil
 }
 
-// Abort forgets what was added.
+// Abort discards the added entries.
 func (g *Ingestion) Abort() {
 	if g.w == nil {
 		return
 	}
-	_ = g.w.Close() // nobody reads it
+	_ = g.w.Close() // the file is discarded
 	g.w = nil
 	_ = g.e.pebble.FS.Remove(g.path) // else it goes at the next start
 }
@@ -164,8 +164,8 @@ func (g *Ingestion) Commit() error {
 	return g.e.failedErr()
 }
 
-// ingest hands a file to Pebble, under the latches of all partitions: nobody overwrites meanwhile what
-// he read before.
+// ingest passes a file to Pebble, under the latches of all partitions: no overwrite may use a row that it read
+// before.
 func (e *Engine) ingest(g *Ingestion) (err error) {
 	id := g.table
 	if e.isDropped(id) {

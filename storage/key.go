@@ -19,7 +19,7 @@ const (
 	fixedSize  = tableSize + tokenSize + lengthSize
 )
 
-// kindEnd sorts behind every kind: the end of a partition.
+// kindEnd sorts after every kind: the end of a partition.
 const kindEnd = 0xFF
 
 // appendTable appends the prefix of every key of a table.
@@ -27,10 +27,10 @@ func appendTable(dst []byte, id schema.StorageID) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(id))
 }
 
-// appendTableEnd appends a key behind every key of a table.
+// appendTableEnd appends a key that follows every key of a table.
 func appendTableEnd(dst []byte, id schema.StorageID) []byte {
 	if id == math.MaxUint32 {
-		// Behind the greatest token with the greatest length: a key cannot be longer than that.
+		// This follows the greatest token with the greatest length: no key is longer.
 		return append(appendTable(dst, id), bytes.Repeat([]byte{0xFF}, tokenSize+lengthSize+1)...)
 	}
 	return appendTable(dst, id+1)
@@ -48,10 +48,10 @@ func appendPartition(dst []byte, id schema.StorageID, k row.PartitionKey) []byte
 	return append(dst, k.Bytes...)
 }
 
-// escapedSize is the size of b in appendEscaped's form, terminator included.
+// escapedSize returns the size of appendEscaped's encoding of b, including the terminator.
 func escapedSize(b []byte) int { return len(b) + bytes.Count(b, []byte{0}) + 2 }
 
-// appendEscaped appends b so that it ends recognizably and sorts as b does: 00 becomes 00 FF, the end
+// appendEscaped appends an encoding of b that is self-delimiting and sorts as b does: 00 becomes 00 FF, and the end
 // is 00 01.
 func appendEscaped(dst, b []byte) []byte {
 	for _, c := range b {
@@ -62,7 +62,7 @@ func appendEscaped(dst, b []byte) []byte {
 	return append(dst, 0, 1)
 }
 
-// consumeEscaped appends to dst what appendEscaped made into b; rest is what follows it.
+// consumeEscaped decodes an encoding of appendEscaped and appends it to dst. rest is the remaining input.
 func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 	for i := 0; i < len(b); i++ {
 		if b[i] != 0 {
@@ -84,7 +84,7 @@ func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// suffixSize is the number of bytes an entry's key has behind the partition.
+// suffixSize returns the number of bytes in an entry's key after the partition.
 func suffixSize(e *row.Entry) int {
 	switch e.Kind {
 	case row.KindRow:
@@ -95,7 +95,7 @@ func suffixSize(e *row.Entry) int {
 	return 1
 }
 
-// appendSuffix appends what an entry's key has behind the partition.
+// appendSuffix appends the part of an entry's key after the partition.
 func appendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
 	dst = append(dst, byte(kind))
 	switch kind {
@@ -107,7 +107,7 @@ func appendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
 	return dst
 }
 
-// parseKey splits a key into partition and suffix (kind and what follows); they point into key.
+// parseKey splits a key into the partition and the suffix (the kind and the rest), which point into key.
 func parseKey(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []byte, err error) {
 	if len(key) < fixedSize+1 {
 		return 0, k, nil, badKey(key)
@@ -121,7 +121,7 @@ func parseKey(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []
 	return schema.StorageID(binary.BigEndian.Uint32(key)), k, key[fixedSize+n:], nil
 }
 
-// parseRangeTombstone reads the bounds from a key's suffix; start is appended to arena.
+// parseRangeTombstone decodes the bounds in a key's suffix. It appends start to arena.
 func parseRangeTombstone(arena, suffix []byte) (out, start, end []byte, ok bool) {
 	at := len(arena)
 	out, rest, ok := consumeEscaped(arena, suffix[1:])

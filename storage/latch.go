@@ -7,23 +7,23 @@ import (
 	"cqld/ring"
 )
 
-// latches keep a commit and an overwrite of the same partition apart. There are as many stripes as a
-// word has bits, so that the stripes of a whole commit are one number.
+// latches exclude a commit and an overwrite of the same partition from each other. There are as many stripes as a
+// word has bits, so that one word represents the stripes of a whole commit.
 type latches struct {
 	off     bool // Options.noLatch
 	stripes [64]struct {
 		sync.RWMutex
-		_ [40]byte // a cache line each
+		_ [40]byte // a cache line for each
 	}
 }
 
-// stripeOf is the stripe of a partition, as a bit.
+// stripeOf returns the stripe of a partition, as a bit.
 func stripeOf(t ring.Token) uint64 { return 1 << (uint64(t) & 63) }
 
-// allStripes is every partition.
+// allStripes is the set of all stripes.
 const allStripes = ^uint64(0)
 
-// rLock takes the read side of the stripes of set, in order: no two holders can wait for each other.
+// rLock takes the read side of the stripes of set, in order, so that no two holders wait for each other.
 func (l *latches) rLock(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		l.stripes[bits.TrailingZeros64(set)].RLock()

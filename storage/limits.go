@@ -2,44 +2,44 @@ package storage
 
 import "time"
 
-// The bounds of this package. Each is the default of the Options field of that name, if there is one.
+// The bounds of this package. Each is the default of the field with the same name in Options, if there is one.
 const (
-	// cacheBytesDefault is the block cache: small, for a node that was told nothing about its machine.
+	// cacheBytesDefault is the size of the block cache: small, for a node whose configuration does not set it.
 	cacheBytesDefault = 32 << 20
-	// memTableBytesDefault: several may wait for a flush (memTablesMax), so that four nodes on one
-	// machine stay below a GB even when they all write as fast as they can.
+	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (memTablesMax). Four nodes on one
+	// machine stay below 1 GB even if they all write at full speed.
 	memTableBytesDefault = 64 << 20
 	memTablesMax         = 4
-	// keyBytesMax is what the length field of a key can say.
+	// keyBytesMax is the greatest value of the length field of a key.
 	keyBytesMax = 1<<16 - 1
-	// groupBytesMax bounds one commit: large enough that its fixed costs vanish, small enough that
-	// it is copied in well under a millisecond and never becomes a flushable batch of its own.
+	// groupBytesMax bounds one commit: large enough that its fixed costs are negligible, and small enough that it is
+	// copied in well under a millisecond and never becomes a flushable batch of its own.
 	groupBytesMax = 4 << 20
-	// groupsKept groups are used again, with up to groupBytesKept each: one that is committed, one that fills
-	// and a spare one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
+	// groupsKept groups are reused, with up to groupBytesKept each: one being committed, one being filled and a spare
+	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// logAhead is how many zeros are written ahead in a log at a time: with 1 KB a write, one sync of two hundred
-	// takes a millisecond more.
+	// logAhead is the number of zeros that are written ahead in a log at a time: with 1 KB a write, one in two
+	// hundred syncs takes a millisecond longer.
 	logAhead = 256 << 10
-	// slowSync is from how long on the operator hears of a sync of the log: requests time out after 2 s.
+	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
-	// pendingBytesMax bounds what waits for the committer: one second of a disk that takes 64 MB/s.
+	// pendingBytesMax bounds the bytes that wait for the committer: one second of a disk with 64 MB/s.
 	pendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
 	pageBytesMax = 4 << 20
-	// A read that meets this many tombstones is remarked on, or refused; Cassandra's thresholds.
+	// Reads that scan this many tombstones are logged, or refused; the thresholds are Cassandra's.
 	tombstonesWarn = 1_000
 	tombstonesFail = 100_000
-	// foldOperandsMin is from how many merge operands on a row is folded into one: at 0.4 µs each, a
-	// read then spends some 10 µs on merging, as much as the fold costs once.
+	// foldOperandsMin is the number of merge operands from which a row is collapsed: at 0.4 µs each, a read spends
+	// some 10 µs on merging them, as much as one collapse costs.
 	foldOperandsMin = 32
-	// foldQueueMax bounds the rows that wait to be folded; more are found again by the next read.
+	// foldQueueMax bounds the rows that wait to be collapsed; the next read finds further ones again.
 	foldQueueMax = 64
-	// mergeArenaBytes is how much a merge gathers before it merges what it has.
+	// mergeArenaBytes is the number of bytes that a merge gathers before it merges them.
 	mergeArenaBytes = 64 << 10
-	// mergeLargeBytes is from how many bytes on an operand is merged at once: copying it costs more then than
-	// finding out whether it changes anything.
+	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
+	// checking whether it changes anything.
 	mergeLargeBytes = 4 << 10
 	// indexRemembered is how many entries of the partition index are remembered for each of 64 stripes:
 	// 16,384 partitions that are written to now, in 40 bytes and a key each. indexKeyRemembered is the

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Keys of the node itself stand under table id 0, which no table has: first the engine's own, then
-// the local ones.
+// Local keys of the node have table id 0, which no table has: first the engine's own keys, then those of other
+// packages.
 const (
 	ownPrefix   = 0
 	localPrefix = 1
@@ -21,7 +21,7 @@ func ownKey(kind byte) []byte { return append(appendTable(nil, 0), ownPrefix, ki
 
 func localKey(key []byte) []byte { return append(append(appendTable(nil, 0), localPrefix), key...) }
 
-// SetLocal sets a value of this node: its identity, a hint. With sync it is on disk when SetLocal
+// SetLocal sets a local value of this node, such as its identity or a hint. With sync it is on disk when SetLocal
 // returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
 	if len(value) > localAlwaysBytes && e.disk.full.Load() {
@@ -30,7 +30,7 @@ func (e *Engine) SetLocal(key, value []byte, sync bool) error {
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Set(localKey(key), value, o) })
 }
 
-// DeleteLocal removes a value of this node. A full disk does not refuse it.
+// DeleteLocal removes a local value of this node. A full disk does not refuse it.
 func (e *Engine) DeleteLocal(key []byte, sync bool) error {
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Delete(localKey(key), o) })
 }
@@ -50,7 +50,7 @@ func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (
 	return e.failedErr()
 }
 
-// GetLocal is a value of this node; nil when there is none.
+// GetLocal returns a local value of this node, or nil.
 func (e *Engine) GetLocal(key []byte) ([]byte, error) {
 	if err := e.failedErr(); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (e *Engine) GetLocal(key []byte) ([]byte, error) {
 	return value, e.failure(closer.Close())
 }
 
-// ScanLocal calls f with every local key that begins with prefix, in order, until f returns an error,
-// which it returns. Key and value are valid during the call only.
+// ScanLocal calls f with every local key that begins with prefix, in order, until f returns an error, which ScanLocal
+// returns. Key and value are valid only during the call.
 func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
 	if err := e.failedErr(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error
 	return e.scan(localKey(prefix), func(key, value []byte) error { return f(key[cut:], value) })
 }
 
-// scan calls f with every key that begins with prefix, which is not all 0xFF.
+// scan calls f with every key that begins with prefix, which must not consist of 0xFF only.
 func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
 	return e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 
-// prefixEnd is the first key behind all that begin with prefix.
+// prefixEnd returns the first key after all keys that begin with prefix.
 func prefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -6,15 +6,15 @@ import (
 	"cqld/storage/logguard"
 )
 
-// A log that grows changes its file's length with every write, so that every sync brings two things to the disk:
-// the bytes, and what the file system keeps of the file. Zeros written ahead spare the second: a third of a
-// small write's time, and a fifth of the processor's. Where a log takes the place of an old one, its bytes are
-// there already. Pebble's reader ends at zeros as at the rest of an older log.
+// If a log grows, each write changes the length of its file, so each sync writes the bytes and also the file's
+// metadata. Writing zeros ahead saves the latter: a third of the time of a small write, and a fifth of its processor
+// time. A log that reuses an old file already has these bytes. Pebble's reader ends at zeros as it does at the rest
+// of an older log.
 
-// logAheadFS is a file system whose logs have bytes ahead.
+// logAheadFS is a file system that writes zeros ahead in log files.
 type logAheadFS struct {
 	vfs.FS
-	zeros []byte // logAhead of them
+	zeros []byte // logAhead zeros
 }
 
 func newLogAheadFS(fs vfs.FS) vfs.FS { return &logAheadFS{FS: fs, zeros: make([]byte, logAhead)} }
@@ -39,7 +39,7 @@ func (fs *logAheadFS) ReuseForWrite(oldname, newname string, category vfs.DiskWr
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return f, nil // the log only grows as it used to
+		return f, nil // the log grows without zeros
 	}
 	return &logAheadFile{File: f, zeros: fs.zeros, ready: info.Size()}, nil
 }
@@ -48,16 +48,16 @@ func (fs *logAheadFS) ReuseForWrite(oldname, newname string, category vfs.DiskWr
 type logAheadFile struct {
 	vfs.File
 	zeros          []byte
-	written, ready int64 // bytes of the log, of the file
+	written, ready int64 // bytes of the log, and of the file
 	refused        bool
 }
 
 // Write implements vfs.File.
 func (f *logAheadFile) Write(p []byte) (int, error) {
-	// Zeros behind this write, not under it: what is written at once need not be written twice.
+	// Write zeros after this write, not below it: bytes that are written now need not be written twice.
 	if end := f.written + int64(len(p)); end > f.ready && !f.refused {
 		if _, err := f.WriteAt(f.zeros, end); err != nil {
-			f.refused = true // the disk may be full; what p meets is told
+			f.refused = true // the disk may be full; writing p reports it
 		} else {
 			f.ready = end + int64(len(f.zeros))
 		}

@@ -15,7 +15,7 @@ import (
 	"cqld/storage/logguard"
 )
 
-// crashed is a copy of the engine's files as the process would leave them that is killed when nothing happens in
+// crashed returns a copy of the engine's files as the process would leave them that is killed when nothing happens in
 // the background.
 func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 	t.Helper()

@@ -37,13 +37,13 @@ func TestALogThatFailsBetweenTwoMemtables(t *testing.T) {
 	}
 }
 
-// nthOf is true of the nth operation on a file that is meant.
+// nthOf returns true of the nth operation on a file that is meant.
 func nthOf(n int32, op faultfs.Op, meant func(string) bool) func(faultfs.Op, string) bool {
 	var seen atomic.Int32
 	return func(o faultfs.Op, name string) bool { return o == op && meant(name) && seen.Add(1) == n }
 }
 
-// nextSyncOfDirectory is true of the one that follows the making of a log.
+// nextSyncOfDirectory returns true of the one that follows the making of a log.
 func nextSyncOfDirectory() func(faultfs.Op, string) bool {
 	var made atomic.Bool
 	return func(o faultfs.Op, name string) bool {

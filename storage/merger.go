@@ -10,13 +10,13 @@ import (
 	"cqld/row"
 )
 
-// mergerName stands in the OPTIONS file; Pebble refuses to open a database with another.
+// mergerName is stored in the OPTIONS file. Pebble refuses to open a database with another merger.
 const mergerName = "cqld.row.1"
 
-// newMerger makes Pebble merge with row.Reconcile. crowded is told keys that had many operands.
+// newMerger returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had many operands.
 //
-// It must stay a plain ValueMerger: with DeletableValueMerger Pebble v2.1.7 panics in compactions, or
-// brings older operands back (cockroachdb/pebble#6168). That is why there is a sweeper.
+// It must stay a plain ValueMerger: with DeletableValueMerger, Pebble v2.1.7 panics in compactions, or older operands
+// reappear (cockroachdb/pebble#6168). Therefore the purger removes data instead.
 func newMerger(crowded func(key []byte)) *pebble.Merger {
 	pool := new(sync.Pool)
 	pool.New = func() any { return &merge{pool: pool, crowded: crowded} }
@@ -31,20 +31,20 @@ func newMerger(crowded func(key []byte)) *pebble.Merger {
 	}
 }
 
-// merge is one merge of operands. They are gathered and merged at the end: a lone one, the usual
-// case, is only copied. Their order does not matter to Reconcile.
+// merge is one merge of operands. It gathers them and merges them at the end: a single one, the usual case, is only
+// copied. Their order does not matter to Reconcile.
 type merge struct {
 	pool    *sync.Pool
 	crowded func(key []byte)
 
 	key      []byte
-	arena    []byte // the operands, one behind the other
-	ends     []int  // where each ends in arena
+	arena    []byte // the operands, concatenated
+	ends     []int  // the end of each in arena
 	operands int
 	out      []byte
 
-	large bool    // arena begins with a row that is worth looking at before another is added
-	known bool    // top is that row
+	large bool    // arena begins with a row that is compared before another one is added
+	known bool    // top contains that row
 	top   row.Row // points into arena
 
 	next, sum, spare row.Row
@@ -65,7 +65,7 @@ func (m *merge) add(value []byte) error {
 	}
 	m.arena = append(m.arena, value...)
 	m.ends = append(m.ends, len(m.arena))
-	// What has to be decoded for it is not much more than what came.
+	// Decoding the gathered rows for the comparison must not cost much more than the new value.
 	large := len(value) >= mergeLargeBytes && len(m.arena) <= 4*len(value)
 	if !large && (len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin) {
 		return nil
@@ -73,7 +73,7 @@ func (m *merge) add(value []byte) error {
 	return m.gather()
 }
 
-// gather makes one row of what was gathered.
+// gather merges the gathered operands into one row.
 func (m *merge) gather() error {
 	if len(m.ends) > 1 {
 		if err := m.reduce(); err != nil {
@@ -86,7 +86,7 @@ func (m *merge) gather() error {
 	return nil
 }
 
-// covers says whether value changes nothing of the large row that was gathered.
+// covers reports whether value changes nothing of the gathered large row.
 func (m *merge) covers(value []byte) (bool, error) {
 	if !m.known {
 		if err := m.decode(&m.top, m.arena[:m.ends[0]]); err != nil {
@@ -105,7 +105,7 @@ func (m *merge) decode(r *row.Row, encoded []byte) error {
 	return nil
 }
 
-// reduce sets out to the merge of what was gathered.
+// reduce sets out to the merge of the gathered operands.
 func (m *merge) reduce() error {
 	m.sum.Reset()
 	at := 0
@@ -135,7 +135,7 @@ func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 	return m.out, m, nil
 }
 
-// Close gives the merge's memory back, unless it has grown large.
+// Close keeps the merge's memory for reuse, unless it has grown large.
 func (m *merge) Close() error {
 	if cap(m.arena) <= 4*mergeArenaBytes && cap(m.out) <= 4*mergeArenaBytes {
 		m.pool.Put(m)

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// operand is a version of a row: some of four columns, values of up to a few large operands' size.
+// operand returns a version of a row: some of four columns, values of up to a few large operands' size.
 func operand(rng *rand.Rand, timestamp int64) []byte {
 	r := row.NewRow()
 	for column := range schema.ColumnID(4) {

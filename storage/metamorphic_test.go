@@ -170,7 +170,7 @@ func (m *meta) read() {
 	}
 }
 
-// key is one of few keys; some share a token, and some are the beginning of another.
+// key returns one of few keys; some share a token, and some are the beginning of another.
 func (m *meta) key() row.PartitionKey {
 	keys := []row.PartitionKey{
 		{Token: -5, Bytes: []byte("b")}, {Token: -5, Bytes: []byte("ab")}, {Token: 7, Bytes: []byte{0}},
@@ -183,7 +183,7 @@ func (m *meta) clustering() []byte {
 	return []byte{0x40 + byte(m.rng.IntN(4)), byte(0x41 + m.rng.IntN(5)), byte(m.rng.IntN(3))}
 }
 
-// bound is a clustering or the beginning of one, or what is behind it.
+// bound returns a clustering or the beginning of one, or what is behind it.
 func (m *meta) bound() []byte {
 	b := m.clustering()[:m.rng.IntN(4)]
 	if m.rng.IntN(2) == 0 {

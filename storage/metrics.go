@@ -6,31 +6,31 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// counters are what the engine counts since it was opened.
+// counters count events since the engine was opened.
 type counters struct {
 	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
 	looked, canceled                                                       atomic.Int64
 }
 
-// Metrics are the engine's figures since it was opened.
+// Metrics contains statistics since the engine was opened.
 type Metrics struct {
-	Reads             int64 // commands
+	Reads             int64 // read commands
 	Writes            int64 // mutations
-	Refused           int64 // writes refused for lack of space or too much waiting
+	Refused           int64 // writes refused because the disk is full or too many bytes wait
 	Syncs             int64 // commits that waited for the disk
-	Folds             int64 // hot rows folded
-	TombstoneWarnings int64 // reads that met many tombstones
-	Swept             int64 // entries the sweeper looked at
-	Purged            int64 // entries it overwrote or removed
-	Looked            int64 // entries that reads looked at
-	Canceled          int64 // reads that ended early because their result was not wanted any more
-	Stalls            int64 // times Pebble made writers wait
+	Folds             int64 // hot rows collapsed
+	TombstoneWarnings int64 // reads that scanned many tombstones
+	Swept             int64 // entries scanned by the purger
+	Purged            int64 // entries overwritten or removed by the purger
+	Looked            int64 // entries scanned by reads
+	Canceled          int64 // reads that ended early because their result was no longer wanted
+	Stalls            int64 // times that Pebble stalled writers
 	Corruptions       int64
 	DiskFull          bool
-	Pebble            *pebble.Metrics // nil once the engine has failed
+	Pebble            *pebble.Metrics // nil after the engine has failed
 }
 
-// Metrics are the figures at this moment.
+// Metrics returns the current statistics.
 func (e *Engine) Metrics() Metrics {
 	c := &e.counters
 	m := Metrics{
@@ -40,7 +40,7 @@ func (e *Engine) Metrics() Metrics {
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
 		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
 	}
-	if e.failedErr() == nil { // else its locks may be held for ever
+	if e.failedErr() == nil { // otherwise its locks may be held permanently
 		m.Pebble = e.db.Metrics()
 	}
 	return m

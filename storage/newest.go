@@ -7,10 +7,10 @@ import (
 	"cqld/row"
 )
 
-// Newest is the newest timestamp (µs) of what lies in cmd.Slices, in any order, of the partition cmd.Key:
-// of rows, of all that deletes some of them, and with StaticCounts of the static row. Deletions that can be
-// purged, and have not been, count as well: they still delete. row.NoTimestamp when there is none. Of the
-// command, nothing else has a meaning.
+// Newest returns the newest timestamp (µs), in the partition cmd.Key, of the rows in cmd.Slices (in any order), of
+// all deletions that affect them, and with StaticCounts of the static row. Deletions that can be purged but have not
+// been count as well, because they still delete. It returns row.NoTimestamp if there is none. Other fields of the
+// command are ignored.
 func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	if err := e.failedErr(); err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func (r *reader) newest() (newest int64, err error) {
 		return 0, err
 	}
 	newest = row.NoTimestamp
-	// The flag is looked at after the iterator was made: see headerFlags.
+	// The flag must be checked after the iterator was created: see headerFlags.
 	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if newest, err = r.newestOfHeader(); err != nil {
 			return 0, err
@@ -51,7 +51,7 @@ func (r *reader) newest() (newest int64, err error) {
 	}
 	for _, s := range r.cmd.Slices {
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-		if s.Exact() { // the bloom filter knows
+		if s.Exact() { // uses the bloom filter
 			if r.iter.SeekPrefixGE(r.seek) {
 				newest, err = r.newer(newest)
 			}
@@ -67,7 +67,7 @@ func (r *reader) newest() (newest int64, err error) {
 	return newest, nil
 }
 
-// newer is the newest timestamp of the row that the iterator stands on, or t.
+// newer returns the newest timestamp of the row at the iterator, or t.
 func (r *reader) newer(t int64) (int64, error) {
 	if err := r.look(); err != nil {
 		return 0, err
@@ -83,8 +83,8 @@ func (r *reader) newer(t int64) (int64, error) {
 	return max(t, sum.TimestampMax), nil
 }
 
-// newestOfHeader is the newest timestamp of the header that the iterator stands on, and of range
-// tombstones, as far as they concern what is asked for.
+// newestOfHeader returns the newest timestamp of the header at the iterator, and of the range tombstones that affect
+// the requested rows.
 func (r *reader) newestOfHeader() (newest int64, err error) {
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *reader) newestOfHeader() (newest int64, err error) {
 	return newest, r.iter.Error()
 }
 
-// concerns says whether t deletes rows of a slice that is asked for.
+// concerns reports whether t deletes rows of a requested slice.
 func (r *reader) concerns(t row.RangeTombstone) bool {
 	for _, s := range r.cmd.Slices {
 		if bytes.Compare(s.Start, t.End) < 0 && (s.End == nil || bytes.Compare(t.Start, s.End) < 0) {

@@ -90,7 +90,7 @@ func TestAfterTheNewestNothingHides(t *testing.T) {
 	}
 }
 
-// stampOf is the only timestamp of a change.
+// stampOf returns the only timestamp of a change.
 func stampOf(t *testing.T, m *row.Mutation) int64 {
 	e, es, newest := row.Entry{}, m.Entries(), int64(row.NoTimestamp)
 	for es.Next(&e) {

@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// CompactTable brings the data of a table into its lowest level. It gives up when ctx ends.
+// CompactTable compacts the data of a table into the lowest level. It stops when ctx ends.
 func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err
@@ -16,15 +16,15 @@ func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
 	return e.failure(e.db.Compact(ctx, appendTable(nil, id), appendTableEnd(nil, id), true))
 }
 
-// TableSize is what a table takes on disk, about: the memtables, which are not on disk, are not counted.
+// TableSize is the approximate size of a table on disk, without memtables.
 type TableSize struct {
-	Bytes    int64 // its part of files that it shares included
-	Files    int   // with entries of the table, other tables' perhaps among them
+	Bytes    int64 // with its share of shared files
+	Files    int   // files with entries of the table, possibly also of other tables
 	MaxBytes int64 // of the largest of those files
 	Levels   []int // files by level
 }
 
-// TableSize measures a table.
+// TableSize returns the size of a table.
 func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 	if err := e.failedErr(); err != nil {
 		return size, err
@@ -49,8 +49,7 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 	return size, nil
 }
 
-// CheckpointTables is Checkpoint of what these tables need. Rows of others may be in the copy, too,
-// not all of them.
+// CheckpointTables is Checkpoint for these tables only. The copy may contain some of the rows of other tables.
 func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err

@@ -14,51 +14,52 @@ import (
 	"cqld/schema"
 )
 
-// SyncMode is when a write counts as durable.
+// SyncMode determines when a write counts as durable.
 type SyncMode uint8
 
 // The modes.
 const (
-	// SyncBatch: when it is on disk; writes that wait together share one fsync.
+	// SyncBatch acknowledges a write when it is on disk. Concurrent writes share one fsync.
 	SyncBatch SyncMode = iota
-	// SyncPeriodic: at once; an fsync follows every SyncPeriod. A crash of the machine loses what
-	// came since; one of the process nearly nothing.
+	// SyncPeriodic acknowledges a write immediately; an fsync follows every SyncPeriod. A crash of the machine loses
+	// the writes since the last one, and a crash of the process nearly none.
 	SyncPeriodic
-	// SyncNone: at once, and nobody calls fsync. For tests, and for the simulation that must find this.
+	// SyncNone acknowledges a write immediately and never calls fsync. It is for tests, and for simulations that must
+	// detect it.
 	SyncNone
 )
 
-// GCMode is when tombstones and expired data older than gc_grace may be purged: the table option
+// GCMode determines when tombstones and expired data older than gc_grace may be purged: the table option
 // tombstone_gc.
 type GCMode uint8
 
 // The modes.
 const (
-	// GCRepair: only what a repair has brought to all replicas, as TableInfo.RepairedBefore says.
+	// GCRepair purges only data that a repair has copied to all replicas, according to TableInfo.RepairedBefore.
 	GCRepair GCMode = iota
-	// GCTimeout: after gc_grace, repaired or not.
+	// GCTimeout purges data after gc_grace, repaired or not.
 	GCTimeout
-	// GCImmediate: at once.
+	// GCImmediate purges data immediately.
 	GCImmediate
-	// GCDisabled: never.
+	// GCDisabled purges nothing.
 	GCDisabled
 )
 
-// TableInfo is what the engine must know of a table.
+// TableInfo contains the properties of a table that the engine needs.
 type TableInfo struct {
-	Name           string // keyspace and table, in logs and errors; empty when it is not known
+	Name           string // keyspace and table, for logs and errors; empty if unknown
 	Exists         bool
 	GCGraceSeconds int64
 	GC             GCMode
-	// RepairedBefore is until when (seconds) all replicas of the token are known to have had every
-	// write; for GCRepair. Nil: it was never repaired.
+	// RepairedBefore returns the time (seconds) until which all replicas of the token are known to have every write,
+	// for GCRepair. Nil means that the table was never repaired.
 	RepairedBefore func(ring.Token) int64
-	// AlwaysSync: a durable write of this table waits for its fsync in mode SyncPeriodic too. For
-	// promises that a crash must not take back: Paxos state, hints, the batchlog.
+	// AlwaysSync makes durable writes of this table wait for their fsync in mode SyncPeriodic, too. It is for state
+	// that a crash must not undo: Paxos state, hints and the batch log.
 	AlwaysSync bool
 }
 
-// name is the table's name, or else its number.
+// name returns the table's name, or its number if that is unknown.
 func (t *TableInfo) name(id schema.StorageID) string {
 	if t.Name != "" {
 		return t.Name
@@ -66,13 +67,13 @@ func (t *TableInfo) name(id schema.StorageID) string {
 	return "number " + strconv.FormatUint(uint64(id), 10)
 }
 
-// nameOf is a table's name, or else its number.
+// nameOf returns a table's name, or its number if that is unknown.
 func (e *Engine) nameOf(id schema.StorageID) string {
 	info := e.opts.Table(id)
 	return info.name(id)
 }
 
-// gcBefore is the time (seconds) before which tombstones of the token are purged.
+// gcBefore returns the time (seconds) before which tombstones of the token are purged.
 func (t *TableInfo) gcBefore(token ring.Token, now int64) int64 {
 	const never = -1 << 62
 	switch t.GC {
@@ -88,18 +89,18 @@ func (t *TableInfo) gcBefore(token ring.Token, now int64) int64 {
 	return never
 }
 
-// CorruptionInfo says that corrupt data was found: the keys from Start to End may be missing here
-// and must come from another replica.
+// CorruptionInfo describes corrupt data: the keys from Start to End may be missing here and must be copied from
+// another replica.
 type CorruptionInfo struct {
 	Path       string
 	Start, End []byte // engine keys
 	Err        error
 }
 
-// Options are what an Engine is made with. Zero values mean the defaults of limits.go.
+// Options configure an Engine. Zero values mean the defaults of limits.go.
 type Options struct {
 	Dir    string
-	FS     vfs.FS // the real disk when nil
+	FS     vfs.FS // nil means the operating system's
 	Clock  env.Clock
 	Logger *slog.Logger
 
@@ -110,7 +111,7 @@ type Options struct {
 	MemTableBytes int64
 	PageBytes     int
 
-	// Table says what is to be known of a table; it is called often and must be quick. Nil: every
+	// Table says what is to be known of a table; it is called often and must be quick. Nil means every
 	// table exists and nothing is purged.
 	Table func(schema.StorageID) TableInfo
 
@@ -118,31 +119,32 @@ type Options struct {
 	// index); it is asked for every mutation and must be quick. What it said once may change. Nil: of none.
 	Ordered func(schema.StorageID) bool
 
-	// OnFatal is told, once, that the engine cannot go on: the log or the MANIFEST could not be
-	// written. Nothing is acknowledged from then on; the node must stop. It is called with Pebble's
-	// locks held, and must not call the Engine.
+	// OnFatal is called once when the engine cannot continue: the log or the MANIFEST could not be written. Nothing
+	// is acknowledged after that, and the node must stop. It is called with Pebble's locks held, and must not call
+	// the Engine.
 	OnFatal func(error)
-	// OnCorruption is told of corrupt data as it is found. It must not call the Engine.
+	// OnCorruption is called when corrupt data is found. It must not call the Engine.
 	OnCorruption func(CorruptionInfo)
 
-	// Guard keeps a panic in the callback of a write from the committer that calls it; nil means the panic goes on.
+	// Guard recovers panics in the callbacks of writes, so that they do not reach the committer. Nil means that they
+	// are not recovered.
 	Guard *guard.Guard
 
-	// FreeSpace is the free and total number of bytes of the disk. Nil: the file system is asked.
+	// FreeSpace returns the free and the total number of bytes of the disk. Nil means that the file system is asked.
 	FreeSpace func() (free, total int64)
-	// BallastBytes is the size of the file that is given up when the disk is full. Zero: the default
-	// on the real disk and none elsewhere; negative: none.
+	// BallastBytes is the size of the file that is deleted when the disk is full. Zero means the default on a real
+	// disk and no file otherwise; a negative value means no file.
 	BallastBytes int64
 
-	// Inline makes an engine without goroutines of its own, for the simulation: Apply commits before
-	// it returns, the sweeper takes a step when Sweep is called, and an ingestion waits for Pebble's flushes.
+	// Inline creates an engine without goroutines of its own, for the simulation: Apply commits before it returns,
+	// the purger runs only in calls of Sweep, and an ingestion waits for Pebble's flushes.
 	Inline bool
 
-	// noLatch removes a safeguard: its test must then find the lost writes.
+	// noLatch removes a safeguard, in a test that must then detect the lost writes.
 	noLatch bool
 }
 
-// withDefaults is o with everything set, or an error.
+// withDefaults returns o with all fields set, or an error.
 func (o Options) withDefaults() (Options, error) {
 	if o.Clock == nil || o.Dir == "" {
 		return o, errors.New("storage: Options need a Clock and a Dir")
@@ -184,7 +186,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.FreeSpace = func() (free, total int64) {
 			u, err := o.FS.GetDiskUsage(o.Dir)
 			if err != nil {
-				return 0, 0 // unknown: a file system in memory
+				return 0, 0 // unknown: the file system is in memory
 			}
 			return int64(u.AvailBytes), int64(u.TotalBytes)
 		}

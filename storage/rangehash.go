@@ -11,22 +11,22 @@ import (
 	"cqld/schema"
 )
 
-// HashCommand asks for hashes of what a table holds in a range of tokens, which does not wrap.
+// HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap.
 type HashCommand struct {
 	Table  schema.StorageID
 	Tokens ring.Range
-	Leaves int    // parts of Tokens that get a hash of their own
-	Now    int64  // seconds; every replica must be asked with the same
-	After  []byte // where the hashing before ended; nil at first
-	// BytesMax ends the hashing, about.
+	Leaves int    // number of parts of Tokens, each with its own hash
+	Now    int64  // seconds; must be the same for every replica
+	After  []byte // the key at which the previous step ended; nil at first
+	// BytesMax ends the step after about this many bytes.
 	BytesMax int64
 }
 
-// LeafHash is the hash of one part of a range. It is a sum over rows: what was hashed in several steps
-// is added up, in any order.
+// LeafHash is the hash of one part of a range. It is a sum over rows: the hashes of several steps are added, in any
+// order.
 type LeafHash struct {
 	Sum  [2]uint64
-	Rows uint64 // headers included
+	Rows uint64 // including headers
 }
 
 // Add adds the hash of another part.
@@ -36,11 +36,12 @@ func (h *LeafHash) Add(o LeafHash) {
 	h.Rows += o.Rows
 }
 
-// Hash hashes what a read at cmd.Now would show, tombstones included, row by row: replicas with the same
-// content give the same hashes, whatever was folded, compacted or swept. In mode GCRepair, what is older
-// than gc_grace does not count, repaired or not: replicas do not purge it at the same moment.
+// Hash hashes the result of a read at cmd.Now, including tombstones, row by row. Replicas with the same content have
+// the same hashes, regardless of collapses, compactions and purges. In mode GCRepair, data older than gc_grace does
+// not count, repaired or not, because replicas do not purge it at the same time.
 //
-// leaf is called with hashes to be added to those of parts. next is where to go on, nil at the end.
+// leaf is called with hashes to be added to those of the parts. next is the key at which to continue, or nil at the
+// end.
 func (e *Engine) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
 	if err := e.failedErr(); err != nil {
 		return nil, 0, err
@@ -67,7 +68,7 @@ func (e *Engine) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []by
 	return h.next, h.scanned, e.failedErr()
 }
 
-// hasher is the state of one Hash: a reader that hashes rows in place of writing them into a page.
+// hasher is the state of one Hash: a reader that hashes rows instead of writing them into a page.
 type hasher struct {
 	reader
 	cmd     *HashCommand
@@ -94,7 +95,7 @@ func (h *hasher) run() error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		// In the midst of a partition its header is read again, but not hashed.
+		// If the previous step ended within a partition, its header is read again, but not hashed.
 		valid = h.iter.SeekGE(h.cmd.After[:len(h.cmd.After)-len(suffix)])
 	}
 	for valid && h.next == nil {
@@ -110,7 +111,7 @@ func (h *hasher) run() error {
 	return h.iter.Error()
 }
 
-// partition hashes the partition the iterator stands in, or the rest of it.
+// partition hashes the partition at the iterator, or the rest of it.
 func (h *hasher) partition() error {
 	_, key, suffix, err := parseKey(h.iter.Key())
 	if err != nil {
@@ -147,7 +148,7 @@ func (h *hasher) partition() error {
 	return h.iter.Error()
 }
 
-// hashHeader hashes what a page shows of the partition besides rows.
+// hashHeader hashes the parts of the partition that a page contains besides rows.
 func (h *hasher) hashHeader() {
 	h.scanned += int64(len(h.headerValue) + len(h.prefix))
 	if h.shown.Empty() && len(h.shownRT) == 0 {
@@ -163,7 +164,7 @@ func (h *hasher) hashHeader() {
 	h.add(b)
 }
 
-// row hashes one row as a page would show it.
+// row hashes one row as a page would contain it.
 func (h *hasher) row(clustering []byte) error {
 	value, err := h.iter.ValueAndErr()
 	if err != nil {
@@ -187,7 +188,7 @@ func (h *hasher) row(clustering []byte) error {
 	return nil
 }
 
-// canonicalRow is a row's value without what is deleted or purged; nil when nothing is left.
+// canonicalRow returns a row's value without deleted and purged parts, or nil if nothing is left.
 func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, error) {
 	sum, err := row.Summarize(value, h.cmd.Now)
 	switch {

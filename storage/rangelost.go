@@ -17,8 +17,8 @@ import (
 	"cqld/schema"
 )
 
-// LostRange is a part of a table that lay in a corrupt file. What is here of it is not all there was, so
-// that it must not be read, but by a repair, until Lift.
+// LostRange is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
+// may read it until Lift.
 type LostRange struct {
 	Table  schema.StorageID
 	Tokens ring.Range // does not wrap
@@ -26,18 +26,18 @@ type LostRange struct {
 	Path   string     // the file
 }
 
-// lostRanges are the lost ranges of an engine.
+// lostRanges contains the lost ranges of an engine.
 type lostRanges struct {
-	list atomic.Pointer[[]LostRange] // replaced, never changed; nil when there is none
-	mu   sync.Mutex                  // held by who replaces list
+	list atomic.Pointer[[]LostRange] // replaced, never modified; nil if there are none
+	mu   sync.Mutex                  // held while list is replaced
 }
 
-// Each is one of the engine's own keys; a number tells them apart:
+// Each lost range is one of the engine's own keys, with a unique number:
 //
 //	'q' number 8 → table 4, start 8, end 8, since 8, path
 const ownLost = 'q'
 
-// overlaps is the lost range that has a part of tokens, which does not wrap; nil when there is none.
+// overlaps returns a lost range that overlaps tokens, which does not wrap, or nil.
 func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange {
 	list := l.list.Load()
 	if list == nil {
@@ -51,12 +51,12 @@ func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange
 	return nil
 }
 
-// lostError is why what was asked for is not answered.
+// lostError returns the error for reads of the range.
 func (x *LostRange) lostError() error {
-	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost, and are not repaired yet", x.Tokens, x.Table)}
+	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired yet", x.Tokens, x.Table)}
 }
 
-// Lost are the ranges that were lost and not repaired yet.
+// Lost returns the ranges that were lost and are not repaired yet.
 func (e *Engine) Lost() []LostRange {
 	if list := e.lost.list.Load(); list != nil {
 		return slices.Clone(*list)
@@ -92,14 +92,14 @@ func (e *Engine) Quarantine() (lost []LostRange, err error) {
 
 func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	if len(info.Start) < tableSize || len(info.End) < tableSize {
-		return nil, errors.New("what keys it holds is not known; replace the node")
+		return nil, errors.New("its key range is unknown; replace the node")
 	}
 	e.index.building.Lock() // what is void now is built when the file is gone
 	defer e.index.building.Unlock()
 	entries, void := e.entriesIn(info)
 	lost := e.lostIn(info)
 	if len(lost) == 0 && !bytes.Equal(entries, info.Start) {
-		return nil, errors.New("it holds what is the node's own; replace the node")
+		return nil, errors.New("it contains the node's own data; replace the node")
 	}
 	if err := e.voidIndexes(void); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (e *Engine) voidIndexes(ids []schema.StorageID) error {
 	return nil
 }
 
-// lostIn are the tokens of tables in a file.
+// lostIn returns the tokens of tables in a file.
 func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
 	from, to := tableOf(info.Start), tableOf(info.End)
 	now := e.opts.Clock.Now().UnixNano()
@@ -175,7 +175,7 @@ func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
 
 func tableOf(key []byte) schema.StorageID { return schema.StorageID(binary.BigEndian.Uint32(key)) }
 
-// tokenOf is the token in a key, or in the beginning of one.
+// tokenOf returns the token in a key, or in the beginning of one.
 func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 	if len(key) < tableSize+tokenSize {
 		return otherwise
@@ -226,7 +226,7 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 	return e.putLostLocked(left)
 }
 
-// cutRange is what a and b, which do not wrap, have in common: one range, or none.
+// cutRange returns the intersection of a and b, which do not wrap: one range, or none.
 func cutRange(a, b ring.Range) []ring.Range {
 	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
 	if a.End == ring.MinToken || b.End != ring.MinToken && b.End < a.End {
@@ -238,7 +238,7 @@ func cutRange(a, b ring.Range) []ring.Range {
 	return []ring.Range{r}
 }
 
-// withoutRange is what of in does not lie in r; none wraps.
+// withoutRange returns the parts of in that are not in r; none wraps.
 func withoutRange(in []ring.Range, r ring.Range) (out []ring.Range) {
 	for _, x := range in {
 		if len(cutRange(x, r)) == 0 {
@@ -255,7 +255,7 @@ func withoutRange(in []ring.Range, r ring.Range) (out []ring.Range) {
 	return out
 }
 
-// putLostLocked replaces the lost ranges, on disk first.
+// putLostLocked replaces the lost ranges, first on disk.
 func (e *Engine) putLostLocked(list []LostRange) (err error) {
 	defer e.commitPanic(&err)
 	batch := e.db.NewBatch()
@@ -281,7 +281,7 @@ func (e *Engine) putLostLocked(list []LostRange) (err error) {
 	return e.failedErr()
 }
 
-// loadLost reads the lost ranges when the engine is opened.
+// loadLost loads the lost ranges when the engine is opened.
 func (e *Engine) loadLost() error {
 	var list []LostRange
 	err := e.scan(ownKey(ownLost), func(key, value []byte) error {

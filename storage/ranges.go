@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap;
-// false when nothing can lie in it.
+// tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
+// if the range is empty.
 func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
 	switch tokens.Start {
 	case ring.MaxToken:
@@ -29,9 +29,9 @@ func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_
 	return lower, upper, bytes.Compare(lower, upper) < 0
 }
 
-// DropRange removes what was applied of a range of tokens, which may wrap, and is on disk when it
-// returns: for ranges that this node no longer holds. It goes by when it is called, not by the
-// timestamps of rows. The space is freed soon after.
+// DropRange removes all applied data of a range of tokens, which may wrap, whatever the timestamps of its rows. The
+// removal is on disk when DropRange returns. It is for ranges that this node no longer holds. The space is freed soon
+// after.
 func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 	err := e.dropRange(id, tokens)
 	for _, r := range tokens.Unwrap() {
@@ -73,7 +73,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
 	return e.failedErr()
 }
 
-// EmptyRange says whether nothing is stored of a range of tokens, which may wrap.
+// EmptyRange reports whether no data of a range of tokens, which may wrap, is stored.
 func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error) {
 	if err := e.failedErr(); err != nil {
 		return false, err
@@ -90,7 +90,7 @@ func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error
 	return true, nil
 }
 
-// emptySpan says whether there is no key between two bounds.
+// emptySpan reports whether there is no key between two bounds.
 func (e *Engine) emptySpan(lower, upper []byte) (bool, error) {
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -100,7 +100,7 @@ func (e *Engine) emptySpan(lower, upper []byte) (bool, error) {
 	return !valid, errors.Join(iter.Error(), iter.Close())
 }
 
-// Tables are the tables of which anything is stored, ascending.
+// Tables returns the tables with stored data, ascending.
 func (e *Engine) Tables() (ids []schema.StorageID, err error) {
 	if err := e.failedErr(); err != nil {
 		return nil, err
@@ -115,8 +115,7 @@ func (e *Engine) Tables() (ids []schema.StorageID, err error) {
 	return ids, e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 
-// SizeOf estimates the bytes that a range of tokens, which may wrap, takes on disk; what is still in
-// memory is not counted.
+// SizeOf estimates the bytes on disk of a range of tokens, which may wrap, without memtables.
 func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, err error) {
 	if err := e.failedErr(); err != nil {
 		return 0, err
@@ -135,5 +134,5 @@ func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, er
 	return bytes, nil
 }
 
-// Drain waits until everything applied so far is committed, so that an Export made next has it.
+// Drain waits until everything applied so far is committed, so that a following Export contains it.
 func (e *Engine) Drain() error { return e.drain() }

@@ -14,11 +14,10 @@ import (
 	"cqld/row"
 )
 
-// Read appends the page that answers cmd to dst (row/page.go says what a page is). The page tells
-// that there is more when Limits.Rows, or the bound on a page's bytes, ended it: also when nothing
-// happens to follow, so that replicas with the same live data answer the same bytes. A partition
-// that ended by Limits.PerPartition is not more. A command without slices reads no rows, only
-// headers.
+// Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
+// bound on a page's bytes, ended it, even if nothing follows, so that replicas with the same live data return the
+// same bytes. A partition that ended by Limits.PerPartition does not count as more. A command without slices reads
+// headers only.
 func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
 	if err := e.failedErr(); err != nil {
 		return dst, err
@@ -36,7 +35,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	}
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.counters.tombstoneWarnings.Add(1)
-		e.opts.Logger.Warn("storage: a read met many tombstones",
+		e.opts.Logger.Warn("storage: read scanned many tombstones",
 			"table", r.info.name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked
@@ -74,24 +73,24 @@ type reader struct {
 	info      TableInfo
 	gcBefore  int64
 	pageStart int
-	pageBytes int // where the page ends
-	// pageAllowed is how many bytes ReadCommand.Memory has allowed.
+	pageBytes int // size at which the page ends
+	// pageAllowed is the number of bytes that ReadCommand.Memory has allowed.
 	pageAllowed int
 	live        uint32 // rows counted against Limits.Rows
 	tombstones  int
-	looked      int64 // entries that were looked at
+	looked      int64 // entries scanned
 	full        bool  // a limit ended the page
 
 	// The partition being read.
 	key       row.PartitionKey
-	prefix    []byte // of its keys
+	prefix    []byte // prefix of its keys
 	header    row.Row
-	deletion  row.Deletion         // the partition's
+	deletion  row.Deletion         // that of the partition
 	deletions []row.RangeTombstone // normalized, not purged
-	shown     row.Row              // the header as it goes into the page
+	shown     row.Row              // the header as the page contains it
 	shownRT   []row.RangeTombstone
-	begun     bool   // it stands in the page
-	liveRows  uint32 // of it
+	begun     bool   // the page contains its header
+	liveRows  uint32 // live rows of it
 
 	lower, upper, seek []byte
 	headerValue        []byte
@@ -110,7 +109,7 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.nothing.Reset()
 }
 
-// safely calls f and closes the iterator, also when f panics: an iterator that stays open keeps files for ever.
+// safely calls f and closes the iterator, even if f panics: an open iterator would keep files forever.
 func (r *reader) safely(f func() error) (err error) {
 	defer func() {
 		if iter := r.iter; iter != nil {
@@ -121,7 +120,7 @@ func (r *reader) safely(f func() error) (err error) {
 	return f()
 }
 
-// end lets go of what the command and the page own.
+// end releases references to the memory of the command and the page.
 func (r *reader) end() {
 	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
 	r.deletions, r.shownRT = nil, nil
@@ -143,7 +142,7 @@ func (r *reader) run() error {
 	return r.readRange()
 }
 
-// checkLost refuses what this node may have lost; a repair's read brings it back.
+// checkLost refuses reads of ranges that this node may have lost, except those of a repair, which restores them.
 func (r *reader) checkLost() error {
 	tokens := r.cmd.Range.Tokens
 	if r.cmd.SinglePartition() {
@@ -155,7 +154,7 @@ func (r *reader) checkLost() error {
 	return nil
 }
 
-// openOne makes the iterator over the partition of the key; lower is its header's key.
+// openOne creates the iterator over the partition of the key. lower is the key of its header.
 func (r *reader) openOne() error {
 	if len(r.cmd.Key.Bytes) > keyBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
@@ -172,7 +171,7 @@ func (r *reader) readOne() error {
 		return err
 	}
 	r.beginPartition(r.cmd.Key)
-	// The flag is looked at after the iterator was made: see headerFlags.
+	// The flag must be checked after the iterator was created: see headerFlags.
 	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if err := r.readHeader(); err != nil {
 			return err
@@ -209,7 +208,7 @@ func (r *reader) readRange() error {
 			if err := r.readHeader(); err != nil {
 				return err
 			}
-			if !r.header.HasRangeTombstones { // else it has moved on already
+			if !r.header.HasRangeTombstones { // otherwise it has already advanced
 				r.iter.Next()
 			}
 		}
@@ -232,7 +231,7 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	return ok
 }
 
-// toNextPartition leaves the partition that was read.
+// toNextPartition advances to the next partition.
 func (r *reader) toNextPartition() bool {
 	if r.full {
 		return false
@@ -245,7 +244,7 @@ func (r *reader) toNextPartition() bool {
 }
 
 func (r *reader) open() (err error) {
-	if r.iter != nil { // the one of the partition before
+	if r.iter != nil { // that of the previous partition
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil
 	}
@@ -264,13 +263,13 @@ func (r *reader) beginPartition(key row.PartitionKey) {
 	r.begun, r.liveRows = false, 0
 }
 
-// readHeader reads the header the iterator stands on, and the range tombstones if there are any.
+// readHeader reads the header at the iterator, and the range tombstones if there are any.
 func (r *reader) readHeader() error {
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
 		return err
 	}
-	// The value goes when the iterator moves.
+	// The value is valid only until the iterator moves.
 	r.headerValue = append(r.headerValue[:0], value...)
 	if err := row.DecodeRow(&r.header, r.headerValue); err != nil {
 		return r.badValue(err)
@@ -294,11 +293,11 @@ func (r *reader) readRangeTombstones() error {
 			return err
 		}
 		r.raw = append(r.raw, t)
-		if err := r.met(2); err != nil { // its begin and its end, as Cassandra counts
+		if err := r.met(2); err != nil { // a start and an end, as Cassandra counts
 			return err
 		}
 	}
-	// What is purged still shadows here: the rows under it may not have been swept yet.
+	// Purged tombstones still shadow rows here, because the rows may not have been purged yet.
 	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
 	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
 		if t.Deletion.LocalTime >= r.gcBefore {
@@ -308,7 +307,7 @@ func (r *reader) readRangeTombstones() error {
 	return r.iter.Error()
 }
 
-// rangeTombstone is the one the iterator stands on; its bounds are copied.
+// rangeTombstone returns the range tombstone at the iterator, with copied bounds.
 func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 	var ok bool
 	if r.arena, t.Start, t.End, ok = parseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
@@ -325,7 +324,7 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 	return t, nil
 }
 
-// readPartition reads the rows and writes the partition, header and all.
+// readPartition reads the rows and writes the partition with its header.
 func (r *reader) readPartition() error {
 	err := r.readSlices()
 	if err != nil {
@@ -344,7 +343,7 @@ func (r *reader) readPartition() error {
 		r.count()
 	}
 	if !r.cmd.SinglePartition() && r.pageFull() {
-		r.full = true // before the next partition: of one, this was all
+		r.full = true // checked before the next partition; within one, the partition is complete
 	}
 	return nil
 }
@@ -367,7 +366,7 @@ func (r *reader) readSlices() error {
 	return nil
 }
 
-// readSlice reads the rows of a slice; done when the partition needs no further one.
+// readSlice reads the rows of a slice. done means that no further slice of the partition is needed.
 func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
 	switch {
@@ -401,25 +400,25 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	return false, r.iter.Error()
 }
 
-// atFirstRow says whether the iterator, which came here key by key, stands where a slice from the
-// partition's begin begins.
+// atFirstRow reports whether the iterator, which was advanced key by key, is at the beginning of a slice that begins
+// with the partition.
 func (r *reader) atFirstRow(s row.Slice) bool {
 	return len(s.Start) == 0 && !r.cmd.SinglePartition() && r.inSlice(s)
 }
 
-// inSlice says whether the iterator stands on a row of the slice in this partition.
+// inSlice reports whether the iterator is at a row of the slice in this partition.
 func (r *reader) inSlice(s row.Slice) bool {
 	key := r.iter.Key()
 	n := len(r.prefix)
 	if len(key) <= n || row.EntryKind(key[n]) != row.KindRow || !s.Contains(key[n+1:]) {
 		return false
 	}
-	// The bounds of an iterator for one partition keep it inside.
+	// An iterator for one partition has bounds that keep it inside.
 	return r.cmd.SinglePartition() || bytes.Equal(key[:n], r.prefix)
 }
 
-// readRow puts the row the iterator stands on into the page, without what is deleted or purged; done
-// when the partition needs no further row.
+// readRow adds the row at the iterator to the page, without deleted and purged parts. done means that no further row
+// of the partition is needed.
 func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if err := r.look(); err != nil {
 		return false, err
@@ -440,7 +439,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	return r.readMortalRow(clustering, value, deletion)
 }
 
-// readMortalRow is readRow for what must be looked at.
+// readMortalRow is readRow for rows with tombstones or expiring data.
 func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	sum, err := row.Summarize(value, r.cmd.Now)
 	if err != nil {
@@ -456,7 +455,7 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	case sum.Empty:
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
-		// Nothing to take away: the bytes are canonical as they are.
+		// Nothing is removed: the bytes are canonical as they are.
 		r.beginPage()
 		r.w.EncodedRow(clustering, value)
 	default:
@@ -477,7 +476,7 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	return r.wrote(live), nil
 }
 
-// wrote counts a row that was put into the page; done when the partition needs no further one.
+// wrote counts a row that was added to the page. done means that no further row of the partition is needed.
 func (r *reader) wrote(live bool) (done bool) {
 	if live {
 		r.liveRows++
@@ -489,8 +488,8 @@ func (r *reader) wrote(live bool) (done bool) {
 	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
 }
 
-// pageFull says whether the page ends here: it has as many bytes as a page may have, or gets no memory for more. It asks
-// for twice of what the page has each time.
+// pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It asks for
+// twice the current size each time.
 func (r *reader) pageFull() bool {
 	n := r.w.Len() - r.pageStart
 	if n >= r.pageBytes {
@@ -521,7 +520,7 @@ func (r *reader) count() {
 	}
 }
 
-// look counts an entry, and says from time to time whether the read is to end early.
+// look counts an entry, and periodically checks whether the read must end early.
 func (r *reader) look() error {
 	if r.looked++; r.looked%cancelEvery == 0 {
 		return r.cmd.Cancel.Err()
@@ -529,12 +528,12 @@ func (r *reader) look() error {
 	return nil
 }
 
-// canceled says whether err is that of a read that ended early because its result is not wanted.
+// canceled reports whether err is that of a read that ended early because its result is not wanted.
 func canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// met counts tombstones that were met.
+// met counts scanned tombstones.
 func (r *reader) met(n int) error {
 	if r.tombstones += n; r.tombstones > tombstonesFail && r.cmd.Repair == nil {
 		return &TooManyTombstones{Table: r.info.name(r.cmd.Table), Live: int(r.live), Tombstones: r.tombstones}

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// reclaimer frees the space of what was removed. A removal is a deletion of a range in the memtable. Pebble drops the
-// files that it covers when it is in a file itself, which else comes with later writes, of which a full disk takes none.
-// It looks once, and passes over files that a compaction uses, so what it left is compacted.
+// reclaimer frees the space of removed data. A removal is a range deletion in the memtable. Pebble drops the covered
+// files when the deletion is itself in a file, which otherwise happens with later writes, but a full disk accepts
+// none. Pebble checks once, and skips files that a compaction uses, so reclaimer compacts the remaining ones.
 type reclaimer struct {
 	mu      sync.Mutex
-	spans   []keySpan // removed, and not seen to yet
+	spans   []keySpan // removed spans that are not processed yet
 	running bool
 }
 
-// keySpan is the keys from start up to end.
+// keySpan is the keys in [start, end).
 type keySpan struct{ start, end []byte }
 
-// reclaim frees the space of a span that was removed, soon and in the background.
+// reclaim frees the space of a removed span, soon and in the background.
 func (e *Engine) reclaim(start, end []byte) {
 	if e.opts.Inline {
 		return
@@ -25,7 +25,7 @@ func (e *Engine) reclaim(start, end []byte) {
 	r := &e.reclaimer
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.spans) < reclaimSpansMax { // beyond it, what Pebble leaves waits for its compactions
+	if len(r.spans) < reclaimSpansMax { // beyond the bound, the span waits for Pebble's own compactions
 		r.spans = append(r.spans, keySpan{start, end})
 	}
 	if !r.running {
@@ -34,7 +34,7 @@ func (e *Engine) reclaim(start, end []byte) {
 	}
 }
 
-// reclaimLoop sees to what was removed until nothing is left.
+// reclaimLoop processes removed spans until none is left.
 func (e *Engine) reclaimLoop() {
 	r := &e.reclaimer
 	for e.pause(reclaimAfter) {
@@ -47,7 +47,7 @@ func (e *Engine) reclaimLoop() {
 			return
 		}
 		if err := e.reclaimSpans(spans); err != nil {
-			e.opts.Logger.Warn("storage: the space of removed data is freed later", "error", err)
+			e.opts.Logger.Warn("storage: freeing the space of removed data was postponed", "error", err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (e *Engine) reclaimSpans(spans []keySpan) error {
 	return nil
 }
 
-// stopping says whether the engine is being closed.
+// stopping reports whether the engine is being closed.
 func (e *Engine) stopping() bool {
 	select {
 	case <-e.stop:
@@ -89,7 +89,7 @@ func (e *Engine) stopping() bool {
 	}
 }
 
-// stopContext ends when stop is closed.
+// stopContext is a context that ends when stop is closed.
 type stopContext struct {
 	context.Context
 	stop <-chan struct{}

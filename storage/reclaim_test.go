@@ -75,7 +75,7 @@ func TestSpaceIsFreedAtOnce(t *testing.T) {
 	}
 }
 
-// tableFiles is how many bytes the files of tables hold.
+// tableFiles returns how many bytes the files of tables hold.
 func tableFiles(t *testing.T, disk vfs.FS) (size int64) {
 	t.Helper()
 	names, err := disk.List("db")

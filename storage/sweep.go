@@ -15,19 +15,19 @@ import (
 	"cqld/schema"
 )
 
-// sweeper purges what Pebble cannot: rows that a deletion shadows, tombstones and expired cells that
-// no replica needs any more.
+// sweeper is the purger. It removes data that Pebble cannot: rows that a deletion shadows, and tombstones and expired
+// cells that no replica needs any more.
 //
-// A partition's rows go first, its range tombstones and header last: a tombstone may only go when
-// nothing is left that it shadows. A row written meanwhile could be such, so a partition that was
-// written to during its sweep keeps its tombstones until the next one (watch).
+// It purges a partition's rows first, and its range tombstones and header last: a tombstone may be removed only when
+// nothing is left that it shadows. A concurrent write could add such a row, so a partition that was written to during
+// its sweep keeps its tombstones until the next one (watch).
 type sweeper struct {
 	mu       sync.Mutex
-	position []byte // the key to go on from; empty at the start
+	position []byte // the key to continue from; empty at the start
 	part     sweptPartition
 }
 
-// sweptPartition is the partition being swept.
+// sweptPartition is the partition being purged.
 type sweptPartition struct {
 	active    bool
 	table     schema.StorageID
@@ -41,29 +41,29 @@ type sweptPartition struct {
 	removed   bool     // a key of it was removed
 }
 
-// watch notices commits to one partition.
+// watch detects commits to one partition.
 type watch struct {
 	active atomic.Bool
 	token  atomic.Int64
 	dirty  atomic.Bool
 }
 
-// note is told the partitions of a commit, under their latches.
+// note is called with the partitions of a commit, under their latches.
 func (w *watch) note(tokens []ring.Token) {
 	if w.active.Load() && slices.Contains(tokens, ring.Token(w.token.Load())) {
 		w.dirty.Store(true)
 	}
 }
 
-// noteAll is told that many partitions may have changed, under the latches of all.
+// noteAll is called when many partitions may have changed, under all latches.
 func (w *watch) noteAll() {
 	if w.active.Load() {
 		w.dirty.Store(true)
 	}
 }
 
-// Sweep looks at up to budget more entries and purges what is dead in them; wrapped says that it has
-// come to the end, and will begin again.
+// Sweep scans up to budget more entries and purges dead data among them. wrapped means that it has reached the end
+// and will start again.
 func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 	if err := e.failedErr(); err != nil {
 		return false, err
@@ -82,14 +82,14 @@ func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 	}
 	wrapped, err = e.sweepFrom(budget)
 	if err != nil {
-		// Do not stumble over the same bad block for ever: begin again, from the start.
+		// Do not read the same corrupt block forever: start again from the beginning.
 		s.restart()
 		e.watched.active.Store(false)
 	}
 	return wrapped, e.failure(err)
 }
 
-// restart forgets where the sweeper was.
+// restart resets the purger's position.
 func (s *sweeper) restart() {
 	s.position, s.part.active, s.part.pending = s.position[:0], false, s.part.pending[:0]
 }
@@ -117,8 +117,8 @@ func (e *Engine) sweepFrom(budget int) (wrapped bool, err error) {
 	}
 }
 
-// sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins:
-// what is concluded from its header must rest on an iterator made after commits to it are noticed.
+// sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins: conclusions from
+// its header require an iterator that was created after commits to it are detected.
 func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopped bool, err error) {
 	s := &e.sweeper
 	for valid := iter.First(); valid; valid = iter.Next() {
@@ -146,7 +146,7 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopp
 	return false, nil
 }
 
-// beginPartition starts the sweep of a partition, from when on commits to it are noticed.
+// beginPartition starts the sweep of a partition, and starts detecting commits to it.
 func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, now int64) {
 	p := &e.sweeper.part
 	info := e.opts.Table(table)
@@ -192,7 +192,7 @@ func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 	return nil
 }
 
-// sweepRow notes a row's key if something in the row is dead.
+// sweepRow records a row's key if some part of the row is dead.
 func (e *Engine) sweepRow(key, clustering, value []byte) error {
 	p := &e.sweeper.part
 	sum, err := row.Summarize(value, 0)
@@ -217,7 +217,7 @@ func (p *sweptPartition) deletionAt(clustering []byte) row.Deletion {
 	return p.header.Deletion.Max(row.DeletionAt(p.deletions, clustering))
 }
 
-// purgeRows purges the rows that were noted: it reads them again, as they are under the latch.
+// purgeRows purges the recorded rows. It reads them again under the latch.
 func (e *Engine) purgeRows() error {
 	p := &e.sweeper.part
 	if len(p.pending) == 0 {
@@ -247,7 +247,7 @@ func (e *Engine) purgeRows() error {
 func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) error {
 	p := &e.sweeper.part
 	if !iter.SeekPrefixGE(key) {
-		return nil // truncated meanwhile
+		return nil // truncated in the meantime
 	}
 	value, err := iter.ValueAndErr()
 	if err != nil {
@@ -306,8 +306,8 @@ func (e *Engine) endHeader() error {
 	return e.overwrite(e.purgeHeader)
 }
 
-// purgeHeader fills a batch with what changes of header and range tombstones. Nobody has written to
-// the partition since they were read.
+// purgeHeader adds the changes of the header and of the range tombstones to a batch. There was no write to the
+// partition since they were read.
 func (e *Engine) purgeHeader(b *pebble.Batch) error {
 	p := &e.sweeper.part
 	p.deletionAt(nil)
@@ -353,7 +353,7 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 	return nil
 }
 
-// sweepLoop sweeps as long as the engine is open.
+// sweepLoop sweeps while the engine is open.
 func (e *Engine) sweepLoop() {
 	rest := sweepEvery
 	for e.pause(rest) {
@@ -368,7 +368,7 @@ func (e *Engine) sweepLoop() {
 	}
 }
 
-// pause waits; false when the engine is being closed.
+// pause waits. It returns false if the engine is being closed.
 func (e *Engine) pause(d time.Duration) bool {
 	elapsed := make(chan struct{})
 	timer := e.opts.Clock.After(d, func() { close(elapsed) })

@@ -33,7 +33,7 @@ func sweepAll(t testing.TB, e *Engine) {
 	}
 }
 
-// entries is the number of keys that are stored of the test table.
+// entries returns the number of keys that are stored of the test table.
 func entries(t testing.TB, e *Engine) (n int) {
 	t.Helper()
 	if err := e.scan(appendTable(nil, testTable), func(_, _ []byte) error { n++; return nil }); err != nil {

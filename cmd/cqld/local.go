@@ -15,12 +15,12 @@ import (
 )
 
 type localCommand struct {
-	Nodes      int    `help:"How many nodes." default:"4"`
+	Nodes      int    `help:"Number of nodes." default:"4"`
 	Port       uint16 `help:"Port for CQL clients." default:"9042"`
-	TablesPort uint16 `help:"Port for clients of Azure Tables; 0: none." default:"10002"`
-	DataDir    string `help:"Where the nodes keep their data." default:"cqld-data" type:"path"`
-	Fresh      bool   `help:"Throw away what is in the data directory first."`
-	LogLevel   string `help:"Of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	TablesPort uint16 `help:"Port for Azure Tables clients; 0 disables it." default:"10002"`
+	DataDir    string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
+	Fresh      bool   `help:"Delete the contents of the data directory first."`
+	LogLevel   string `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 }
 
 const (
@@ -159,7 +159,7 @@ func (m member) yaml(seed member, nodes int) string {
 }
 
 func (c *localCommand) greet(r *localRing, took time.Duration) {
-	fmt.Printf("cqld: %d nodes agree after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
+	fmt.Printf("cqld: %d nodes ready after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
 	r.print()
 	first := r.nodes[0].member
 	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
@@ -174,5 +174,5 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", first.connectionString())
 	}
-	fmt.Println("\nCtrl-C stops the ring.")
+	fmt.Println("\nPress Ctrl-C to stop the ring.")
 }

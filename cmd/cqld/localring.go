@@ -135,7 +135,7 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-limit.C:
-			return fmt.Errorf("the nodes do not agree, and made no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
+			return fmt.Errorf("the ring did not start: no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (r *localRing) agreed() (bool, error) {
 	for i, n := range r.nodes {
 		status, ended, err := n.state()
 		if ended {
-			return false, fmt.Errorf("node %d ended at once (%v): %s", n.index, err, n.lastLogLine())
+			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
 		}
 		if i == 0 {
 			first = status
@@ -216,7 +216,7 @@ func (r *localRing) watch(ctx context.Context) {
 			err := n.mu.err
 			n.mu.Unlock()
 			if news {
-				fmt.Printf("\nNode %d (%s) ended: %v. Start it again with:\n  cqld start --config %s\n", n.index, n.native(), err, n.config())
+				fmt.Printf("\nNode %d (%s) exited: %v. Restart it with:\n  cqld start --config %s\n", n.index, n.native(), err, n.config())
 				r.print()
 			}
 		}

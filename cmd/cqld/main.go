@@ -20,9 +20,9 @@ import (
 // commands are cqld's subcommands.
 type commands struct {
 	Local   localCommand   `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
-	Start   startCommand   `cmd:"" help:"Run one node. Alone and without flags it is a cluster of one on 127.0.0.1:9042."`
-	Ctl     ctl.Commands   `cmd:"" help:"Ask a node, or make it do something: nodetool's commands."`
-	Bench   bench.Commands `cmd:"" help:"Put a load on servers and see what they stand."`
+	Start   startCommand   `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
+	Ctl     ctl.Commands   `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
+	Bench   bench.Commands `cmd:"" help:"Measure the throughput of running nodes."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -38,8 +38,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	parser := kong.Must(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Description("A wide-column database that Cassandra drivers and cqlsh use unchanged."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables clients."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups(ctl.Groups()))
 	k, err := parser.Parse(os.Args[1:])
 	if err != nil {
 		var wrong *kong.ParseError

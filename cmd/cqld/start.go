@@ -18,28 +18,28 @@ import (
 )
 
 type startCommand struct {
-	Config string `help:"YAML file with the options, under cassandra.yaml's names; flags win over it." type:"path" placeholder:"FILE"`
+	Config string `help:"YAML file with options, named as in cassandra.yaml. Flags take precedence." type:"path" placeholder:"FILE"`
 
-	ClusterName         *string       `help:"Nodes of another name are refused."`
-	DataDir             *string       `help:"Where the data is kept." type:"path"`
-	ListenAddress       *string       `help:"Address for the other nodes."`
-	StoragePort         *uint16       `help:"Port for the other nodes."`
+	ClusterName         *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
+	DataDir             *string       `help:"Data directory." type:"path"`
+	ListenAddress       *string       `help:"Address for internode connections."`
+	StoragePort         *uint16       `help:"Port for internode connections."`
 	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients."`
 	NativeTransportPort *uint16       `help:"Port for CQL clients."`
-	TablesPort          *uint16       `help:"Port for clients of Azure Tables; 0: none."`
-	Seeds               []string      `help:"Nodes to ask for admission, ADDRESS or ADDRESS:PORT; the first founds the cluster."`
-	Replace             *string       `help:"On first start: take the place of this dead node, ADDRESS or host id." placeholder:"NODE"`
-	NumTokens           *int          `help:"Virtual nodes of this node."`
+	TablesPort          *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
+	Seeds               []string      `help:"Nodes to contact when joining, ADDRESS or ADDRESS:PORT. The first seed creates the cluster."`
+	Replace             *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
+	NumTokens           *int          `help:"Number of tokens (virtual nodes) of this node."`
 	Datacenter          *string       `help:"Data center of this node."`
 	Rack                *string       `help:"Rack of this node."`
-	CommitlogSync       *string       `help:"batch: a write is on disk when it is acknowledged. periodic: soon after."`
-	ControlAddress      *string       `help:"Loopback address and port of the control port, besides its socket in the data directory." placeholder:"ADDRESS:PORT"`
+	CommitlogSync       *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
+	ControlAddress      *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
 	LogLevel            string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 	LogFormat           string        `help:"text or json." default:"text" enum:"text,json"`
-	Pprof               string        `help:"Serve Go's profiles on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
-	ClockOffset         time.Duration `hidden:"" help:"Make this node's clock wrong by so much; with --unsafe only."`
-	Unsafe              bool          `hidden:"" help:"Allow what only tests may do."`
-	StatusFD            int           `name:"status-fd" hidden:"" help:"Write state changes to this file descriptor."`
+	Pprof               string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
+	ClockOffset         time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
+	Unsafe              bool          `hidden:"" help:"Allow options that are for tests only."`
+	StatusFD            int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
 // leftLinger is how long a node that has left stays: who made it leave asks what became of it.
@@ -85,7 +85,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	case failed = <-n.Failed():
 		opts.Logger.Error("stopping", "err", failed)
 	case <-n.Retired():
-		opts.Logger.Info("this node has left the cluster, and the process ends")
+		opts.Logger.Info("node has left the cluster; exiting")
 		select {
 		case <-ctx.Done():
 		case <-time.After(leftLinger):

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrCanceled is the error of work that ended early because its result is not wanted any more.
-var ErrCanceled = errors.New("canceled: no client waits for the result any more")
+var ErrCanceled = errors.New("canceled: no client waits for the result")
 
 // Cancel says whether the result of some work is wanted still: until Cancel is called, the deadline has passed, or the
 // context, or the parent, has ended. Work that takes long looks at Err regularly; an operation that waits for others

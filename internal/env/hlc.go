@@ -7,7 +7,7 @@ import (
 )
 
 // ErrClockAhead says that another clock is further ahead than the bound allows.
-var ErrClockAhead = errors.New("env: a clock is too far ahead")
+var ErrClockAhead = errors.New("env: clock too far ahead")
 
 // HLC is a hybrid logical clock: microseconds since 1970 that never go back, are never given
 // twice, and follow what was seen from other nodes up to a bound. Safe for concurrent use.

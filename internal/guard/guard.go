@@ -82,7 +82,7 @@ func (g *Guard) Caught(where string, value any) error {
 	n := g.counts[where]
 	g.mu.Unlock()
 	if n <= stacksLogged || n%stacksEvery == 0 {
-		g.log.Error("a request ended with a panic", "where", where, "panic", fmt.Sprint(value), "count", n, "stack", string(debug.Stack()))
+		g.log.Error("request panicked", "where", where, "panic", fmt.Sprint(value), "count", n, "stack", string(debug.Stack()))
 	}
 	return &PanicError{Where: where}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrStopped says that the node ended before it answered.
-var ErrStopped = errors.New("the node stopped before it answered")
+var ErrStopped = errors.New("the node stopped before it responded")
 
 // Client asks one node for operations.
 type Client struct {
@@ -67,7 +67,7 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 		case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
 			return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 		}
-		return nil, fmt.Errorf("no node answers at %s: %w", c.where, err)
+		return nil, fmt.Errorf("no node responds at %s: %w", c.where, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -83,7 +83,7 @@ func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) 
 	for lines.Scan() {
 		var l line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("%s: the answer is not understood: %w", c.where, err)
+			return nil, fmt.Errorf("%s: malformed response: %w", c.where, err)
 		}
 		switch {
 		case l.Error != nil:

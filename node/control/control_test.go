@@ -77,7 +77,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 			t.Errorf("%s: %v, want %v", keyspace, err, want)
 		}
 	}
-	if _, err := Call(t.Context(), c, Operation[None, None]{"unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "no operation") {
+	if _, err := Call(t.Context(), c, Operation[None, None]{"unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "unknown operation") {
 		t.Errorf("an unknown operation: %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestTokensAreSecret(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := EnsureToken(dir); err == nil || !strings.Contains(err.Error(), "others may read it") {
+	if _, err := EnsureToken(dir); err == nil || !strings.Contains(err.Error(), "so other users may read it") {
 		t.Errorf("a token that all can read: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("short\n"), 0o600); err != nil {

@@ -61,7 +61,7 @@ func (s *Server) Serve(l net.Listener, token string) {
 	s.mu.servers = append(s.mu.servers, h)
 	s.serving.Go(func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the control port is closed", "err", err)
+			s.log.Error("control listener failed", "err", err)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func (s *Server) guard(token string) http.Handler {
 			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+				http.Error(w, "the control token is missing or wrong", http.StatusUnauthorized)
 				return
 			}
 		}
@@ -114,17 +114,17 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	do, known := s.operations[name]
 	switch {
 	case !ok || !known:
-		http.Error(w, "this node knows no operation "+r.URL.Path, http.StatusNotFound)
+		http.Error(w, "unknown operation "+r.URL.Path, http.StatusNotFound)
 		return
 	case r.Method != http.MethodPost:
-		http.Error(w, "operations are asked for by POST", http.StatusMethodNotAllowed)
+		http.Error(w, "operations require POST", http.StatusMethodNotAllowed)
 		return
 	}
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
-		http.Error(w, "too many operations are under way", http.StatusServiceUnavailable)
+		http.Error(w, "too many operations in progress", http.StatusServiceUnavailable)
 		return
 	}
 	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))

@@ -33,7 +33,7 @@ func Listen(dir string) (net.Listener, error) {
 
 // pathTooLong says what to do where a socket cannot have its place.
 func pathTooLong(path string) error {
-	return fmt.Errorf("control: %s has %d bytes, and the path of a socket at most %d: use a shorter data directory, or set control_address",
+	return fmt.Errorf("control: socket path %s has %d bytes, more than the %d allowed: use a shorter data directory, or set control_address",
 		path, len(path), socketPathMax)
 }
 

@@ -40,7 +40,7 @@ func ReadToken(path string) (string, error) {
 		return "", fmt.Errorf("control: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return "", fmt.Errorf("control: %s has mode %04o: others may read it; set it to 0600", path, mode)
+		return "", fmt.Errorf("control: %s has mode %04o, so other users may read it; set it to 0600", path, mode)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func ReadToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(b))
 	if len(token) < tokenBytesMin {
-		return "", fmt.Errorf("control: %s holds no token of %d characters or more", path, tokenBytesMin)
+		return "", fmt.Errorf("control: %s does not contain a token of at least %d characters", path, tokenBytesMin)
 	}
 	return token, nil
 }

@@ -13,7 +13,7 @@ import (
 type Definer struct {
 	Schema    *schema.Schema
 	Topology  *ring.Topology
-	Keyspace  string             // of unqualified names; empty: none is in use
+	Keyspace  string             // of unqualified names; empty means none is in use
 	NewID     func() schema.UUID // for tables
 	NowMicros func() int64       // for what is dropped
 }
@@ -60,7 +60,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	return refuse(notSupported(statementName(stmt)))
 }
 
-// KeyspaceOf is the keyspace that a name is in.
+// KeyspaceOf returns the keyspace that a name is in.
 func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	if n.Keyspace != "" {
 		return n.Keyspace, nil
@@ -82,10 +82,10 @@ func mayChange(keyspace, permission, resource string) error {
 	return nil
 }
 
-// Unauthorized says that nobody may change this.
+// Unauthorized is the error for a change that no user may make.
 type Unauthorized struct{ Msg string }
 
-// Error is the message, in Cassandra's words.
+// Error returns the message, in Cassandra's words.
 func (e *Unauthorized) Error() string { return e.Msg }
 
 func invalidf(format string, args ...any) error {
@@ -96,7 +96,7 @@ func configf(format string, args ...any) error {
 	return &schema.Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
-// syntaxf is an error in a property: Cassandra calls it one of syntax, although it parses.
+// syntaxf returns an error in a property: Cassandra calls it one of syntax, although it parses.
 func syntaxf(format string, args ...any) error {
 	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
 }

@@ -16,7 +16,7 @@ type Describer struct {
 	Schema    *schema.Schema
 	Topology  *ring.Topology
 	Cluster   string // its name
-	Keyspace  string // in use; empty: none
+	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
 
 	columns []Column
@@ -204,7 +204,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
 }
 
-// typesInOrder are the types of k, each after those it is made of.
+// typesInOrder returns the types of k, each after those it is made of.
 func typesInOrder(k *schema.Keyspace) []*types.Type {
 	var ordered []*types.Type
 	placed := map[string]bool{}
@@ -241,7 +241,7 @@ func (d *Describer) describeCluster() error {
 	return nil
 }
 
-// ownership is a map from the token that ends a range to the addresses of its replicas.
+// ownership returns a map from the token that ends a range to the addresses of its replicas.
 func (d *Describer) ownership(k *schema.Keyspace) []byte {
 	placement := d.Topology.Placement(k.Replication)
 	type entry struct {

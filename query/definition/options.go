@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// tableProperties are the names that may stand in WITH of a table.
+// tableProperties returns the names that may stand in WITH of a table.
 func tableProperties() []string {
 	return []string{"id", "additional_write_policy", "allow_auto_snapshot", "bloom_filter_fp_chance", "caching", "cdc",
 		"comment", "compaction", "compression", "crc_check_chance", "default_time_to_live", "extensions",
@@ -60,7 +60,7 @@ type optionReader struct {
 	err error
 }
 
-// next says whether the option is there and should be read.
+// next reports whether the option is there and should be read.
 func (r *optionReader) next(name string) bool {
 	if r.err != nil || !r.p.has(name) {
 		return false

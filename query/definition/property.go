@@ -26,7 +26,7 @@ func (p properties) has(name string) bool {
 	return ok
 }
 
-// text is the value of a property; ok is false when it is not there.
+// text returns the value of a property; ok is false when it is not there.
 func (p properties) text(name string) (value string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {
@@ -78,7 +78,7 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 	return f, nil
 }
 
-// stringMap is the value of a property that is a map; ok is false when it is not there.
+// stringMap returns the value of a property that is a map; ok is false when it is not there.
 func (p properties) stringMap(name string) (m map[string]string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {

@@ -44,7 +44,7 @@ func (w *world) run(text string) {
 	}
 }
 
-// describe is the text of the keyspace k, statement by statement.
+// describe returns the text of the keyspace k, statement by statement.
 func (w *world) describe(internals bool) []string {
 	w.t.Helper()
 	d := &Describer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Internals: internals}
@@ -59,7 +59,7 @@ func (w *world) describe(internals bool) []string {
 	return texts
 }
 
-// randomTable is a CREATE TABLE of any shape, with names that must be quoted and options that are
+// randomTable returns a CREATE TABLE of any shape, with names that must be quoted and options that are
 // not the usual ones.
 func randomTable(rnd *rand.Rand, name string) string {
 	kinds := []string{"int", "text", "timeuuid", "frozen<list<int>>", "frozen<u>", "tuple<int, text>", "vector<float, 3>"}

@@ -90,7 +90,7 @@ func (b *tableBuilder) checkForm() error {
 	return nil
 }
 
-// id is the one that WITH gives, or a new one.
+// id returns the one that WITH gives, or a new one.
 func (b *tableBuilder) id() (schema.UUID, error) {
 	p := properties{b.stmt.Options.Properties}
 	text, ok, err := p.text("id")
@@ -107,7 +107,7 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 	return id, nil
 }
 
-// columns are the key columns in key order, then the others.
+// columns returns the key columns in key order, then the others.
 func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	resolved := make([]*types.Type, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {

@@ -80,7 +80,7 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	return dropped
 }
 
-// columnsText is what stands in parentheses: the columns, and the primary key unless it stands
+// columnsText returns what stands in parentheses: the columns, and the primary key unless it stands
 // beside its only column. With internals, a column that was dropped and added again is among the
 // dropped ones: ALTERs behind the statement drop and add it.
 func columnsText(t *schema.Table, internals bool) string {
@@ -162,7 +162,7 @@ func orderText(t *schema.Table) []string {
 	return []string{"CLUSTERING ORDER BY (" + strings.Join(parts, ", ") + ")"}
 }
 
-// optionTexts are the options in Cassandra's order; cqld's own stand last, and only where they are
+// optionTexts returns the options in Cassandra's order; cqld's own stand last, and only where they are
 // not at their default, so that the text of an ordinary table can be given to Cassandra.
 func optionTexts(o *schema.Options) []string {
 	integer := func(n int32) string { return strconv.Itoa(int(n)) }

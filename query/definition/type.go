@@ -15,7 +15,7 @@ func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) 
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
 
-// ResolveType is the type that e means in k (which may be nil) called keyspace.
+// ResolveType returns the type that e means in k (which may be nil) called keyspace.
 func ResolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	r := typeResolver{keyspace: keyspace, k: k}
 	return r.resolve(e, false)
@@ -77,7 +77,7 @@ func customType(class string) (*types.Type, error) {
 	return t, nil
 }
 
-// hasCustom says whether t is, or has a part that is, no type of CQL.
+// hasCustom reports whether t is, or has a part that is, no type of CQL.
 func hasCustom(t *types.Type) bool {
 	return t.Kind() == types.Custom || slices.ContainsFunc(t.Elems(), hasCustom)
 }

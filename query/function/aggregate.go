@@ -87,7 +87,7 @@ func newSum(of, returns *types.Type, average bool) *sum {
 	return s
 }
 
-// wide is the type that is added in: an average must not wrap on the way.
+// wide returns the type that is added in: an average must not wrap on the way.
 func (s *sum) wide() *types.Type {
 	switch {
 	case s.of.Kind() == types.Decimal:

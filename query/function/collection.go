@@ -116,7 +116,7 @@ func (l *Library) addVector() {
 	}
 }
 
-// floatVector is the type of the two arguments of a function of vectors.
+// floatVector returns the type of the two arguments of a function of vectors.
 func floatVector(name string, args ...Arg) (*types.Type, error) {
 	given := make([]*types.Type, 2)
 	for i, a := range args {

@@ -115,7 +115,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	return to.AppendInt64(nil, x), nil
 }
 
-// lowBits are the lowest 64 bits of a varint.
+// lowBits returns the lowest 64 bits of a varint.
 func lowBits(v []byte) int64 {
 	var x uint64
 	if len(v) > 0 && v[0] >= 0x80 {
@@ -199,7 +199,7 @@ func (l *Library) addToken() {
 	})
 }
 
-// partitionKey is the serialized form of a key.
+// partitionKey returns the serialized form of a key.
 func partitionKey(values [][]byte) []byte {
 	if len(values) == 1 {
 		return values[0]

@@ -38,7 +38,7 @@ type Arg interface {
 	Elements() int
 	// String is the argument as written.
 	String() string
-	// IsMarker says whether the argument is or contains a bind marker.
+	// IsMarker reports whether the argument is or contains a bind marker.
 	IsMarker() bool
 }
 
@@ -62,10 +62,10 @@ type Accumulator interface {
 	Reset()
 }
 
-// IsAggregate says whether f is an aggregate.
+// IsAggregate reports whether f is an aggregate.
 func (f *Function) IsAggregate() bool { return f.New != nil }
 
-// String is the signature as Cassandra writes it.
+// String returns the signature as Cassandra writes it.
 func (f *Function) String() string {
 	args := make([]string, len(f.Args))
 	for i, a := range f.Args {
@@ -78,14 +78,14 @@ func (f *Function) String() string {
 	return fmt.Sprintf("system.%s : (%s) -> %s", name, strings.Join(args, ", "), TypeText(f.Returns))
 }
 
-// TypeText is a type as error messages about functions show it.
+// TypeText returns a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }
 
 // Invalid is a call, or what stands around one, that is well formed and means nothing; package query
 // answers with it (0x2200). Its text is Cassandra's.
 type Invalid struct{ Msg string }
 
-// Error is the message.
+// Error returns the message.
 func (e *Invalid) Error() string { return e.Msg }
 
 func invalidf(format string, args ...any) error {
@@ -99,7 +99,7 @@ type Failure struct {
 	Msg                string
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Failure) Error() string { return e.Msg }
 
 // Assignable says how well a value of type from fits a receiver of type to. Whether it is frozen
@@ -115,7 +115,7 @@ func Assignable(from, to *types.Type) Match {
 	return NoMatch
 }
 
-// compatible says whether every value of type from is also one of type to, byte for byte.
+// compatible reports whether every value of type from is also one of type to, byte for byte.
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {

@@ -57,13 +57,13 @@ func args(kinds ...types.Kind) []*types.Type {
 	return out
 }
 
-// numericKinds are the types of numbers, in the order in which Cassandra lists signatures.
+// numericKinds returns the types of numbers, in the order in which Cassandra lists signatures.
 func numericKinds() []types.Kind {
 	return []types.Kind{types.Int, types.Float, types.Smallint, types.Decimal, types.Counter, types.Tinyint,
 		types.Bigint, types.Varint, types.Double}
 }
 
-// anyNull says whether an argument is null: most functions answer null then.
+// anyNull reports whether an argument is null: most functions answer null then.
 func anyNull(args [][]byte) bool {
 	for _, a := range args {
 		if a == nil {

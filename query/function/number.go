@@ -112,7 +112,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	return computeInt(op, to, x, y)
 }
 
-// operand is a number as an operand of decimal arithmetic. Small integers go through a double, as
+// operand returns a number as an operand of decimal arithmetic. Small integers go through a double, as
 // in Cassandra, and so have one digit behind the point.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.IsInteger() && t.Kind() != types.Varint {
@@ -280,7 +280,7 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, quotient), nil
 }
 
-// temporal is a date or timestamp plus or minus a duration.
+// temporal returns a date or timestamp plus or minus a duration.
 func temporal(op string, k types.Kind, sign int) *Function {
 	t := native(k)
 	return &Function{Name: op, Args: []*types.Type{t, native(types.Duration)}, Returns: t,
@@ -305,7 +305,7 @@ func temporal(op string, k types.Kind, sign int) *Function {
 		})}
 }
 
-// imprecise is the failure of an operation with a duration that is finer than the type.
+// imprecise returns the failure of an operation with a duration that is finer than the type.
 func imprecise(op string, t *types.Type, sign int, unit string, duration []byte) error {
 	return &Failure{Keyspace: "system", Function: op, Args: []string{t.String(), "duration"},
 		Msg: fmt.Sprintf("the operation '%s %s duration' failed: The duration must have a %s precision. Was: %s",

@@ -16,7 +16,7 @@ type Call struct {
 	PartitionKey []*types.Type
 }
 
-// shown is the name in messages: functions behind syntax are named with their keyspace.
+// shown returns the name in messages: functions behind syntax are named with their keyspace.
 func (c *Call) shown() string {
 	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
 		return "system." + c.Name
@@ -24,7 +24,7 @@ func (c *Call) shown() string {
 	return c.Name
 }
 
-// Exists says whether some native function is called name.
+// Exists reports whether some native function is called name.
 func (l *Library) Exists(name string) bool {
 	_, fixed := l.fixed[name]
 	_, made := l.factories[name]
@@ -122,7 +122,7 @@ func signatures(fs []*Function) string {
 	return strings.Join(texts, ", ")
 }
 
-// operatorText is the operator that a function computes.
+// operatorText returns the operator that a function computes.
 func operatorText(name string) (string, bool) {
 	switch name {
 	case "_add":

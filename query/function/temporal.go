@@ -58,7 +58,7 @@ func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 
 const millisPerDay = 24 * 60 * 60 * 1000
 
-// millisOf is the Unix time of a timestamp, date or timeuuid.
+// millisOf returns the Unix time of a timestamp, date or timeuuid.
 func millisOf(t *types.Type, v []byte) int64 {
 	c := wire.NewCursor(v)
 	switch t.Kind() {
@@ -71,7 +71,7 @@ func millisOf(t *types.Type, v []byte) int64 {
 	return c.Int64()
 }
 
-// fromMillis is a Unix time as a timestamp, bigint or date.
+// fromMillis returns a Unix time as a timestamp, bigint or date.
 func fromMillis(t *types.Type, ms int64) []byte {
 	if t.Kind() == types.Date {
 		d, _ := types.DateFromMillis(ms)
@@ -152,7 +152,7 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	return fromMillis(to, floorMonths(start, ms, d)), nil
 }
 
-// floorMonths is the last start + n·d that is not after ms. Months differ in length, so n is searched
+// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so n is searched
 // for; what is beyond the range of times counts as after.
 func floorMonths(start, ms int64, d types.DurationValue) int64 {
 	at := start

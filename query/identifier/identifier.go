@@ -31,7 +31,7 @@ func New(rand env.Rand) *Source {
 	return s
 }
 
-// ticks is a time that no other call gets: at least now.
+// ticks returns a time that no other call gets: at least now.
 func (s *Source) ticks(millis int64) uint64 {
 	now := types.UUIDTicks(millis, 0)
 	for {
@@ -43,13 +43,13 @@ func (s *Source) ticks(millis int64) uint64 {
 	}
 }
 
-// TimeUUID is a new UUID of version 1; millis is the time now.
+// TimeUUID returns a new UUID of version 1; millis is the time now.
 func (s *Source) TimeUUID(millis int64) (id [16]byte) {
 	types.AppendTimeuuid(id[:0], s.ticks(millis), s.clockAndNode)
 	return id
 }
 
-// RandomUUID is a new UUID of version 4.
+// RandomUUID returns a new UUID of version 4.
 func (s *Source) RandomUUID() (id [16]byte) {
 	s.mu.Lock()
 	hi, lo := s.mu.rand.Uint64(), s.mu.rand.Uint64()
@@ -62,14 +62,14 @@ func (s *Source) RandomUUID() (id [16]byte) {
 	return id
 }
 
-// ListPath is the path of an element appended to a list: behind every one before it.
+// ListPath returns the path of an element appended to a list: behind every one before it.
 func (s *Source) ListPath(millis int64) []byte { return s.path(s.ticks(millis)) }
 
 // listFrontMillis is the time around which the paths of prepended elements are mirrored: the later
 // one is prepended, the earlier its path. It lies before every list.
 const listFrontMillis = 1262304000000 // 2010-01-01
 
-// ListFrontPath is the path of an element prepended to a list: before every one there is.
+// ListFrontPath returns the path of an element prepended to a list: before every one there is.
 func (s *Source) ListFrontPath(millis int64) []byte {
 	return s.path(2*types.UUIDTicks(listFrontMillis, 0) - s.ticks(millis))
 }

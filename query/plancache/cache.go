@@ -39,13 +39,13 @@ type Entry[P any] struct {
 	resultID []byte
 }
 
-// Plan is the current plan.
+// Plan returns the current plan.
 func (e *Entry[P]) Plan() *P { return e.plan.Load() }
 
 // Replace puts a plan for another schema in place of the current one.
 func (e *Entry[P]) Replace(p *P) { e.plan.Store(p) }
 
-// Knows says whether clients that prepared the statement know the columns of that result metadata;
+// Knows reports whether clients that prepared the statement know the columns of that result metadata;
 // an empty id is a result without columns.
 func (e *Entry[P]) Knows(resultID []byte) bool {
 	return len(resultID) == 0 || string(resultID) == string(e.resultID)
@@ -54,7 +54,7 @@ func (e *Entry[P]) Knows(resultID []byte) bool {
 // MarkStale makes the statement one that has to be prepared again.
 func (e *Entry[P]) MarkStale() { e.stale.Store(true) }
 
-// Stale says whether the statement has to be prepared again.
+// Stale reports whether the statement has to be prepared again.
 func (e *Entry[P]) Stale() bool { return e.stale.Load() }
 
 // Cache keeps plans by key. What was not used since the hand last passed goes first (CLOCK: as good
@@ -136,7 +136,7 @@ func (c *Cache[P]) evictLocked() {
 	}
 }
 
-// Entries are all entries, in no order.
+// Entries returns all entries, in no order.
 func (c *Cache[P]) Entries() []*Entry[P] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

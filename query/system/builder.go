@@ -74,7 +74,7 @@ func (b *builder) fail(format string, args ...any) {
 	}
 }
 
-// partition is the partition that a row belongs to.
+// partition returns the partition that a row belongs to.
 func (b *builder) partition(v values) *row.Partition {
 	var key []byte
 	for _, c := range b.table.PartitionKey {

@@ -63,7 +63,7 @@ func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.Rang
 	}
 }
 
-// firstLocal says whether self is the first of the replicas in its data center.
+// firstLocal reports whether self is the first of the replicas in its data center.
 func firstLocal(t *ring.Topology, replicas []ring.NodeID, self ring.NodeID) bool {
 	own := t.Node(self)
 	if own == nil {

@@ -81,7 +81,7 @@ func (s *Source) peerRows(b *builder, v2 bool) {
 	}
 }
 
-// tokens are the decimal tokens of a node, sorted as text.
+// tokens returns the decimal tokens of a node, sorted as text.
 func tokens(n *ring.Node) []byte {
 	list := make([]string, len(n.Tokens))
 	for i, t := range n.Tokens {

@@ -42,7 +42,7 @@ func (s *Source) schemaRows(b *builder) {
 	})
 }
 
-// replicationMap is a replication as system_schema.keyspaces shows it.
+// replicationMap returns a replication as system_schema.keyspaces shows it.
 func replicationMap(r ring.Replication) map[string]string {
 	m := map[string]string{"class": r.Class.Name()}
 	if r.Class == ring.Simple {
@@ -54,7 +54,7 @@ func replicationMap(r ring.Replication) map[string]string {
 	return m
 }
 
-// tableValues are a table's options. What has its usual value and came later than Cassandra 4 is
+// tableValues returns a table's options. What has its usual value and came later than Cassandra 4 is
 // null, as it is there: drivers take null for the default.
 func tableValues(t *schema.Table) values {
 	o := &t.Options

@@ -28,12 +28,12 @@ type View interface {
 // Client is a connection, as system_views.clients shows it.
 type Client struct {
 	Address         netip.AddrPort
-	Hostname        string // empty: the address
-	User            string // empty: anonymous
-	Stage           string // empty: ready
+	Hostname        string // empty means the address
+	User            string // empty means anonymous
+	Stage           string // empty means ready
 	ProtocolVersion int
 	Options         map[string]string // of STARTUP
-	Keyspace        string            // empty: none in use
+	Keyspace        string            // empty means none in use
 	Requests        int64
 	TLS             bool
 	TLSProtocol     string
@@ -45,11 +45,11 @@ type Options struct {
 	View        View
 	ClusterName string
 	Generation  int32 // seconds since 1970 at which this node started
-	// Clients are the connections of this node; nil: none.
+	// Clients are the connections of this node; nil means none.
 	Clients func() []Client
-	// Estimate measures a table of this node; nil: the tables of estimates are empty.
+	// Estimate measures a table of this node; nil means the tables of estimates are empty.
 	Estimate func(*schema.Table) Estimate
-	// Settings are this node's configuration, by name; nil: none.
+	// Settings are this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }
 
@@ -59,7 +59,7 @@ type Source struct{ o Options }
 // New makes a Source.
 func New(o Options) *Source { return &Source{o} }
 
-// Serves says whether the rows of t come from here.
+// Serves reports whether the rows of t come from here.
 func (s *Source) Serves(t *schema.Table) bool { return t.Virtual }
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of

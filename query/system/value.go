@@ -38,7 +38,7 @@ func uuid(id [16]byte) []byte { return append([]byte{}, id[:]...) }
 
 func inet(a netip.Addr) []byte { return a.Unmap().AsSlice() }
 
-// texts is a list or set of text, in the given order.
+// texts returns a list or set of text, in the given order.
 func texts(list []string) []byte {
 	b := wire.AppendInt32(nil, int32(len(list)))
 	for _, s := range list {
@@ -47,7 +47,7 @@ func texts(list []string) []byte {
 	return b
 }
 
-// textMap is a map of text to text, sorted by key.
+// textMap returns a map of text to text, sorted by key.
 func textMap(m map[string]string) []byte {
 	b := wire.AppendInt32(nil, int32(len(m)))
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -27,13 +27,13 @@ func (c *Compiler) args(terms []cql.Term) []function.Arg {
 	return args
 }
 
-// String is the term as written.
+// String returns the term as written.
 func (a *termArg) String() string { return Text(a.t) }
 
-// IsMarker says whether a bind marker stands in the term.
+// IsMarker reports whether a bind marker stands in the term.
 func (a *termArg) IsMarker() bool { return HasMarker(a.t) }
 
-// Elements is the number of elements of a list literal, -1 for other terms.
+// Elements returns the number of elements of a list literal, -1 for other terms.
 func (a *termArg) Elements() int {
 	if l, ok := a.t.(*cql.ListLiteral); ok {
 		return len(l.Elements)
@@ -41,7 +41,7 @@ func (a *termArg) Elements() int {
 	return -1
 }
 
-// Type is the type that the term has when nothing else says which; nil when that is unknown.
+// Type returns the type that the term has when nothing else says which; nil when that is unknown.
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
@@ -117,7 +117,7 @@ func matchLiteral(t *cql.Literal, to *types.Type) function.Match {
 	return function.WeakMatch
 }
 
-// matchAll is the worst match of the terms; an empty literal fits weakly.
+// matchAll returns the worst match of the terms; an empty literal fits weakly.
 func (a *termArg) matchAll(terms []cql.Term, to *types.Type) function.Match {
 	if len(terms) == 0 {
 		return function.WeakMatch
@@ -172,7 +172,7 @@ func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match
 	return function.WeakMatch
 }
 
-// HasMarker says whether a bind marker stands in the term.
+// HasMarker reports whether a bind marker stands in the term.
 func HasMarker(t cql.Term) bool {
 	switch t := t.(type) {
 	case *cql.BindMarker:

@@ -54,7 +54,7 @@ func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column)
 	c.Markers[m.Index] = Marker{Spec: receiver, Column: column}
 }
 
-// Receiver is the spec of a value that becomes something of the statement's table.
+// Receiver returns the spec of a value that becomes something of the statement's table.
 func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	r := Spec{Name: name, Type: t}
 	if c.Table != nil {
@@ -101,7 +101,7 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	return c.call(t, name, args, receiver)
 }
 
-// callOf is a term as the function call that it is or stands for.
+// callOf returns a term as the function call that it is or stands for.
 func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	switch t := t.(type) {
 	case *cql.FunctionCall:
@@ -116,7 +116,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	return name, nil, false
 }
 
-// CastName is the type's part of a cast function's name.
+// CastName returns the type's part of a cast function's name.
 func CastName(t cql.TypeExpr) string {
 	if t.Name == "varchar" {
 		return "text"
@@ -196,7 +196,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	return fold(t, terms)
 }
 
-// functionArg is the name of a function's parameter in the metadata of bind markers.
+// functionArg returns the name of a function's parameter in the metadata of bind markers.
 func functionArg(i int, name string) string {
 	return "arg" + string(rune('0'+i%10)) + "(system." + name + ")"
 }
@@ -242,7 +242,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	return fn
 }
 
-// FunctionText is the name of a function as written.
+// FunctionText returns the name of a function as written.
 func FunctionText(n cql.QualifiedName) string {
 	if n.Keyspace != "" {
 		return n.Keyspace + "." + n.Name

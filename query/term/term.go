@@ -32,7 +32,7 @@ type MarkerTerm struct {
 	Type  *types.Type
 }
 
-// Eval is the value bound to the marker, checked against its type and in canonical form: clients
+// Eval returns the value bound to the marker, checked against its type and in canonical form: clients
 // may send the elements of sets and the entries of maps in any order and more than once.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
@@ -129,7 +129,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(NotNil(b)), nil
 }
 
-// isConst says whether a term has its value without being evaluated.
+// isConst reports whether a term has its value without being evaluated.
 func isConst(t Term) bool {
 	_, ok := t.(*constTerm)
 	return ok

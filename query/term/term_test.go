@@ -9,7 +9,7 @@ import (
 	"cqld/types"
 )
 
-// parsed is the term that text writes.
+// parsed returns the term that text writes.
 func parsed(t *testing.T, text string) cql.Term {
 	t.Helper()
 	stmt, err := cql.Parse("INSERT INTO k.t (c) VALUES (" + text + ")")

@@ -22,7 +22,7 @@ const (
 	Snappy
 )
 
-// String is the name in SUPPORTED and STARTUP.
+// String returns the name in SUPPORTED and STARTUP.
 func (c Compression) String() string {
 	switch c {
 	case LZ4:
@@ -34,7 +34,7 @@ func (c Compression) String() string {
 	}
 }
 
-// ParseCompression reads the COMPRESSION option of STARTUP for version v.
+// ParseCompression parses the COMPRESSION option of STARTUP for version v.
 func ParseCompression(name string, v Version) (Compression, error) {
 	switch strings.ToLower(name) {
 	case "":
@@ -51,23 +51,22 @@ func ParseCompression(name string, v Version) (Compression, error) {
 	}
 }
 
-// ErrDecompress is the failure of a body that is not what its compression says.
+// ErrDecompress is the error for a body that cannot be decompressed.
 var ErrDecompress = errors.New("frame: body cannot be decompressed")
 
-// Bodies below this size are sent as they are: the flag is per envelope, and
-// a row of 200 bytes shrinks by a sixth at ten times the cost of copying it.
+// Smaller bodies are sent uncompressed: the flag is per envelope, and a row of 200 bytes shrinks by a sixth at ten
+// times the cost of copying it.
 const bodyCompressMin = 512
 
-// The most a byte can stand for: LZ4 adds 255 to a length per byte, snappy's
-// densest element is 64 bytes from 3. Declared sizes beyond are refused
-// before a buffer of that size is made.
+// The maximum expansion of a compressed byte: LZ4 adds 255 to a length per byte, and snappy's densest element encodes
+// 64 bytes in 3. Larger declared sizes are refused before a buffer of that size is allocated.
 const (
 	lz4RatioMax    = 255
 	snappyRatioMax = 64
 )
 
-// Compressor lends the work memory of compression (128 KiB for LZ4) to many
-// connections. It is safe for concurrent use.
+// Compressor shares the work memory of compression (128 KiB for LZ4) among many connections. It is safe for
+// concurrent use.
 type Compressor struct {
 	lz4 sync.Pool // of *lz4.Compressor
 }
@@ -77,8 +76,8 @@ func NewCompressor() *Compressor {
 	return &Compressor{lz4: sync.Pool{New: func() any { return new(lz4.Compressor) }}}
 }
 
-// CompressBody compresses the body of the finished v3 or v4 envelope that
-// begins at offset start of dst, when that makes it smaller, and returns dst.
+// CompressBody compresses the body of the finished v3 or v4 envelope that begins at offset start of dst, if that
+// makes it smaller, and returns dst.
 func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) []byte {
 	body := start + HeaderSize
 	size := len(dst) - body
@@ -107,8 +106,8 @@ func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) 
 	return dst
 }
 
-// appendLZ4Block appends src as one LZ4 block smaller than src, or reports
-// false when there is none. src may be a part of dst.
+// appendLZ4Block appends src as an LZ4 block that is smaller than src, or returns false if that is impossible. src
+// may be a part of dst.
 func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 	start := len(dst)
 	dst = slices.Grow(dst, lz4.CompressBlockBound(len(src)))
@@ -121,9 +120,8 @@ func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 	return dst[:start+n], true
 }
 
-// DecompressedSize returns the size that the body of a v3 or v4 envelope with
-// FlagCompressed declares to have. It fails when that is beyond sizeMax, or
-// more than so many bytes can stand for.
+// DecompressedSize returns the declared size of the body of a v3 or v4 envelope with FlagCompressed. It fails if the
+// size is above sizeMax, or impossible for the number of bytes.
 func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int, err error) {
 	switch algorithm {
 	case LZ4:
@@ -142,8 +140,8 @@ func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int
 	}
 }
 
-// DecompressBody returns the body of a v3 or v4 envelope with FlagCompressed.
-// A result beyond sizeMax fails before it is allocated.
+// DecompressBody returns the decompressed body of a v3 or v4 envelope with FlagCompressed. A size above sizeMax fails
+// before the allocation.
 func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
 	size, err := DecompressedSize(body, algorithm, sizeMax)
 	if err != nil {
@@ -171,7 +169,7 @@ func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 	return nil
 }
 
-// appendLZ4Decompressed appends the LZ4 block, which must yield size bytes.
+// appendLZ4Decompressed decompresses an LZ4 block of size bytes and appends the result.
 func appendLZ4Decompressed(dst, block []byte, size int) ([]byte, error) {
 	if size == 0 {
 		return dst, nil

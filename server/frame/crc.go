@@ -9,7 +9,7 @@ const (
 	crc24Poly    = 0x1974F0B
 )
 
-// crc24Table holds the effect of each byte entering at the top of the register.
+// crc24Table contains the effect of each byte that enters at the top of the register.
 var crc24Table = makeCRC24Table()
 
 func makeCRC24Table() (table [256]uint32) {
@@ -26,7 +26,7 @@ func makeCRC24Table() (table [256]uint32) {
 	return table
 }
 
-// crc24 is the checksum of the n low bytes of v, least significant first.
+// crc24 returns the checksum of the n low bytes of v, least significant first.
 func crc24(v uint64, n int) uint32 {
 	crc := uint32(crc24Initial)
 	for range n {
@@ -36,11 +36,11 @@ func crc24(v uint64, n int) uint32 {
 	return crc
 }
 
-// crc32Initial is the state after the four bytes FA 2D 55 CA, with which every
-// payload checksum begins so that a run of zeros does not check as zero.
+// crc32Initial is the state after the four bytes FA 2D 55 CA. Every payload checksum begins with them, so that a run
+// of zeros does not have the checksum zero.
 const crc32Initial = 0x44777ED3
 
-// payloadCRC is the checksum behind a segment's payload.
+// payloadCRC returns the checksum that follows a segment's payload.
 func payloadCRC(payload []byte) uint32 {
 	return crc32.Update(crc32Initial, crc32.IEEETable, payload)
 }

@@ -1,10 +1,9 @@
-// Package frame turns the messages of the CQL native protocol v3, v4 and v5
-// into bytes and back. It appends to the caller's buffer and consumes from a
-// cursor with a sticky error: it does no I/O, holds no state of a connection,
-// uses no reflection and never panics on input.
+// Package frame encodes and decodes the messages of the CQL native protocol v3, v4 and v5. It appends to the caller's
+// buffer, and decodes from a cursor with a sticky error. It does no I/O, has no state of a connection, uses no
+// reflection and never panics on invalid input.
 //
-// It does not know what a statement means, which versions a server chooses to
-// accept, or when a connection switches to segments: that is package server.
+// It does not know what a statement means, which versions a server accepts, or when a connection switches to
+// segments: package server does.
 //
 //	v3, v4   ┌ header 9 B ┬ body (whole body compressed when flag 0x01) ┐ ┌ header …
 //
@@ -13,12 +12,11 @@
 //	         self-contained:  ┌ header 9 B ┬ body ┐┌ header 9 B ┬ body ┐ …
 //	         otherwise:       a slice of one large envelope
 //
-// An envelope is what v3 and v4 call a frame: header and body of one message.
-// Its header, everywhere:
+// An envelope is what v3 and v4 call a frame: the header and the body of one message. Its header, in all versions:
 //
 //	version 1 B (bit 7 = response) | flags 1 B | stream 2 B | opcode 1 B | body length 4 B
 //
-// A body may begin with what the flags announce, in this order:
+// A body may begin with the parts that the flags announce, in this order:
 //
 //	[tracing uuid][warnings string list][custom payload bytes map] message
 package frame

@@ -10,8 +10,8 @@ import (
 // HeaderSize is the size of an envelope header in v3, v4 and v5.
 const HeaderSize = 9
 
-// LegacyHeaderSize is the size of the header in v1 and v2, whose stream ids
-// have one byte. Those versions are refused, in an envelope of that shape.
+// LegacyHeaderSize is the size of the header in v1 and v2, whose stream ids have one byte. These versions are refused
+// with an envelope of that form.
 const LegacyHeaderSize = 8
 
 const (
@@ -29,11 +29,11 @@ type Header struct {
 	Length   int // of the body, in bytes
 }
 
-// UnsupportedVersion is the error for a header whose version byte is none of
-// v3, v4, v5: nothing behind that byte can be relied upon.
+// UnsupportedVersion is the error for a header whose version is not v3, v4 or v5. The bytes after the version cannot
+// be interpreted.
 type UnsupportedVersion struct {
 	Version uint8 // without the direction bit
-	Beta    bool  // the flag byte opts in to a beta version
+	Beta    bool  // the flags request a beta version
 }
 
 func (e *UnsupportedVersion) Error() string {
@@ -49,9 +49,8 @@ func VersionOf(first byte) (Version, error) {
 	return v, nil
 }
 
-// DecodeHeader decodes the first HeaderSize bytes of b. It fails with
-// *UnsupportedVersion, wire.ErrShort, or *ProtocolError for a negative length;
-// opcode and direction are for the caller to judge.
+// DecodeHeader decodes the first HeaderSize bytes of b. It fails with *UnsupportedVersion, wire.ErrShort, or
+// *ProtocolError for a negative length. The caller must check the opcode and the direction.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) == 0 {
 		return Header{}, wire.ErrShort
@@ -78,7 +77,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends h. The length may be filled in later by FinishEnvelope.
+// AppendHeader appends h. FinishEnvelope may set the length later.
 func AppendHeader(dst []byte, h Header) []byte {
 	first := byte(h.Version)
 	if h.Response {
@@ -90,8 +89,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return wire.AppendUint32(dst, uint32(h.Length))
 }
 
-// FinishEnvelope fills in the length of the envelope that begins at offset
-// start of dst and ends at the end of dst.
+// FinishEnvelope sets the length of the envelope that begins at offset start of dst and ends at the end of dst.
 func FinishEnvelope(dst []byte, start int) {
 	binary.BigEndian.PutUint32(dst[start+lengthOffset:], uint32(len(dst)-start-HeaderSize))
 }
@@ -99,15 +97,13 @@ func FinishEnvelope(dst []byte, start int) {
 // AddFlags sets flags in the header that begins at offset start of dst.
 func AddFlags(dst []byte, start int, flags Flags) { dst[start+1] |= byte(flags) }
 
-// envelopeSize is the whole size of the envelope at the start of b, which
-// holds at least a header.
+// envelopeSize returns the size of the envelope at the start of b, which contains at least a header.
 func envelopeSize(b []byte) int {
 	return HeaderSize + int(binary.BigEndian.Uint32(b[lengthOffset:]))
 }
 
-// AppendUnsupportedVersion appends the answer to a request of a version that
-// is not spoken here: an ERROR in the shape the client reads (v1 and v2 have
-// their own header), whose version tells the client what to try next.
+// AppendUnsupportedVersion appends the reply to a request of an unsupported version: an ERROR in the form that the
+// client reads (v1 and v2 have their own header), whose version tells the client which version to try next.
 func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) []byte {
 	message := e.Error()
 	if e.Version == 1 || e.Version == 2 {
@@ -122,14 +118,14 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 	return wire.AppendString(dst, message)
 }
 
-// Prefix is what the flags of an envelope put before its message.
+// Prefix contains the parts of an envelope before its message, according to its flags.
 type Prefix struct {
 	TracingID     [16]byte          // with FlagTracing, in responses
 	Warnings      []string          // with FlagWarnings
 	CustomPayload map[string][]byte // with FlagCustomPayload
 }
 
-// AppendPrefix appends the parts of p the flags name.
+// AppendPrefix appends the parts of p that the flags name.
 func AppendPrefix(dst []byte, flags Flags, p Prefix) []byte {
 	if flags&FlagTracing != 0 {
 		dst = wire.AppendUUID(dst, p.TracingID)
@@ -143,7 +139,7 @@ func AppendPrefix(dst []byte, flags Flags, p Prefix) []byte {
 	return dst
 }
 
-// ConsumeResponsePrefix consumes what the flags of a response announce.
+// ConsumeResponsePrefix decodes the parts that the flags of a response announce.
 func ConsumeResponsePrefix(c *wire.Cursor, flags Flags) (p Prefix) {
 	if flags&FlagTracing != 0 {
 		p.TracingID = c.UUID()
@@ -157,7 +153,7 @@ func ConsumeResponsePrefix(c *wire.Cursor, flags Flags) (p Prefix) {
 	return p
 }
 
-// ConsumeRequestPrefix consumes the custom payload a request may begin with.
+// ConsumeRequestPrefix decodes the custom payload at the beginning of a request.
 func ConsumeRequestPrefix(c *wire.Cursor, v Version, flags Flags) map[string][]byte {
 	if flags&FlagCustomPayload == 0 {
 		return nil

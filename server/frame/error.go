@@ -10,8 +10,8 @@ import (
 // ErrorCode is the code of an ERROR message.
 type ErrorCode int32
 
-// The error codes. Those of a later version are sent to older clients as the
-// nearest code they know; see AppendError.
+// The error codes. Codes of a later version are sent to older clients as the nearest code that they know; see
+// AppendError.
 const (
 	CodeServerError     ErrorCode = 0x0000
 	CodeProtocolError   ErrorCode = 0x000A
@@ -41,16 +41,16 @@ const WriteTypeCAS = "CAS"
 // Failure is one replica's reason in a read or write failure.
 type Failure struct {
 	Replica netip.Addr
-	Reason  uint16 // 0 when unknown
+	Reason  uint16 // 0 if unknown
 }
 
-// Error is an ERROR message. Which fields are sent depends on Code.
+// Error is an ERROR message. Code determines which fields are sent.
 type Error struct {
 	Code        ErrorCode
 	Message     string
 	Consistency ring.Consistency // unavailable, timeouts, failures, CAS unknown
-	Required    int32            // unavailable; the others call it blockfor
-	Received    int32            // alive, for unavailable
+	Required    int32            // unavailable; other errors call it blockfor
+	Received    int32            // for unavailable: the number of live replicas
 	WriteType   string           // write timeout and failure
 	DataPresent bool             // read timeout and failure
 	Contentions uint16           // write timeout of type CAS, v5
@@ -61,7 +61,7 @@ type Error struct {
 	ID          []byte           // unprepared
 }
 
-// ForVersion is the code that says e best in version v.
+// ForVersion returns the code that describes e best in version v.
 func (e *Error) ForVersion(v Version) ErrorCode {
 	switch e.Code {
 	case CodeReadFailure:
@@ -84,7 +84,7 @@ func (e *Error) ForVersion(v Version) ErrorCode {
 	return e.Code
 }
 
-// AppendError appends the body of ERROR as version v has it.
+// AppendError appends the body of ERROR in version v.
 func AppendError(dst []byte, v Version, e *Error) []byte {
 	code := e.ForVersion(v)
 	dst = wire.AppendInt32(dst, int32(code))
@@ -139,7 +139,7 @@ func (e *Error) appendCounts(dst []byte) []byte {
 func (e *Error) appendFailures(dst []byte, v Version) []byte {
 	dst = wire.AppendInt32(dst, int32(len(e.Failures)))
 	if v < V5 {
-		return dst // v4 sends only how many
+		return dst // v4 sends only the number of failures
 	}
 	for _, f := range e.Failures {
 		dst = wire.AppendInetAddr(dst, f.Replica)
@@ -193,7 +193,7 @@ func (e *Error) consumeCounts(c *wire.Cursor) {
 
 func (e *Error) consumeFailures(c *wire.Cursor, v Version) {
 	if v < V5 {
-		// v4 tells the number only; any more than a cluster has replicas is nonsense.
+		// v4 sends only the number of failures. A number greater than any cluster's number of replicas is malformed.
 		n := c.Int32()
 		if n < 0 || n > failuresMax {
 			c.Fail(wire.ErrMalformed)
@@ -208,7 +208,7 @@ func (e *Error) consumeFailures(c *wire.Cursor, v Version) {
 	}
 }
 
-// failuresMax bounds what a v4 failure count may allocate.
+// failuresMax bounds the allocation for a v4 failure count.
 const failuresMax = 1 << 16
 
 func appendBool(dst []byte, b bool) []byte {

@@ -15,8 +15,8 @@ type Column struct {
 type RowsMetadata struct {
 	Columns       []Column
 	PagingState   []byte // nil on the last page
-	NewMetadataID []byte // v5, when the client's is outdated; then NoMetadata is ignored
-	NoMetadata    bool   // the client asked to skip the columns
+	NewMetadataID []byte // v5, if the client's id is outdated; NoMetadata is then ignored
+	NoMetadata    bool   // the client requested no column metadata
 }
 
 // The flags of metadata.
@@ -59,8 +59,8 @@ func AppendRowsMetadata(dst []byte, v Version, m *RowsMetadata) []byte {
 	return appendColumns(dst, v, m.Columns, global)
 }
 
-// ConsumeRowsMetadata consumes metadata. Without columns on the wire it has
-// as many zero Columns as the count says, or nil for a count beyond reason.
+// ConsumeRowsMetadata decodes metadata. Without columns on the wire, it returns as many zero Columns as the count
+// says, or nil if the count is too large.
 func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
 	flags := c.Uint32()
 	columns = int(c.Int32())
@@ -83,10 +83,10 @@ type Prepared struct {
 	ID               []byte
 	ResultMetadataID []byte   // v5
 	Binds            []Column // the bind markers
-	// PartitionKey has for each partition key column the index of its bind
-	// marker, and is empty unless every one has a marker.
+	// PartitionKey contains the index of the bind marker of each partition key column. It is empty unless every one
+	// has a marker.
 	PartitionKey []uint16
-	Result       []Column // nil when the statement returns no rows
+	Result       []Column // nil if the statement returns no rows
 }
 
 // AppendPrepared appends the body of a Prepared result, without its kind.
@@ -112,7 +112,7 @@ func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 	return AppendRowsMetadata(dst, v, &RowsMetadata{Columns: p.Result, NoMetadata: len(p.Result) == 0})
 }
 
-// ConsumePrepared consumes the body of a Prepared result behind its kind.
+// ConsumePrepared decodes the body of a Prepared result after its kind.
 func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
 	p.ID = c.ShortBytes()
 	if v >= V5 {
@@ -131,7 +131,7 @@ func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
 	return p
 }
 
-// sameTable says whether all columns are of one table, which is then sent once.
+// sameTable reports whether all columns are of one table, which is then sent once.
 func sameTable(columns []Column) bool {
 	for i := range columns {
 		if columns[i].Table != columns[0].Table || columns[i].Keyspace != columns[0].Keyspace {

@@ -2,7 +2,7 @@ package frame
 
 import "strconv"
 
-// Opcode says what message an envelope carries.
+// Opcode identifies the type of message in an envelope.
 type Opcode uint8
 
 // The opcodes of v3, v4 and v5. (4 was CREDENTIALS of v1.)
@@ -25,7 +25,7 @@ const (
 	OpAuthSuccess   Opcode = 0x10
 )
 
-// String is the opcode's name in the specification.
+// String returns the opcode's name in the specification.
 func (o Opcode) String() string {
 	switch o {
 	case OpError:
@@ -65,7 +65,7 @@ func (o Opcode) String() string {
 	}
 }
 
-// Request says whether clients send o.
+// Request reports whether clients send o.
 func (o Opcode) Request() bool {
 	switch o {
 	case OpStartup, OpOptions, OpQuery, OpPrepare, OpExecute, OpRegister, OpBatch, OpAuthResponse:
@@ -75,7 +75,7 @@ func (o Opcode) Request() bool {
 	}
 }
 
-// Response says whether servers send o.
+// Response reports whether servers send o.
 func (o Opcode) Response() bool {
 	return o == OpError || o <= OpAuthSuccess && o != 0x04 && !o.Request()
 }
@@ -83,7 +83,7 @@ func (o Opcode) Response() bool {
 // Version is a protocol version without the direction bit.
 type Version uint8
 
-// The versions this package encodes and decodes in full.
+// The versions that this package encodes and decodes completely.
 const (
 	V3 Version = 3
 	V4 Version = 4
@@ -99,11 +99,10 @@ const (
 	FlagTracing       Flags = 0x02
 	FlagCustomPayload Flags = 0x04 // v4 and later
 	FlagWarnings      Flags = 0x08 // v4 and later, responses
-	FlagBeta          Flags = 0x10 // the client opts in to a beta version
+	FlagBeta          Flags = 0x10 // the client requests a beta version
 )
 
-// ProtocolError is what a peer sent that the protocol does not allow. The
-// text is meant for the client.
+// ProtocolError is the error for input that the protocol does not allow. Its text is intended for the client.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return e.Message }

@@ -31,7 +31,7 @@ func (q *Query) Append(dst []byte, v Version) []byte {
 // Prepare is the body of PREPARE.
 type Prepare struct {
 	Query    string
-	Keyspace string // v5; "" means that of the connection
+	Keyspace string // v5; "" means the connection's keyspace
 }
 
 const prepareFlagKeyspace = 0x01
@@ -85,7 +85,7 @@ func (e *Execute) Append(dst []byte, v Version) []byte {
 	return e.Params.append(dst, v)
 }
 
-// BatchType is how a batch is applied.
+// BatchType is the type of a batch.
 type BatchType uint8
 
 // The batch types.
@@ -95,19 +95,17 @@ const (
 	BatchCounter  BatchType = 2
 )
 
-// Batch is the body of BATCH. Its byte slices point into the input. Of Params
-// only consistency, serial consistency, timestamp, keyspace and
-// now-in-seconds have a meaning.
+// Batch is the body of BATCH. Its byte slices point into the input. Of Params, only consistency, serial consistency,
+// timestamp, keyspace and now-in-seconds are used.
 type Batch struct {
 	Type       BatchType
 	Statements []BatchStatement
 	Params     Params
 
-	values []wire.Value // backs Statements[i].Values
+	values []wire.Value // memory of Statements[i].Values
 }
 
-// BatchStatement is one statement of a batch: a text, or the id of a
-// prepared statement when ID is not nil.
+// BatchStatement is one statement of a batch: a text or, if ID is not nil, the id of a prepared statement.
 type BatchStatement struct {
 	Query  string
 	ID     []byte
@@ -119,7 +117,7 @@ const (
 	batchKindPrepared = 1
 )
 
-// batchStatementMin is the least a statement takes: kind, id length, values count.
+// batchStatementMin is the minimum size of a statement: kind, id length, number of values.
 const batchStatementMin = 1 + 2 + 2
 
 // Consume decodes the body into b, reusing its slices.
@@ -175,17 +173,17 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 // point into the input.
 type Params struct {
 	Consistency       ring.Consistency
-	SerialConsistency ring.Consistency // Serial when the request has none
+	SerialConsistency ring.Consistency // Serial if the request sets none
 	Values            []wire.Value
 	Names             []string // one for each value, or empty
 	SkipMetadata      bool
-	PageSize          int32 // 0 when the request has none; negative: do not page
+	PageSize          int32 // 0 if the request sets none; negative values disable paging
 	PagingState       []byte
-	Timestamp         int64 // µs; meaningful when HasTimestamp
+	Timestamp         int64 // µs; valid if HasTimestamp
 	HasTimestamp      bool
-	NowInSeconds      int32 // meaningful when HasNowInSeconds; v5
+	NowInSeconds      int32 // valid if HasNowInSeconds; v5
 	HasNowInSeconds   bool
-	Keyspace          string // "" means that of the connection; v5
+	Keyspace          string // "" means the connection's keyspace; v5
 }
 
 // The flags of query parameters.
@@ -315,7 +313,7 @@ func (p *Params) consumeNamedValues(c *wire.Cursor, v Version) {
 	}
 }
 
-// consumeValues appends the [short] n and n × [value] at c to values.
+// consumeValues decodes the [short] n and n × [value] at c and appends them to values.
 func consumeValues(c *wire.Cursor, v Version, values []wire.Value) []wire.Value {
 	n := c.ShortCount(4)
 	values = slices.Grow(values, n)

@@ -42,7 +42,7 @@ func full(v Version) Params {
 	return p
 }
 
-// requests is one of each request with much in it, and an empty one to decode into.
+// requests returns one of each request with much in it, and an empty one to decode into.
 func requests(v Version) map[string][2]body {
 	named := full(v)
 	for range named.Values {

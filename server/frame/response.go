@@ -27,8 +27,7 @@ func AppendSetKeyspaceResult(dst []byte, keyspace string) []byte {
 	return wire.AppendString(dst, keyspace)
 }
 
-// AppendRowsResult appends the body of a Rows result. rows holds count rows,
-// each a [bytes] for each column.
+// AppendRowsResult appends the body of a Rows result. rows contains count rows, each with a [bytes] for each column.
 func AppendRowsResult(dst []byte, v Version, m *RowsMetadata, count int, rows []byte) []byte {
 	dst = wire.AppendInt32(dst, int32(KindRows))
 	dst = AppendRowsMetadata(dst, v, m)
@@ -48,7 +47,7 @@ func AppendSchemaChangeResult(dst []byte, v Version, s *SchemaChange) []byte {
 	return s.append(dst, v)
 }
 
-// The words of a SchemaChange.
+// The strings of a SchemaChange.
 const (
 	ChangeCreated = "CREATED"
 	ChangeUpdated = "UPDATED"
@@ -61,7 +60,7 @@ const (
 	TargetAggregate = "AGGREGATE"
 )
 
-// SchemaChange says what a data definition statement changed.
+// SchemaChange describes the effect of a data definition statement.
 type SchemaChange struct {
 	Change   string
 	Target   string
@@ -74,7 +73,7 @@ func (s *SchemaChange) append(dst []byte, v Version) []byte {
 	change, target := s.Change, s.Target
 	callable := target == TargetFunction || target == TargetAggregate
 	if callable && v < V4 {
-		// v3 has no such targets; its clients learn that the keyspace changed.
+		// v3 has no such targets; its clients are notified that the keyspace changed.
 		change, target, callable = ChangeUpdated, TargetKeyspace, false
 	}
 	dst = wire.AppendString(dst, change)
@@ -109,7 +108,7 @@ func AppendSchemaEvent(dst []byte, v Version, s *SchemaChange) []byte {
 	return s.append(dst, v)
 }
 
-// The words of topology and status events.
+// The strings of topology and status events.
 const (
 	NodeNew     = "NEW_NODE"
 	NodeRemoved = "REMOVED_NODE"
@@ -118,14 +117,12 @@ const (
 	NodeDown    = "DOWN"
 )
 
-// AppendTopologyEvent appends the body of a TOPOLOGY_CHANGE event about the
-// node clients reach at addr.
+// AppendTopologyEvent appends the body of a TOPOLOGY_CHANGE event about the node that clients reach at addr.
 func AppendTopologyEvent(dst []byte, change string, addr netip.AddrPort) []byte {
 	return appendNodeEvent(dst, "TOPOLOGY_CHANGE", change, addr)
 }
 
-// AppendStatusEvent appends the body of a STATUS_CHANGE event about the node
-// clients reach at addr.
+// AppendStatusEvent appends the body of a STATUS_CHANGE event about the node that clients reach at addr.
 func AppendStatusEvent(dst []byte, change string, addr netip.AddrPort) []byte {
 	return appendNodeEvent(dst, "STATUS_CHANGE", change, addr)
 }
@@ -171,7 +168,7 @@ type Result struct {
 	Rows     []byte // RowCount × Columns [bytes]
 }
 
-// ConsumeResult consumes the body of RESULT behind its prefix.
+// ConsumeResult decodes the body of RESULT after its prefix.
 func ConsumeResult(c *wire.Cursor, v Version) (r Result) {
 	switch r.Kind = ResultKind(c.Int32()); r.Kind {
 	case KindVoid:

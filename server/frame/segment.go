@@ -9,9 +9,9 @@ import (
 
 // Sizes of a v5 segment.
 const (
-	// SegmentPayloadMax is the most a segment carries, before compression.
+	// SegmentPayloadMax is the maximum size of a payload before compression.
 	SegmentPayloadMax = 1<<17 - 1
-	// SegmentTrailerSize is the size of the CRC32 behind the payload.
+	// SegmentTrailerSize is the size of the CRC32 after the payload.
 	SegmentTrailerSize = 4
 	// SegmentHeaderMax is the size of the larger of the two headers.
 	SegmentHeaderMax = segmentFieldsLZ4 + segmentCRC
@@ -21,12 +21,11 @@ const (
 	segmentCRC         = 3
 )
 
-// Below this many bytes LZ4 gains nothing on rows: a segment is then sent
-// uncompressed inside the compressed framing.
+// For fewer bytes LZ4 does not make rows smaller: the segment is then sent uncompressed inside the compressed
+// framing.
 const segmentCompressMin = 512
 
-// The failures of a segment. After a bad header nothing that follows can be
-// found; after a bad payload the following segment can.
+// The errors of a segment. After a bad header, the following segments cannot be found; after a bad payload they can.
 var (
 	ErrSegmentHeader  = errors.New("frame: segment header checksum mismatch")
 	ErrSegmentPayload = errors.New("frame: segment payload checksum mismatch")
@@ -36,12 +35,12 @@ var (
 // SegmentHeader is the decoded header of a v5 segment.
 type SegmentHeader struct {
 	PayloadLength      int  // bytes on the wire, without the trailer
-	UncompressedLength int  // 0 when the payload is stored as it is
-	SelfContained      bool // the payload is whole envelopes
+	UncompressedLength int  // 0 if the payload is not compressed
+	SelfContained      bool // the payload consists of whole envelopes
 }
 
-// SegmentHeaderSize is the size of a segment header, which depends on whether
-// LZ4 was negotiated and not on whether this segment uses it.
+// SegmentHeaderSize returns the size of a segment header. It depends on whether LZ4 was negotiated, not on whether
+// this segment uses it.
 func SegmentHeaderSize(lz4 bool) int {
 	if lz4 {
 		return segmentFieldsLZ4 + segmentCRC
@@ -74,8 +73,8 @@ func DecodeSegmentHeader(b []byte, lz4 bool) (SegmentHeader, error) {
 	return h, nil
 }
 
-// AppendSegmentPayload verifies the payload and trailer of a segment, which
-// are the whole of b, and appends the payload's envelopes to dst.
+// AppendSegmentPayload verifies the payload and trailer of a segment, which b must consist of, and appends the
+// payload's envelopes to dst.
 func AppendSegmentPayload(dst, b []byte, h SegmentHeader) ([]byte, error) {
 	payload, err := SegmentPayload(b, h)
 	if err != nil {
@@ -87,8 +86,8 @@ func AppendSegmentPayload(dst, b []byte, h SegmentHeader) ([]byte, error) {
 	return appendLZ4Decompressed(dst, payload, h.UncompressedLength)
 }
 
-// SegmentPayload verifies the payload and trailer of a segment, which are the
-// whole of b, and returns the payload without decompressing it.
+// SegmentPayload verifies the payload and trailer of a segment, which b must consist of, and returns the payload
+// without decompressing it.
 func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 	if len(b) != h.PayloadLength+SegmentTrailerSize {
 		return nil, wire.ErrShort
@@ -100,9 +99,8 @@ func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 	return payload, nil
 }
 
-// AppendSegments appends the segments that carry envelopes, a concatenation
-// of whole ones: as many per segment as fit, a larger one in slices. With
-// LZ4 negotiated lz4 is the compressor, otherwise nil.
+// AppendSegments appends the segments for envelopes, a concatenation of whole ones: as many per segment as fit, and a
+// larger one in slices. lz4 is the compressor if LZ4 was negotiated, otherwise nil.
 func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	for len(envelopes) > 0 {
 		n := wholeEnvelopes(envelopes)
@@ -122,8 +120,7 @@ func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	return dst
 }
 
-// wholeEnvelopes is the size of the leading envelopes that fit one segment;
-// 0 when the first alone does not.
+// wholeEnvelopes returns the size of the leading envelopes that fit into one segment, or 0 if the first one does not.
 func wholeEnvelopes(b []byte) int {
 	if len(b) <= SegmentPayloadMax {
 		return len(b)

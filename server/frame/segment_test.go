@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mustHex is the bytes written in s.
+// mustHex returns the bytes written in s.
 func mustHex(tb testing.TB, s string) []byte {
 	tb.Helper()
 	b, err := hex.DecodeString(s)

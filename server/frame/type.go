@@ -17,7 +17,7 @@ const (
 	typeDouble    = 0x0007
 	typeFloat     = 0x0008
 	typeInt       = 0x0009
-	typeText      = 0x000A // never sent: text goes as varchar
+	typeText      = 0x000A // never sent: text is sent as varchar
 	typeTimestamp = 0x000B
 	typeUUID      = 0x000C
 	typeVarchar   = 0x000D
@@ -36,8 +36,8 @@ const (
 	typeTuple     = 0x0031
 )
 
-// scalarType is the id of a native scalar type and the first version that has
-// it; a type without one is sent as a custom class.
+// scalarType returns the id of a native scalar type and the first version that has it. A type without one is sent as
+// a custom class.
 func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
 	switch k {
 	case types.Ascii:
@@ -85,8 +85,8 @@ func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
 	}
 }
 
-// AppendType appends the [option] of t. What version v does not know (vector
-// in all of them) goes as a custom type with its marshal class.
+// AppendType appends the [option] of t. A type that version v does not have (vector in all versions) is sent as a
+// custom type with its marshal class.
 func AppendType(dst []byte, v Version, t *types.Type) []byte {
 	if id, since, ok := scalarType(t.Kind()); ok && v >= since {
 		return wire.AppendUint16(dst, id)
@@ -125,11 +125,11 @@ func appendTypes(dst []byte, v Version, elems []*types.Type) []byte {
 	return dst
 }
 
-// typeDepthMax bounds the nesting ConsumeType follows.
+// typeDepthMax bounds the nesting that ConsumeType accepts.
 const typeDepthMax = 64
 
-// ConsumeType consumes a type [option]; nil after a failure. Collections and
-// user-defined types come out unfrozen, since the option does not say.
+// ConsumeType decodes a type [option], or returns nil after an error. Collections and user-defined types are returned
+// unfrozen, because the option does not contain that.
 func ConsumeType(c *wire.Cursor) *types.Type { return consumeType(c, typeDepthMax) }
 
 func consumeType(c *wire.Cursor, depth int) *types.Type {
@@ -140,7 +140,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 	if c.Err() != nil {
 		return nil
 	}
-	t := types.Native(types.Blob) // stands in for parts that failed
+	t := types.Native(types.Blob) // replaces parts that failed
 	part := func() *types.Type {
 		if e := consumeType(c, depth-1); e != nil {
 			return e
@@ -181,8 +181,8 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 	return t
 }
 
-// customType is the type a class name stands for: one that the version has no
-// id for, or one this server does not know.
+// customType returns the type of a class name: one without an id in this version, or one that this server does not
+// know.
 func customType(class string) *types.Type {
 	if t, err := types.ParseDeclaredClass(class); err == nil {
 		return t

@@ -63,7 +63,7 @@ func (f *FS) SetSpace(bytes int64) {
 	f.mu.space = bytes
 }
 
-// Space is what is free and what there is, as Options.FreeSpace wants it.
+// Space returns what is free and what there is, as Options.FreeSpace wants it.
 func (f *FS) Space() (free, total int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

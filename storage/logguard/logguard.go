@@ -1,8 +1,8 @@
-// Package logguard keeps from Pebble that its log fails.
+// Package logguard hides failures of the log from Pebble.
 //
-// Pebble does not survive a log that fails while it changes from one to the next: it panics without the lock that
-// it then unlocks, which ends the process. So it never hears of it. Its owner does, and has failed before Pebble goes
-// on; whoever waits for a commit asks the owner, and is told.
+// Pebble does not survive a failure of the log while it switches to the next one: it panics without the lock that it
+// then unlocks, which ends the process. Package logguard therefore reports the failure to the log's owner instead. The
+// owner has failed before Pebble continues, and every caller that waits for a commit checks the owner's state.
 //
 //	Pebble ──▶ FS ──▶ the disk
 //	            └── the first error ──▶ fail
@@ -32,7 +32,7 @@ type FS struct {
 	made   atomic.Bool // a log, whose directory was not synced yet
 }
 
-// New makes an FS: failed says whether the owner acknowledges nothing any more, which fail makes it do. Both may be
+// New makes an FS: failed reports whether the owner acknowledges nothing any more, which fail makes it do. Both may be
 // called at any time, by any goroutine, with Pebble's locks held.
 func New(fs vfs.FS, failed func() bool, fail func(error)) *FS {
 	return &FS{FS: fs, failed: failed, fail: fail}
@@ -60,7 +60,7 @@ func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCateg
 	return fs.log(func() (vfs.File, error) { return fs.FS.ReuseForWrite(oldname, newname, category) })
 }
 
-// log is the file that begin makes, or one that goes nowhere.
+// log returns the file that begin makes, or one that goes nowhere.
 func (fs *FS) log(begin func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	if err := fs.guard("begin", func() (err error) { f, err = begin(); return err }); err != nil {

@@ -7,5 +7,5 @@ package bench
 
 // Commands are the subcommands of `cqld bench`.
 type Commands struct {
-	Partition partitionCommand `cmd:"" help:"How many entities a second one partition of an Azure table takes: the partition stress test."`
+	Partition partitionCommand `cmd:"" help:"Measure how many entities per second one partition of an Azure table can take."`
 }

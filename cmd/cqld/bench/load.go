@@ -169,7 +169,7 @@ func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request,
 			return
 		}
 		if retry++; retry > l.retries {
-			s.fail(fmt.Errorf("bench: given up after %d retries: %w", l.retries, resp.Err()))
+			s.fail(fmt.Errorf("bench: failed after %d retries: %w", l.retries, resp.Err()))
 			return
 		}
 		select {
@@ -225,7 +225,7 @@ func answered(resp *client.Response, entities int) error {
 		return err
 	}
 	if all := resp.Statuses(); len(all) != entities || all[0] != 204 {
-		return fmt.Errorf("bench: a transaction was answered %v: %.300s", all[:min(len(all), 1)], resp.Body)
+		return fmt.Errorf("bench: a transaction returned %v: %.300s", all[:min(len(all), 1)], resp.Body)
 	}
 	return nil
 }

@@ -16,26 +16,26 @@ import (
 )
 
 type partitionCommand struct {
-	URL     []string `name:"url" help:"The nodes to ask, by turns." default:"http://127.0.0.1:10002"`
+	URL     []string `name:"url" help:"URLs of the nodes, used in turn." default:"http://127.0.0.1:10002"`
 	Account string   `help:"The storage account." default:"devstoreaccount1"`
-	Key     string   `help:"Its key, base64. The development account's is known." env:"CQLD_TABLES_KEY"`
-	Table   string   `help:"Name of the table to make; it must not exist. Empty: one is found." `
+	Key     string   `help:"Key of the account, base64. Not needed for the development account." env:"CQLD_TABLES_KEY"`
+	Table   string   `help:"Name of the table to create; it must not exist. Default: a generated name." `
 	Keep    bool     `help:"Do not delete the table afterwards."`
 
 	Partition string `help:"PartitionKey of the target partition." default:"2011 New York City Marathon__Full"`
-	Rows      int    `help:"Entities that the partition has before the load." default:"2000"`
-	Size      int    `help:"Bytes of an entity's payload." default:"1024"`
-	Reads     int    `help:"Percent of the requests that read an entity; the others write." default:"50"`
-	Batch     int    `help:"Entities of one write; above 1 a transaction." default:"1"`
+	Rows      int    `help:"Number of entities in the partition before the load." default:"2000"`
+	Size      int    `help:"Payload of an entity in bytes." default:"1024"`
+	Reads     int    `help:"Percentage of requests that read an entity; the others write." default:"50"`
+	Batch     int    `help:"Entities per write. Above 1, each write is a transaction." default:"1"`
 
-	Steps    []int         `help:"Requests in flight, one step after the other." default:"1,2,4,8,16,32,64"`
-	StepTime time.Duration `help:"How long each step lasts." default:"5s"`
-	Target   int           `help:"Entities per second that a partition should take." default:"2000"`
+	Steps    []int         `help:"Numbers of requests in flight, one for each step." default:"1,2,4,8,16,32,64"`
+	StepTime time.Duration `help:"Duration of each step." default:"5s"`
+	Target   int           `help:"Entities per second that the partition should take." default:"2000"`
 
-	BackoffBase time.Duration `name:"backoff" help:"z of the retry back-off y = Rand(0.8z,1.2z)(2^x-1) when the server is busy." default:"30s"`
-	BackoffMin  time.Duration `help:"It waits min(this + y, maximum)." default:"3s"`
-	BackoffMax  time.Duration `help:"The maximum." default:"90s"`
-	Retries     int           `help:"How often a request is tried again." default:"5"`
+	BackoffBase time.Duration `name:"backoff" help:"z in the back-off y = Rand(0.8z,1.2z)(2^x-1) before retry x of a request to a busy server." default:"30s"`
+	BackoffMin  time.Duration `help:"Minimum back-off: a retry waits min(this + y, maximum)." default:"3s"`
+	BackoffMax  time.Duration `help:"Maximum back-off." default:"90s"`
+	Retries     int           `help:"Number of retries of a request." default:"5"`
 }
 
 // Bounds of what may be asked for: a load must end.
@@ -57,21 +57,21 @@ func (c *partitionCommand) validate() error {
 	}
 	switch {
 	case len(c.Steps) == 0 || len(c.Steps) > stepsMax:
-		return fmt.Errorf("--steps: between 1 and %d of them", stepsMax)
+		return fmt.Errorf("--steps: the number of steps must be between 1 and %d", stepsMax)
 	case c.StepTime <= 0 || c.StepTime > stepTimeMax:
-		return fmt.Errorf("--step-time: not above 0 and at most %s", stepTimeMax)
+		return fmt.Errorf("--step-time: must be above 0 and at most %s", stepTimeMax)
 	case c.Rows < 1 || c.Rows > rowsMax:
-		return fmt.Errorf("--rows: not between 1 and %d", rowsMax)
+		return fmt.Errorf("--rows: must be between 1 and %d", rowsMax)
 	case c.Size < 1 || c.Size > sizeMax:
-		return fmt.Errorf("--size: not between 1 and %d", sizeMax)
+		return fmt.Errorf("--size: must be between 1 and %d", sizeMax)
 	case c.Reads < 0 || c.Reads > 100:
-		return errors.New("--reads: not between 0 and 100")
+		return errors.New("--reads: must be between 0 and 100")
 	case c.Batch < 1 || c.Batch > batchMax:
-		return fmt.Errorf("--batch: not between 1 and %d", batchMax)
+		return fmt.Errorf("--batch: must be between 1 and %d", batchMax)
 	case c.Target < 1:
-		return errors.New("--target: not above 0")
+		return errors.New("--target: must be above 0")
 	case c.BackoffBase <= 0 || c.BackoffMin < 0 || c.BackoffMax < c.BackoffMin || c.Retries < 0:
-		return errors.New("--backoff: must be above 0, with its minimum below its maximum; --retries not below 0")
+		return errors.New("--backoff: must be above 0, with the minimum below the maximum; --retries must not be below 0")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 			best = s
 		}
 		if s.failed > 0 {
-			fmt.Fprintf(out, "%9s the first failure: %v\n", "", s.first)
+			fmt.Fprintf(out, "%9s first failure: %v\n", "", s.first)
 		}
 	}
 	return c.verdict(out, best)

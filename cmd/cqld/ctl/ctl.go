@@ -15,53 +15,63 @@ import (
 // Commands are the subcommands of `cqld ctl`.
 type Commands struct {
 	Where
-	JSON bool `name:"json" help:"Print the node's answer as JSON."`
+	JSON bool `name:"json" help:"Print the result as JSON."`
 
-	Status          statusCommand          `cmd:"" group:"ring" help:"Who is in the ring: up or down, load, what each owns."`
-	Ring            ringCommand            `cmd:"" group:"ring" help:"Every token and its owner."`
-	Describecluster describeClusterCommand `cmd:"" group:"ring" help:"Name, schema versions, nodes and keyspaces of the cluster."`
-	Describering    describeRingCommand    `cmd:"" group:"ring" help:"The ranges of a keyspace and their replicas."`
-	Getendpoints    endpointsCommand       `cmd:"" group:"ring" help:"Who holds a partition."`
+	Status          statusCommand          `cmd:"" group:"ring" help:"Show the state, load and ownership of every node."`
+	Ring            ringCommand            `cmd:"" group:"ring" help:"Show every token and its owner."`
+	Describecluster describeClusterCommand `cmd:"" group:"ring" help:"Show the cluster's name, schema versions, nodes and keyspaces."`
+	Describering    describeRingCommand    `cmd:"" group:"ring" help:"Show the token ranges of a keyspace and their replicas."`
+	Getendpoints    endpointsCommand       `cmd:"" group:"ring" help:"Show the replicas of a partition."`
 
-	Getseeds   seedsCommand      `cmd:"" group:"ring" help:"The seeds, without the node itself."`
-	Members    membersCommand    `cmd:"" group:"ring" aliases:"gossipinfo" help:"All that the node knows of each member."`
-	Operations operationsCommand `cmd:"" group:"ring" help:"What changes the ring at this moment."`
+	Getseeds   seedsCommand      `cmd:"" group:"ring" help:"Show the seeds, without the node itself."`
+	Members    membersCommand    `cmd:"" group:"ring" aliases:"gossipinfo" help:"Show everything that the node knows about each member."`
+	Operations operationsCommand `cmd:"" group:"ring" help:"Show the operations that are changing the ring."`
 
-	Decommission decommissionCommand `cmd:"" group:"change" help:"Hand over the node's data and leave the ring."`
-	Removenode   removeNodeCommand   `cmd:"" group:"change" help:"Remove a dead node: the others fetch its data from each other."`
-	Move         moveCommand         `cmd:"" group:"change" help:"Give the node other tokens."`
-	Rebuild      rebuildCommand      `cmd:"" group:"change" help:"Fetch the node's data from the others."`
-	Abort        abortCommand        `cmd:"" group:"change" help:"Take back an operation that changes the ring."`
-	Repair       repairCommand       `cmd:"" group:"change" help:"Make replicas equal."`
-	Cleanup      cleanupCommand      `cmd:"" group:"change" help:"Drop data that the node does not hold any more."`
+	Decommission decommissionCommand `cmd:"" group:"change" help:"Stream the node's data to the other nodes and leave the ring."`
+	Removenode   removeNodeCommand   `cmd:"" group:"change" help:"Remove a dead node; the other nodes stream its data from each other."`
+	Move         moveCommand         `cmd:"" group:"change" help:"Change the node's tokens."`
+	Rebuild      rebuildCommand      `cmd:"" group:"change" help:"Stream the node's data from other nodes."`
+	Abort        abortCommand        `cmd:"" group:"change" help:"Abort an operation that is changing the ring."`
+	Repair       repairCommand       `cmd:"" group:"change" help:"Compare the replicas of all ranges and copy what differs."`
+	Cleanup      cleanupCommand      `cmd:"" group:"change" help:"Drop data of ranges that the node no longer holds."`
 
-	Info             infoCommand            `cmd:"" group:"node" help:"Load, uptime, memory, clients, disk."`
-	Version          versionCommand         `cmd:"" group:"node" help:"What the node was built from."`
-	Tablestats       tableStatsCommand      `cmd:"" group:"node" aliases:"cfstats" help:"Figures of tables."`
-	Tablehistograms  tableHistogramsCommand `cmd:"" group:"node" help:"How long a table's reads took."`
-	Toppartitions    topPartitionsCommand   `cmd:"" group:"node" help:"Which partitions are asked for most."`
-	Tpstats          poolStatsCommand       `cmd:"" group:"node" help:"Who works and waits, and what failed."`
-	Compactionstats  compactionStatsCommand `cmd:"" group:"node" help:"The state of the storage engine."`
-	Netstats         netStatsCommand        `cmd:"" group:"node" help:"Streams, hints and read repair."`
-	Listpendinghints pendingHintsCommand    `cmd:"" group:"node" help:"Hints for other nodes."`
-	Clientstats      clientStatsCommand     `cmd:"" group:"node" help:"The CQL connections."`
-	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"How long requests wait for replicas."`
+	Info             infoCommand            `cmd:"" group:"node" help:"Show load, uptime, memory, clients and disk."`
+	Version          versionCommand         `cmd:"" group:"node" help:"Show the node's version."`
+	Tablestats       tableStatsCommand      `cmd:"" group:"node" aliases:"cfstats" help:"Show statistics of tables."`
+	Tablehistograms  tableHistogramsCommand `cmd:"" group:"node" help:"Show the read latencies of a table."`
+	Toppartitions    topPartitionsCommand   `cmd:"" group:"node" help:"Sample requests and show the most used partitions."`
+	Tpstats          poolStatsCommand       `cmd:"" group:"node" help:"Show active, queued and rejected requests per pool."`
+	Compactionstats  compactionStatsCommand `cmd:"" group:"node" help:"Show the state of the storage engine."`
+	Netstats         netStatsCommand        `cmd:"" group:"node" help:"Show streams, hints and read repairs."`
+	Listpendinghints pendingHintsCommand    `cmd:"" group:"node" help:"Show pending hints for other nodes."`
+	Clientstats      clientStatsCommand     `cmd:"" group:"node" help:"Show CQL client connections."`
+	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"Show the timeout of a type of request."`
 
-	Flush            flushCommand          `cmd:"" group:"do" help:"Write memtables to disk."`
-	Compact          compactCommand        `cmd:"" group:"do" help:"Bring data into its lowest level."`
-	Drain            drainCommand          `cmd:"" group:"do" help:"Refuse clients and flush: the node can be stopped."`
-	Snapshot         snapshotCommand       `cmd:"" group:"do" help:"Keep the data as it is now."`
-	Listsnapshots    listSnapshotsCommand  `cmd:"" group:"do" help:"The snapshots."`
+	Flush            flushCommand          `cmd:"" group:"do" help:"Flush memtables to disk."`
+	Compact          compactCommand        `cmd:"" group:"do" help:"Compact data into the lowest level."`
+	Drain            drainCommand          `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
+	Snapshot         snapshotCommand       `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
+	Listsnapshots    listSnapshotsCommand  `cmd:"" group:"do" help:"List snapshots."`
 	Clearsnapshot    clearSnapshotCommand  `cmd:"" group:"do" help:"Remove snapshots."`
-	Statusbinary     statusBinaryCommand   `cmd:"" group:"do" help:"Can CQL clients connect?"`
-	Disablebinary    disableBinaryCommand  `cmd:"" group:"do" help:"Refuse CQL clients."`
-	Enablebinary     enableBinaryCommand   `cmd:"" group:"do" help:"Let CQL clients connect again."`
-	Statushandoff    statusHandoffCommand  `cmd:"" group:"do" help:"Are hints kept?"`
-	Disablehandoff   disableHandoffCommand `cmd:"" group:"do" help:"Keep no hints from now on."`
-	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Keep hints again."`
-	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"The level of the log."`
-	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the level of the log."`
+	Statusbinary     statusBinaryCommand   `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
+	Disablebinary    disableBinaryCommand  `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
+	Enablebinary     enableBinaryCommand   `cmd:"" group:"do" help:"Accept CQL clients again."`
+	Statushandoff    statusHandoffCommand  `cmd:"" group:"do" help:"Show whether hints are stored."`
+	Disablehandoff   disableHandoffCommand `cmd:"" group:"do" help:"Stop storing hints."`
+	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Store hints again."`
+	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"Show the log level."`
+	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the log level."`
 	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
+}
+
+// Groups returns the headings under which the help lists the subcommands.
+func Groups() []kong.Group {
+	return []kong.Group{
+		{Key: "ring", Title: "Ring status:"},
+		{Key: "change", Title: "Ring changes and repair:"},
+		{Key: "node", Title: "Node status:"},
+		{Key: "do", Title: "Node operations:"},
+	}
 }
 
 // AfterApply makes the session for the command that runs.

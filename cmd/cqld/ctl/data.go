@@ -11,8 +11,8 @@ import (
 
 // tablesCommand names tables.
 type tablesCommand struct {
-	Keyspace string   `arg:"" optional:"" help:"The keyspace; all when there is none."`
-	Tables   []string `arg:"" optional:"" help:"Tables of it; all when there is none."`
+	Keyspace string   `arg:"" optional:"" help:"The keyspace; default: all keyspaces."`
+	Tables   []string `arg:"" optional:"" help:"Tables of the keyspace; default: all tables."`
 }
 
 func (c tablesCommand) args() control.TablesArgs {
@@ -48,8 +48,8 @@ func (c *drainCommand) Run(s *session) error {
 }
 
 type snapshotCommand struct {
-	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; all when there is none."`
-	Tag       string   `short:"t" help:"Name of the snapshot; the time when it is not given."`
+	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; default: all keyspaces."`
+	Tag       string   `short:"t" help:"Name of the snapshot; default: the current time."`
 }
 
 // Run makes a snapshot.
@@ -62,7 +62,7 @@ func (c *snapshotCommand) Run(s *session) error {
 		p := &printer{w: w}
 		p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what, made.Tag, made.Directory)
 		for _, lacks := range made.Lacks {
-			p.line("The snapshot lacks %s", lacks)
+			p.line("The snapshot is incomplete: %s", lacks)
 		}
 		return p.err
 	})
@@ -95,7 +95,7 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 
 type clearSnapshotCommand struct {
 	Tag string `short:"t" help:"The snapshot to remove."`
-	All bool   `help:"Remove all."`
+	All bool   `help:"Remove all snapshots."`
 }
 
 // Run removes snapshots.

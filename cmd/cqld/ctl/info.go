@@ -39,7 +39,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Rack", "%s", i.Rack)
 	clock := clockText(i.Member)
 	if clock == "" {
-		clock = fmt.Sprintf("agrees with the others (%v)", i.ClockAhead.Round(time.Millisecond))
+		clock = fmt.Sprintf("in sync with the other nodes (%v)", i.ClockAhead.Round(time.Millisecond))
 	}
 	field("Clock", "%s", clock)
 	requests := i.CacheHits + i.CacheMisses
@@ -50,7 +50,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Block Cache", "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(i.CacheSize), size(i.CacheCapacity), i.CacheHits, requests, rate)
 	state := "writes accepted"
 	if i.DiskFull {
-		state = "WRITES REFUSED until there is space"
+		state = "WRITES REFUSED until space is free"
 	}
 	field("Disk", "%s free of %s, %s", size(i.DiskFree), size(i.DiskTotal), state)
 	field("Hints pending", "%d", i.Hints)

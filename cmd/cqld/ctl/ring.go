@@ -12,7 +12,7 @@ import (
 )
 
 type statusCommand struct {
-	Keyspace string `arg:"" optional:"" help:"Count what nodes own by this keyspace's replication."`
+	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
 
 // Run prints the members.
@@ -61,16 +61,16 @@ func clockText(m control.Member) string {
 	}
 	text := clockOffset(m)
 	if m.ClockRefuses {
-		text += "; the node does not serve clients until the clocks agree"
+		text += "; the node does not serve clients until the clocks are in sync"
 	}
 	return text
 }
 
 func clockOffset(m control.Member) string {
 	if m.ClockAhead < 0 {
-		return fmt.Sprintf("the clock is %v behind the others", (-m.ClockAhead).Round(time.Millisecond))
+		return fmt.Sprintf("the clock is %v behind the other nodes", (-m.ClockAhead).Round(time.Millisecond))
 	}
-	return fmt.Sprintf("the clock is %v ahead of the others", m.ClockAhead.Round(time.Millisecond))
+	return fmt.Sprintf("the clock is %v ahead of the other nodes", m.ClockAhead.Round(time.Millisecond))
 }
 
 func upDown(up bool) string {
@@ -95,7 +95,7 @@ func owned(st control.Status, m control.Member) string {
 }
 
 type ringCommand struct {
-	Keyspace string `arg:"" optional:"" help:"Count what nodes own by this keyspace's replication."`
+	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
 
 // Run prints the tokens.
@@ -203,7 +203,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 type endpointsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
-	Key      string `arg:"" help:"The partition key as CQL writes it, strings without quotes; columns joined by colons."`
+	Key      string `arg:"" help:"The partition key: values as CQL literals, strings without quotes; columns separated by colons."`
 }
 
 // Run prints the replicas of a partition.

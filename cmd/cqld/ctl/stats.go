@@ -11,7 +11,7 @@ import (
 )
 
 type tableStatsCommand struct {
-	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; all of them when there is none."`
+	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; default: all tables."`
 }
 
 // Run prints the figures of tables.
@@ -104,15 +104,15 @@ func showHistograms(w io.Writer, h control.TableHistograms) error {
 		t.row(r.name, fmt.Sprintf("%.2f", float64(r.d)/1e3))
 	}
 	p.table(t)
-	p.line("%d reads measured, one of eight", h.Read.Count)
+	p.line("%d reads sampled (one of eight)", h.Read.Count)
 	return p.err
 }
 
 type topPartitionsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
-	Duration int64  `arg:"" help:"How long to look, in milliseconds."`
-	Count    int    `short:"k" default:"10" help:"How many partitions to show."`
+	Duration int64  `arg:"" help:"Sampling time in milliseconds."`
+	Count    int    `short:"k" default:"10" help:"Number of partitions to show."`
 }
 
 // Run looks at which partitions are asked for most.
@@ -189,7 +189,7 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	field("write stalls", "%d", st.Stalls)
 	field("memtables", "%d (%s)", st.MemTables, size(st.MemTableBytes))
 	field("commit log", "%s", size(st.LogBytes))
-	field("sweeper", "%d entries seen, %d purged", st.Swept, st.Purged)
+	field("purger", "%d entries scanned, %d purged", st.Swept, st.Purged)
 	p.line("")
 	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
 	for _, l := range st.Levels {

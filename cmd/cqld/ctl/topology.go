@@ -10,50 +10,50 @@ import (
 
 type repairCommand struct {
 	tablesCommand
-	Corrupted bool `help:"Only what lay in corrupt files of this node."`
+	Corrupted bool `help:"Repair only the ranges that this node lost in corrupt files."`
 }
 
 // Run makes replicas equal.
 func (c *repairCommand) Run(s *session) error {
 	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted}, func(w io.Writer, r control.RepairResult) error {
 		p := &printer{w: w}
-		p.line("%d ranges compared, %d parts were different, %d rows sent (%s scanned)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
+		p.line("%d ranges compared, %d parts differed, %d rows sent (%s scanned)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
 		if r.Forgotten > 0 {
-			p.line("%d states of lightweight transactions purged", r.Forgotten)
+			p.line("%d Paxos states of lightweight transactions purged", r.Forgotten)
 		}
 		if r.Unpurged > 0 {
-			p.line("%d ranges keep theirs, and their tombstones, until the next repair", r.Unpurged)
+			p.line("%d ranges keep their Paxos state and their tombstones until the next repair", r.Unpurged)
 		}
 		if r.Skipped > 0 {
-			p.line("%d ranges have a replica that is down: repair again when it is up", r.Skipped)
+			p.line("%d ranges skipped because a replica is down: repair again when it is up", r.Skipped)
 		}
 		if r.Moving > 0 {
-			p.line("%d ranges change their replicas: repair again when the ring does not change", r.Moving)
+			p.line("%d ranges skipped because their replicas are changing: repair again when no ring operation is in progress", r.Moving)
 		}
 		for _, name := range r.LeftOut {
-			p.line("%s was dropped meanwhile and is left out", name)
+			p.line("%s skipped: it was dropped during the repair", name)
 		}
 		return p.err
 	})
 }
 
 type decommissionCommand struct {
-	Force bool `short:"f" help:"Also when a keyspace's replication factor is more than the nodes that are left."`
+	Force bool `short:"f" help:"Proceed even if fewer nodes remain than a keyspace's replication factor."`
 }
 
 // Run makes the node hand over its data and leave.
 func (c *decommissionCommand) Run(s *session) error {
 	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned), control.Departure{Left: true}, showDecommissioned)
 	if errors.Is(err, control.ErrStopped) {
-		return fmt.Errorf("%w: start it again, and the decommission goes on, or take it back on another node: cqld ctl abort", err)
+		return fmt.Errorf("%w: start it again to resume the decommission, or abort it on another node with 'cqld ctl abort'", err)
 	}
 	return err
 }
 
 // showDecommissioned says what is left to do.
 func showDecommissioned(w io.Writer, _ control.Departure) error {
-	_, err := fmt.Fprintln(w, "The node has left, and its process ends. What the others own may be uneven now: 'cqld ctl status KEYSPACE' shows it, "+
-		"and 'cqld ctl move' without tokens, on one node after the other, evens it out.")
+	_, err := fmt.Fprintln(w, "The node has left the ring, and its process ends. Ownership may be uneven now: check it with 'cqld ctl status KEYSPACE', "+
+		"and even it out with 'cqld ctl move' without tokens, on one node after the other.")
 	return err
 }
 
@@ -68,7 +68,7 @@ func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R)
 
 type removeNodeCommand struct {
 	Node  string `arg:"" help:"Host ID, number or address of the node."`
-	Force bool   `short:"f" help:"Also when a range has no replica left to fetch it from: its data is lost."`
+	Force bool   `short:"f" help:"Proceed even if a range has no other replica; its data is lost."`
 }
 
 // Run removes a dead node.
@@ -77,8 +77,8 @@ func (c *removeNodeCommand) Run(s *session) error {
 }
 
 type moveCommand struct {
-	Tokens []int64 `arg:"" optional:"" help:"The node's tokens afterwards, negative ones after --; as many as now where ownership is most even when none is given."`
-	Force  bool    `short:"f" help:"Also when these are fewer tokens than the node has: its share shrinks."`
+	Tokens []int64 `arg:"" optional:"" help:"The new tokens, negative ones after --. Default: as many tokens as now, chosen for the most even ownership."`
+	Force  bool    `short:"f" help:"Proceed even if the node gets fewer tokens, which shrinks its share."`
 }
 
 // Run gives the node other tokens.
@@ -87,8 +87,8 @@ func (c *moveCommand) Run(s *session) error {
 }
 
 type rebuildCommand struct {
-	Datacenter string `arg:"" optional:"" help:"Where data comes from; anywhere when it is not given."`
-	Keyspace   string `short:"k" help:"One keyspace only."`
+	Datacenter string `arg:"" optional:"" help:"Data center to stream from; default: any."`
+	Keyspace   string `short:"k" help:"Rebuild only this keyspace."`
 }
 
 // Run fetches the node's data from others.
@@ -97,7 +97,7 @@ func (c *rebuildCommand) Run(s *session) error {
 }
 
 type abortCommand struct {
-	Operation uint64 `arg:"" optional:"" help:"Its ID, as 'operations' shows it; the only one when it is not given."`
+	Operation uint64 `arg:"" optional:"" help:"ID of the operation, from 'operations'. Not needed if only one is in progress."`
 }
 
 // Run takes an operation back.

@@ -24,7 +24,7 @@ func TestACommandSaysWhatAnEndedNodeDid(t *testing.T) {
 		server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
 		reported := make(chan struct{}, 2)
 		leave := func(ctx context.Context, report control.Report) (control.Departure, error) {
-			report(control.Progress{What: "nodes have their data", Total: 3})
+			report(control.Progress{What: "nodes have received their data", Total: 3})
 			report(control.Progress{What: "the node has left", Committed: committed}) // too soon for any other progress
 			reported <- struct{}{}
 			<-ctx.Done()

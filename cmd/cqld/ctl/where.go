@@ -16,10 +16,10 @@ import (
 
 // Where says which node is asked.
 type Where struct {
-	DataDir   string `help:"Data directory of the node, or of a ring of 'cqld local'." default:"cqld-data" type:"path" env:"CQLD_DATA_DIR"`
-	Node      int    `help:"Which node of a ring of 'cqld local'; the first that answers unless it is given." short:"n"`
-	Host      string `help:"Ask the node whose control_address this is, instead of one on this machine's file system." placeholder:"HOST:PORT"`
-	TokenFile string `help:"The node's control.token, for --host; in its data directory unless it is given." type:"path"`
+	DataDir   string `help:"Data directory of the node, or of 'cqld local'." default:"cqld-data" type:"path" env:"CQLD_DATA_DIR"`
+	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
+	Host      string `help:"control_address of the node. Default: use the control socket in the data directory." placeholder:"HOST:PORT"`
+	TokenFile string `help:"The node's control.token file, for --host. Default: the one in the data directory." type:"path"`
 }
 
 // client is a client of the node.
@@ -36,7 +36,7 @@ func (w *Where) client() (*control.Client, error) {
 			return control.DialSocket(path), nil
 		}
 	}
-	return nil, fmt.Errorf("none of the %d nodes in %s runs", len(found), w.DataDir)
+	return nil, fmt.Errorf("none of the %d nodes in %s is running", len(found), w.DataDir)
 }
 
 func (w *Where) remote() (*control.Client, error) {
@@ -49,7 +49,7 @@ func (w *Where) remote() (*control.Client, error) {
 	}
 	token, err := control.ReadToken(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w (--token-file says where it is)", err)
+		return nil, fmt.Errorf("%w (set its path with --token-file)", err)
 	}
 	return control.DialAddress(w.Host, token), nil
 }
@@ -77,12 +77,12 @@ func (w *Where) sockets() ([]string, error) {
 		return found, nil
 	}
 	if _, err := os.Stat(w.DataDir); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s: --data-dir says where a node of this machine keeps its data, --host where another listens", w.DataDir)
+		return nil, fmt.Errorf("directory %s does not exist: set --data-dir to the data directory of a local node, or --host to the control_address of another one", w.DataDir)
 	}
 	if w.Node != 0 {
-		return nil, fmt.Errorf("node %d does not run in %s: there is no %s", w.Node, w.DataDir, filepath.Join(node, "data", control.SocketName))
+		return nil, fmt.Errorf("node %d is not running in %s: there is no %s", w.Node, w.DataDir, filepath.Join(node, "data", control.SocketName))
 	}
-	return nil, fmt.Errorf("no node runs in %s: there is no %s in it", w.DataDir, control.SocketName)
+	return nil, fmt.Errorf("no node is running in %s: it contains no %s", w.DataDir, control.SocketName)
 }
 
 // escape takes the meaning from what filepath.Glob would understand.

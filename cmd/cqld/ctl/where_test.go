@@ -65,12 +65,12 @@ func TestNodesAreFoundWhereTheyKeepTheirData(t *testing.T) {
 		{Where{DataDir: alone}, "alone"},
 		{Where{DataDir: ring}, "two"}, // the first that lives
 		{Where{DataDir: ring, Node: 3}, "three"},
-		{Where{DataDir: ring, Node: 1}, "no node answers at "},
-		{Where{DataDir: ring, Node: 9}, "node 9 does not run in "},
-		{Where{DataDir: dir}, "no node runs in "},
-		{Where{DataDir: filepath.Join(dir, "none")}, "there is no "},
+		{Where{DataDir: ring, Node: 1}, "no node responds at "},
+		{Where{DataDir: ring, Node: 9}, "node 9 is not running in "},
+		{Where{DataDir: dir}, "no node is running in "},
+		{Where{DataDir: filepath.Join(dir, "none")}, " does not exist: set --data-dir"},
 		{Where{DataDir: alone, Host: "127.0.0.1"}, "--host: "},
-		{Where{DataDir: alone, Host: "127.0.0.1:1"}, "--token-file says where"},
+		{Where{DataDir: alone, Host: "127.0.0.1:1"}, "set its path with --token-file"},
 	} {
 		if got := asked(t, c.where); !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.where, got, c.want)
