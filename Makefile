@@ -24,12 +24,20 @@ run: ## a ring of four nodes on this machine
 	$(GO) run ./cmd/cqld local
 
 .PHONY: check
-check: fmt-check vet ## what to run before every commit: format, vet, layers, short tests (< 90 s)
+check: fmt-check tidy-check generate-check vet ## what to run before every commit: format, modules, generated code, vet, layers, short tests
 	$(GO) test -short $(PACKAGES)
 
 .PHONY: fmt-check
 fmt-check:
 	@bad=$$(git ls-files '*.go' | grep -v '^grammar/cql' | xargs gofmt -l); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
+
+.PHONY: generate-check
+generate-check:
+	tools/generate-check.sh
 
 .PHONY: vet
 vet:
@@ -37,8 +45,7 @@ vet:
 	$(GO) vet -tags integration ./integration/...
 
 .PHONY: test
-test: tools fmt-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
-	tools/antlr.sh --check
+test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
 	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
 	$(MAKE) integration
