@@ -2,6 +2,8 @@
 
 GO        ?= go
 PACKAGES   = ./...
+# The modules of this repository: cqld, and those whose requirements cqld itself must not have.
+MODULES    = . integration/drivers integration/firewall
 RACE       = ./coordinator/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
 SEED      ?= 1
 N         ?= 100
@@ -33,7 +35,7 @@ fmt-check:
 
 .PHONY: tidy-check
 tidy-check:
-	$(GO) mod tidy -diff
+	@for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || { echo "$$m/go.mod: run go mod tidy"; exit 1; }; done
 
 .PHONY: generate-check
 generate-check:
@@ -43,6 +45,8 @@ generate-check:
 vet:
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags integration ./integration/...
+	cd integration/drivers && $(GO) vet ./...
+	cd integration/firewall && $(GO) vet ./...
 
 .PHONY: test
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
