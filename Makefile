@@ -2,6 +2,8 @@
 
 GO        ?= go
 PACKAGES   = ./...
+# The modules of this repository: cqld, and those whose requirements cqld itself must not have.
+MODULES    = . integration/drivers integration/firewall
 RACE       = ./coordinator/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
 SEED      ?= 1
 N         ?= 100
@@ -24,21 +26,30 @@ run: ## a ring of four nodes on this machine
 	$(GO) run ./cmd/cqld local
 
 .PHONY: check
-check: fmt-check vet ## what to run before every commit: format, vet, layers, short tests (< 90 s)
+check: fmt-check tidy-check generate-check vet ## what to run before every commit: format, modules, generated code, vet, layers, short tests
 	$(GO) test -short $(PACKAGES)
 
 .PHONY: fmt-check
 fmt-check:
 	@bad=$$(git ls-files '*.go' | grep -v '^grammar/cql' | xargs gofmt -l); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
 
+.PHONY: tidy-check
+tidy-check:
+	@for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || { echo "$$m/go.mod: run go mod tidy"; exit 1; }; done
+
+.PHONY: generate-check
+generate-check:
+	tools/generate-check.sh
+
 .PHONY: vet
 vet:
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags integration ./integration/...
+	cd integration/drivers && $(GO) vet ./...
+	cd integration/firewall && $(GO) vet ./...
 
 .PHONY: test
-test: tools fmt-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
-	tools/antlr.sh --check
+test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
 	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
 	$(MAKE) integration

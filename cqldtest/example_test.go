@@ -54,6 +54,46 @@ func ExampleOpen() {
 	// Output: Ada
 }
 
+// RoundTripper is for clients of Azure Tables. Clients of the Azure SDK take TablesConnectionString, and the RoundTripper as the
+// transport of their HTTP client when the network is in memory.
+func ExampleCluster_RoundTripper() {
+	ring, err := cqldtest.Open(context.Background(), cqldtest.InMemoryNetwork())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ring.Close()
+
+	endpoint := strings.TrimSuffix(ring.TablesEndpoint(), "/"+azuretables.DevelopmentAccount)
+	tables, err := client.New(endpoint, azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tables.SetTransport(ring.RoundTripper())
+	for _, r := range []client.Request{
+		{Method: http.MethodPost, Path: "/Tables", Body: []byte(`{"TableName": "users"}`)},
+		{Method: http.MethodPost, Path: "/users", Body: []byte(`{"PartitionKey": "a", "RowKey": "1", "Name": "Ada"}`)},
+		{Method: http.MethodGet, Path: "/users(PartitionKey='a',RowKey='1')", Query: "$select=Name",
+			Header: map[string]string{"Accept": "application/json;odata=nometadata"}},
+	} {
+		answer, err := tables.Do(context.Background(), r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Method, answer.Status)
+		if r.Method == http.MethodGet {
+			fmt.Println(string(answer.Body))
+		}
+	}
+	// Output:
+	// POST 201
+	// POST 201
+	// GET 200
+	// {"Name":"Ada"}
+}
+
 // users is a program under test: it keeps names in Cassandra.
 type users struct{ session *gocql.Session }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGeneratedCodeIsFresh fails when a .g4 file changed and the lexer and the
-// parser were not made again. tools/antlr.sh --check compares the code itself.
+// TestGeneratedCodeIsFresh fails when a .g4 file changed and the lexer and the parser were not generated again.
+// `make generate-check` compares the code itself, which needs Java.
 func TestGeneratedCodeIsFresh(t *testing.T) {
 	h := sha256.New()
 	for _, name := range []string{"CqlLexer.g4", "CqlParser.g4"} {

@@ -5,9 +5,10 @@
 //	transcript     plays and renders them, over
 //	cqlclient      a raw client of the native protocol that hides nothing
 //	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs,
-//	               of Apache Spark by TestSpark
+//	               of Apache Spark by TestSpark; a Go module of its own
 //	process        starts, kills, pauses and stops the servers
-//	netns          cuts them off from each other, in a network namespace
+//	netns          partitions their network, in a network namespace, with
+//	firewall       which drops packets by nftables; a Go module of its own
 //	bench          the load program behind "make bench"
 //
 // CQLD_ADDRESS=host:port plays the transcripts against a node that runs already; CQLD_ORACLE=host:port plays them and

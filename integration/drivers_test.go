@@ -34,8 +34,8 @@ func drivers(root string) []driver {
 	src, tools := filepath.Join(root, "integration/drivers"), filepath.Join(root, ".tools")
 	in := func(parts ...string) string { return filepath.Join(parts...) }
 	return []driver{
-		{name: "go-gocql", argv: []string{"go", "run", "./integration/drivers/go-gocql"}, rolls: true},
-		{name: "go-apache", argv: []string{"go", "run", "./integration/drivers/go-apache"}, rolls: true},
+		{name: "go-gocql", argv: []string{"go", "run", "-C", src, "./go-gocql"}, rolls: true},
+		{name: "go-apache", argv: []string{"go", "run", "-C", src, "./go-apache"}, rolls: true},
 		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp"), rolls: true},
 		{name: "node", argv: []string{"node", in(src, "node/suite.js")}, env: []string{"NODE_PATH=" + in(tools, "node/node_modules")}, file: in(tools, "node.stamp")},
 		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" + in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class"), rolls: true},

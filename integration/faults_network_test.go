@@ -19,7 +19,15 @@ func TestPartitions(t *testing.T) {
 	if !netns.Inside() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		out, err := netns.Run(ctx, "-test.run=^TestPartitions$", "-test.v", "-test.timeout=10m")
+		root, err := process.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		firewall, err := netns.BuildFirewall(ctx, root, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := netns.Run(ctx, firewall, "-test.run=^TestPartitions$", "-test.v", "-test.timeout=10m")
 		if errors.Is(err, netns.ErrNotPermitted) {
 			missing(t, "CLONE_NEWNET", err.Error())
 		}
@@ -36,6 +44,11 @@ func TestPartitions(t *testing.T) {
 	if err != nil {
 		missing(t, "nftables", err.Error())
 	}
+	t.Cleanup(func() {
+		if err := wall.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	f := startFaults(t, "partitions", process.Options{Nodes: 4})
 	f.answers = true
 	var all []netip.Addr

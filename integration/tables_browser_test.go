@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,11 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"cqld/azuretables"
 	"cqld/azuretables/client"
@@ -109,18 +110,20 @@ func TestTablesInABrowser(t *testing.T) {
 	a.must(2, get("Browsed", "x", "y"), 404)
 }
 
-// readSAS is a signature of the SDK's for reading a table.
+// readSAS returns a signature of the Azure SDK for reading a table.
 func readSAS(t *testing.T, name string) string {
 	t.Helper()
-	key, err := aztables.NewSharedKeyCredential(azuretables.DevelopmentAccount, azuretables.DevelopmentKey)
+	root, err := process.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sas, err := aztables.SASSignatureValues{TableName: name, Protocol: aztables.SASProtocolHTTPSandHTTP, Permissions: "r", ExpiryTime: time.Now().UTC().Add(time.Hour)}.Sign(key)
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./tables-go", "sas", name)
+	cmd.Dir = filepath.Join(root, "integration", "drivers")
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %v", cmd, err)
 	}
-	return sas
+	return strings.TrimSpace(string(out))
 }
 
 // site is an origin with the page, which reports to it.
@@ -145,6 +148,36 @@ func servePage(t *testing.T, page string) *site {
 	return s
 }
 
+// groupEnds fails the test if a process of a process group that was killed still runs after some seconds.
+func groupEnds(t *testing.T, group int) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if err := syscall.Kill(-group, 0); errors.Is(err, syscall.ESRCH) || allDefunct(group) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("processes of group %d still run", group)
+			return
+		}
+	}
+}
+
+// allDefunct reports whether every process of a group has ended. Some containers have no init process that collects those whose
+// parent has ended.
+func allDefunct(group int) bool {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // state, parent, group, …
+		if f := strings.Fields(rest); len(f) > 2 && f[2] == strconv.Itoa(group) && f[0] != "Z" {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
 // visit opens the page in a browser of its own and waits for its report.
 func (s *site) visit(t *testing.T, chromium, fragment string) browserReport {
 	t.Helper()
@@ -155,18 +188,22 @@ func (s *site) visit(t *testing.T, chromium, fragment string) browserReport {
 		args = append(args, "--no-sandbox") // which it refuses to set up for root
 	}
 	cmd := exec.CommandContext(ctx, chromium, append(args, s.url+"/"+fragment)...)
+	// Some systems start Chromium by a shell script, so all processes of its group are killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var complaints strings.Builder
 	cmd.Stderr, cmd.WaitDelay = &complaints, 5*time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { groupEnds(t, cmd.Process.Pid) })
 	var report browserReport
 	select {
 	case report = <-s.reports:
 		cancel()
-		cmd.Wait()
+		_ = cmd.Wait() // it was killed
 	case <-ctx.Done():
-		cmd.Wait()
+		_ = cmd.Wait()
 		t.Fatalf("the page did not report:\n%s", complaints.String())
 	}
 	if report.Origin != s.url {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gocql/gocql"
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/azuretables"
 	"cqld/azuretables/client"

@@ -30,7 +30,7 @@ func tablesPrograms(root string) []tablesProgram {
 		{driver{name: "python", argv: []string{python, filepath.Join(src, "tables-python/suite.py")}, file: filepath.Join(tools, "tables-python.stamp"), install: "tables-python"}, 110},
 		{driver{name: "node", argv: []string{"node", filepath.Join(src, "tables-node/suite.js")}, env: []string{"NODE_PATH=" + filepath.Join(tools, "tables-node/node_modules")},
 			file: filepath.Join(tools, "tables-node.stamp"), install: "tables-node"}, 65},
-		{driver{name: "go", argv: []string{"go", "run", "./integration/drivers/tables-go"}}, 110},
+		{driver{name: "go", argv: []string{"go", "run", "-C", src, "./tables-go"}}, 110},
 	}
 }
 

@@ -1,37 +1,51 @@
 package netns
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
-// environment tells a process that it was started by Run.
-const environment = "CQLD_NETNS"
+// environment is the variable by which Run passes the path of the firewall program to the process that it starts.
+const environment = "CQLD_NETNS_FIREWALL"
 
-// Inside tells whether this process was started by Run.
-func Inside() bool { return os.Getenv(environment) == "1" }
+// Inside reports whether this process was started by Run.
+func Inside() bool { return os.Getenv(environment) != "" }
 
-// ErrNotPermitted says that namespaces cannot be made here.
+// ErrNotPermitted is the error of Run when the process may not create network namespaces.
 var ErrNotPermitted = errors.New("netns: network namespaces are not permitted here")
 
-// Run runs this program again, with other arguments, in a network namespace of its own, and returns what
-// it printed.
-func Run(ctx context.Context, args ...string) ([]byte, error) {
+// BuildFirewall builds the firewall program into a directory, and returns its path. root is the repository. The go command may
+// download modules, so BuildFirewall must not be called inside the namespace.
+func BuildFirewall(ctx context.Context, root, dir string) (string, error) {
+	program := filepath.Join(dir, "firewall")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	cmd.Dir = filepath.Join(root, "integration", "firewall")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("netns: build the firewall program: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Run executes this program again, with other arguments, in a network namespace of its own, and returns its output. firewall
+// is the path of the program that BuildFirewall has built.
+func Run(ctx context.Context, firewall string, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(os.Environ(), environment+"=1")
+	cmd.Env = append(os.Environ(), environment+"="+firewall)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
@@ -61,47 +75,63 @@ func LoopbackUp() error {
 	return nil
 }
 
-// Firewall drops packets in this namespace.
+// Firewall drops packets in this namespace. It is not safe for concurrent use.
 type Firewall struct {
-	conn  *nftables.Conn
-	table *nftables.Table
-	drops *nftables.Chain
+	cmd      *exec.Cmd
+	commands io.WriteCloser
+	answers  *bufio.Scanner
 }
 
-// NewFirewall makes a firewall that lets everything through.
+// NewFirewall starts the firewall program, which accepts all packets at first. The caller closes it.
 func NewFirewall() (*Firewall, error) {
-	c, err := nftables.New()
+	cmd := exec.Command(os.Getenv(environment))
+	cmd.Stderr = os.Stderr
+	commands, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("netns: %w", err)
 	}
-	f := &Firewall{conn: c, table: c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "cqld"})}
-	// What arrives is dropped, and not what leaves: the sender must not be told.
-	f.drops = c.AddChain(&nftables.Chain{Name: "drops", Table: f.table, Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter})
-	return f, f.commit()
+	answers, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("netns: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("netns: start the firewall program: %w", err)
+	}
+	f := &Firewall{cmd: cmd, commands: commands, answers: bufio.NewScanner(answers)}
+	if err := f.answer(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
-func (f *Firewall) commit() error {
-	if err := f.conn.Flush(); err != nil {
-		return fmt.Errorf("netns: nftables: %w", err)
+// Close ends the firewall program. Packets that it drops are dropped further on.
+func (f *Firewall) Close() error { return errors.Join(f.commands.Close(), f.cmd.Wait()) }
+
+// answer reads the result of one command.
+func (f *Firewall) answer() error {
+	if !f.answers.Scan() {
+		return fmt.Errorf("netns: the firewall program has ended: %w", errors.Join(io.ErrUnexpectedEOF, f.answers.Err()))
+	}
+	if text := f.answers.Text(); text != "ok" {
+		return fmt.Errorf("netns: firewall: %s", strings.TrimPrefix(text, "error "))
 	}
 	return nil
 }
 
-// Drop loses every packet from one address to another; those the other way arrive.
-func (f *Firewall) Drop(from, to netip.Addr) error {
-	const source, destination = 12, 16 // offsets in an IPv4 header
-	match := func(offset uint32, a netip.Addr) []expr.Any {
-		b := a.As4()
-		return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: b[:]}}
+// execute sends one command and waits for its result.
+func (f *Firewall) execute(command string) error {
+	if _, err := fmt.Fprintln(f.commands, command); err != nil {
+		return fmt.Errorf("netns: firewall: %w", err)
 	}
-	rule := append(match(source, from), match(destination, to)...)
-	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.drops, Exprs: append(rule, &expr.Verdict{Kind: expr.VerdictDrop})})
-	return f.commit()
+	return f.answer()
 }
 
-// Cut loses every packet between the addresses of one side and those of the other.
+// Drop drops every packet from one IPv4 address to another. Packets in the other direction arrive.
+func (f *Firewall) Drop(from, to netip.Addr) error {
+	return f.execute(fmt.Sprint("drop ", from, " ", to))
+}
+
+// Cut drops every packet between the addresses of one side and those of the other.
 func (f *Firewall) Cut(one, other []netip.Addr) error {
 	for _, a := range one {
 		for _, b := range other {
@@ -113,8 +143,5 @@ func (f *Firewall) Cut(one, other []netip.Addr) error {
 	return nil
 }
 
-// Heal lets everything through again.
-func (f *Firewall) Heal() error {
-	f.conn.FlushChain(f.drops)
-	return f.commit()
-}
+// Heal accepts all packets again.
+func (f *Firewall) Heal() error { return f.execute("heal") }

@@ -100,10 +100,6 @@ integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
 integration/netns:
 integration/bench: azuretables azuretables/client integration/cqlclient integration/process
-integration/drivers/gosuite:
-integration/drivers/go-apache: integration/drivers/gosuite
-integration/drivers/go-gocql: integration/drivers/gosuite
-integration/drivers/tables-go:
 integration:
 internal/lint:
 tools/mutants:
@@ -170,8 +166,6 @@ func owners() map[string][]string {
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/grpc":        {"messaging"},
 		"google.golang.org/protobuf":    {"cluster"},
-		"github.com/gocql/gocql":        {"integration"},
-		"github.com/Azure":              {"integration"},
 		"github.com/apache/cassandra":   {"integration"},
 		"go.yaml.in/yaml":               {"node"},
 		"github.com/alecthomas/kong":    {"cmd/cqld", "integration"},
@@ -181,8 +175,11 @@ func owners() map[string][]string {
 		"github.com/HdrHistogram":       {"integration"},
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
-		"github.com/google/nftables":    {"integration"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
+		// Only integration/drivers and integration/firewall use these, which are modules of their own.
+		"github.com/Azure":           {},
+		"github.com/gocql/gocql":     {},
+		"github.com/google/nftables": {},
 	}
 }
 
