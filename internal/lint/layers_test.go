@@ -37,6 +37,7 @@ azuretables/odata:
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/wire ring
 
 # Cluster metadata.
@@ -72,7 +73,7 @@ azuretables: azuretables/entity azuretables/odata coordinator internal/env inter
 # A node.
 node/socket:
 node/control: internal/guard
-node/assembly: cluster coordinator internal/env messaging repair replica ring schema storage
+node/assembly: cluster coordinator internal/env messaging repair replica ring schema storage storage/index
 node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system repair replica ring row schema server server/frame storage types
 
 # Programs, and what tests the whole.
@@ -80,7 +81,7 @@ azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly repair replica ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly repair replica ring row schema storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
