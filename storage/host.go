@@ -256,7 +256,7 @@ func (noLister) Partitions(q *PartitionsRead) (PartitionsPage, error) {
 	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order", ErrInvalid, q.Table)
 }
 
-// Partitions is a step of a listing by Options.Lister.
+// Partitions is a step of a listing by Options.Lister. Its errors for lost ranges and dropped tables are those of Read.
 func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) {
 	if err := e.failedErr(); err != nil {
 		return page, err
@@ -274,6 +274,9 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 	}
 	if failed := e.failedErr(); failed != nil {
 		return page, failed
+	}
+	if e.isDropped(q.Table) { // keys may have been removed while the listing ran
+		return PartitionsPage{}, &UnknownTable{q.Table}
 	}
 	return page, err
 }

@@ -77,6 +77,10 @@ func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	if got := entriesOf(t, e); got != nil || e.index.state(testTable) != 0 {
 		t.Fatalf("dropped: %q", got)
 	}
+	var unknown *storage.UnknownTable
+	if _, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: 10}); !errors.As(err, &unknown) {
+		t.Fatalf("a listing of a dropped table: %v", err)
+	}
 }
 
 // TestIndexOfOlderRows opens a table that has rows without entries, as one has whose columns were renamed into the shape.
