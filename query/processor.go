@@ -209,6 +209,8 @@ func (p *Processor) run(ctx context.Context, s *Session, pl *plan, params *Param
 		return p.executeModification(ctx, pl.modification, params, params.Values, t)
 	case pl.selectPlan != nil:
 		return p.executeSelect(ctx, pl.selectPlan, s, params, params.Values, t)
+	case pl.explain != nil:
+		return p.executeExplain(ctx, pl.explain, s, params, t)
 	case pl.batch != nil:
 		return p.executeBatchPlan(ctx, pl.batch, params, t)
 	}

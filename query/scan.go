@@ -65,6 +65,14 @@ type scan struct {
 	reader     row.PageReader
 	tombstones int
 	live       int // rows
+	cost       scanCost
+}
+
+// scanCost counts what the coordinator did for a scan.
+type scanCost struct {
+	commands   int // sent to replicas
+	bytes      int // of the pages that answered them
+	partitions int // in those pages
 }
 
 // run feeds c until it has enough or nothing is left.
@@ -196,7 +204,10 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 	}
 	r := &s.reader
 	r.Reset(page)
+	s.cost.commands++
+	s.cost.bytes += len(page)
 	for r.NextPartition() {
+		s.cost.partitions++
 		stop, err = s.runRows(c, r, resumed && bytes.Equal(r.Key.Bytes, s.at.key.Bytes))
 		if stop || err != nil {
 			return stop, false, err

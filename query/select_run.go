@@ -47,6 +47,11 @@ func (p *Processor) executeSelect(ctx context.Context, plan *selectPlan, s *Sess
 	}
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	return run.execute(ctx, p, plan, s, params, values, trace)
+}
+
+// execute executes a plan. What it cost is in run.scan.cost afterwards.
+func (run *selectRun) execute(ctx context.Context, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value, trace *trace) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
 	limit, err := run.limit(plan.limit)
 	if err != nil {

@@ -485,3 +485,32 @@ func (s *settled) Settle(in *Entering, err error) {
 		s.rows++
 	}
 }
+
+// TestWalkVisitsEveryPartition walks over the partitions of a table in steps of every size.
+func TestWalkVisitsEveryPartition(t *testing.T) {
+	l := newLedger("")
+	e := openTest(t, Options{Inline: true, Maintainers: []Maintainer{l}})
+	defer e.Close()
+	const partitions = 7
+	for i := range partitions {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), 1, 1, "v"), putRow(fmt.Sprint("key", i), 2, 1, "v"))
+	}
+	for n := 1; n <= partitions+1; n++ {
+		visited, steps := map[string]int{}, 0
+		for first, position := true, []byte(nil); first || position != nil; first = false {
+			var err error
+			if position, err = l.host.Walk(testTable, position, n, func(k row.PartitionKey) { visited[string(k.Bytes)]++ }); err != nil {
+				t.Fatal(err)
+			}
+			steps++
+		}
+		if len(visited) != partitions || steps != (partitions+n-1)/n {
+			t.Errorf("steps of %d: %d partitions in %d steps", n, len(visited), steps)
+		}
+		for k, times := range visited {
+			if times != 1 {
+				t.Errorf("steps of %d: %s was visited %d times", n, k, times)
+			}
+		}
+	}
+}
