@@ -21,6 +21,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 	"cqld/types"
 )
 
@@ -204,13 +205,14 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 	for i := range o.datacenters {
 		n := &node{c: c, id: ring.NodeID(i + 1), services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 		c.nodes = append(c.nodes, n)
-		engine, err := storage.Open(storage.Options{
+		options := storage.Options{
 			Dir: "data", FS: vfs.NewMem(), Clock: c.clock, Inline: true, Sync: storage.SyncNone, PageBytes: o.pageBytes,
-			Ordered: func(id schema.StorageID) bool {
-				table := c.schema.TableByStorage(id)
-				return table != nil && table.OrderedPartitions()
-			},
-		})
+		}
+		index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+			table := c.schema.TableByStorage(id)
+			return table != nil && table.OrderedPartitions()
+		}))
+		engine, err := storage.Open(options)
 		if err != nil {
 			t.Fatal(err)
 		}

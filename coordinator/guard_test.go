@@ -24,6 +24,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // panics makes what a coordinator is given, its view, clock and error sink, panic once at each place of an event of an
@@ -157,8 +158,12 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var members []*ring.Node
 	for i := range nodes {
 		clock := realClock{time.Now()}
-		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock, Sync: storage.SyncNone,
-			Ordered: func(id schema.StorageID) bool { x := s.TableByStorage(id); return x != nil && x.OrderedPartitions() }})
+		options := storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock, Sync: storage.SyncNone}
+		index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+			x := s.TableByStorage(id)
+			return x != nil && x.OrderedPartitions()
+		}))
+		engine, err := storage.Open(options)
 		if err != nil {
 			t.Fatal(err)
 		}

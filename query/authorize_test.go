@@ -36,6 +36,8 @@ func authorized() map[string][]string {
 		"SELECT v FROM ks.t WHERE k = 1":                   {read},
 		"SELECT count(*) FROM t":                           {read},
 		"SELECT * FROM system.local":                       {"SELECT on <table system.local>"},
+		"EXPLAIN SELECT * FROM t":                          {read},
+		"EXPLAIN ANALYZE SELECT * FROM other.u":            {"SELECT on <table other.u>"},
 		"INSERT INTO t (k, v) VALUES (1, 1)":               {modify},
 		`INSERT INTO t JSON '{"k": 1, "v": 1}'`:            {modify},
 		`INSERT INTO t JSON '{"k": 1}' IF NOT EXISTS`:      {modify, read},

@@ -23,6 +23,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // testRing is a few nodes in one process that call each other's replicas directly: storage in memory, the
@@ -114,8 +115,10 @@ func (r *testRing) close() {
 }
 
 func (n *testNode) open(options ...func(*entity.Options)) {
+	disk := storage.Options{Dir: "data", FS: n.fs, Clock: n.ring.clock, Sync: storage.SyncBatch}
+	index.Maintain(&disk, index.NewPartitions(n.ordered))
 	var err error
-	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.fs, Clock: n.ring.clock, Sync: storage.SyncBatch, Ordered: n.ordered})
+	n.engine, err = storage.Open(disk)
 	if err != nil {
 		n.ring.t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ azuretables/odata:
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/wire ring
 
 # Cluster metadata.
@@ -65,9 +66,10 @@ query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
 query/definition: cql internal/wire ring schema types
+query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire query/definition query/function query/identifier query/plancache query/term request ring row schema types
+query: auth coordinator cql internal/env internal/wire query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire request ring row schema types
 
 # Protocol servers.
@@ -78,7 +80,7 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
-node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
+node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage storage/index
 node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
@@ -89,7 +91,7 @@ azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica request ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica request ring row schema storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

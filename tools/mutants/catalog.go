@@ -42,7 +42,7 @@ func areas() []area {
 			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair", "TestSimDeletedRowsStayDeleted"}},
 		{"purge", []string{"storage/sweep.go", "repair/purge.go", "replica/paxos_purge.go"}, 4,
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
-		{"index", []string{"storage/partitionindex.go", "storage/ingest.go"}, 4,
+		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
 			[]string{"TestSimOrdered"}},
 		{"counter", []string{"coordinator/counter.go", "coordinator/counter_lead.go", "coordinator/counter/*.go"}, 3,
 			[]string{"TestSimCounters"}},

@@ -1,4 +1,6 @@
-package query
+// Package permissions derives the permissions that a statement needs from its syntax. Package query asks for them whenever it
+// executes the statement.
+package permissions
 
 import (
 	"slices"
@@ -6,16 +8,17 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/query/definition"
+	"cqld/schema"
 )
 
-// requirements returns the permissions that a statement needs, each of them once, as Cassandra 5.0 asks for them. keyspace is
-// that of unqualified names. It refuses a kind of statement that it doesn't know.
+// Required returns the permissions that a statement needs, each of them once, as Cassandra 5.0 asks for them. keyspace is
+// that of unqualified names. It refuses a kind of statement that it doesn't know. Errors are *schema.Invalid.
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
-func requirements(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	c := requirer{keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
-		return nil, invalidf("Unknown kind of statement")
+		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
 	return c.needs, c.err
 }
@@ -39,7 +42,7 @@ func (c *requirer) in(n cql.QualifiedName) string {
 	d := definition.Definer{Keyspace: c.keyspace}
 	keyspace, err := d.KeyspaceOf(n)
 	if err != nil && c.err == nil {
-		c.err = definitionError(err)
+		c.err = err
 	}
 	return keyspace
 }
@@ -56,6 +59,8 @@ func (c *requirer) data(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.Select:
 		c.table(auth.Select, stmt.Table)
+	case *cql.Explain:
+		c.table(auth.Select, stmt.Select.Table)
 	case *cql.Insert:
 		c.modification(stmt.Table, stmt.IfNotExists)
 	case *cql.InsertJSON:
