@@ -51,11 +51,16 @@ func (n *Node) requests() replica.Engine {
 
 // store is the coordinator as CQL statements use it.
 func (n *Node) store() query.Store {
-	s := serving{n.coordinator, n.clockRefusal, &n.askedCQL}
-	if f := n.opts.faults.coordinator; f != nil {
-		return f(s)
+	return serving{n.coordinator, n.clockRefusal, &n.askedCQL}
+}
+
+// proposer is the proposer as CQL statements use it.
+func (n *Node) proposer() query.Proposer {
+	p := proposing{n.parts.Proposer, n.clockRefusal, &n.askedCQL}
+	if f := n.opts.faults.proposer; f != nil {
+		return f(p)
 	}
-	return s
+	return p
 }
 
 // virtualTables are the tables that this node makes up.

@@ -15,9 +15,9 @@ import (
 
 	"cqld/azuretables"
 	"cqld/azuretables/client"
-	"cqld/coordinator"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/row"
@@ -107,13 +107,13 @@ func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) 
 	})
 }
 
-// faultyStore is a coordinator with faults.
-type faultyStore struct {
-	serving
+// faultyProposer is a proposer with faults.
+type faultyProposer struct {
+	proposing
 	f *faulty
 }
 
-func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s faultyProposer) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	if f := s.f.get(); f.cas != nil && req.Command.Table == f.table {
 		again := *req
 		again.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
@@ -122,7 +122,7 @@ func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, er
 		}
 		req = &again
 	}
-	s.serving.CAS(req, done)
+	s.proposing.CAS(req, done)
 }
 
 // faultyTables are virtual tables with faults.
@@ -160,7 +160,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		o.DataDir = t.TempDir() // of the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.faults.engine = func(e replica.Engine) replica.Engine { return faultyEngine{e, f} }
-		o.faults.coordinator = func(s serving) query.Store { return faultyStore{s, f} }
+		o.faults.proposer = func(p proposing) query.Proposer { return faultyProposer{p, f} }
 		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
 		if change != nil {
 			change(&o)

@@ -97,9 +97,9 @@ type Options struct {
 
 // faults are what tests of this package put between the parts of a node; nil: nothing.
 type faults struct {
-	engine      func(replica.Engine) replica.Engine           // what this node's replica reads and writes
-	coordinator func(serving) query.Store                     // what CQL statements ask
-	virtual     func(query.VirtualSource) query.VirtualSource // the tables that this node makes up
+	engine   func(replica.Engine) replica.Engine           // what this node's replica reads and writes
+	proposer func(proposing) query.Proposer                // what makes the conditional changes of CQL statements
+	virtual  func(query.VirtualSource) query.VirtualSource // the tables that this node makes up
 }
 
 // DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/query"
 	"cqld/schema"
 )
@@ -50,14 +51,6 @@ func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
 	s.Coordinator.Batch(req, s.figures.measure(batching, done))
 }
 
-func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
-	if err := s.refusal(); err != nil {
-		done(false, nil, err)
-		return
-	}
-	s.Coordinator.CAS(req, s.figures.measureCAS(done))
-}
-
 func (s serving) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	if err := s.refusal(); err != nil {
 		done(nil, err)
@@ -84,4 +77,37 @@ func (s serving) Truncate(table *schema.Table, timeout time.Duration, done func(
 		return
 	}
 	s.Coordinator.Truncate(table, timeout, done)
+}
+
+// proposing is the proposer as clients reach it; see serving.
+type proposing struct {
+	*paxos.Proposer
+	refusal func() error
+	figures *requestFigures
+}
+
+func (s proposing) CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
+	if err := s.refusal(); err != nil {
+		done(false, nil, err)
+		return
+	}
+	s.Proposer.CAS(req, s.figures.measureCAS(done))
+}
+
+func (s proposing) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	if err := s.refusal(); err != nil {
+		done(nil, err)
+		return
+	}
+	s.Proposer.Read(req, s.figures.measureRead(done))
+}
+
+// coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.
+func (n *Node) coordinatorStats() coordinator.Stats {
+	s, p := n.coordinator.Stats(), n.parts.Proposer.Stats()
+	s.WriteTimeouts += p.WriteTimeouts
+	s.Unavailable += p.Unavailable
+	s.Overloaded += p.Overloaded
+	s.Replans += p.Replans
+	return s
 }

@@ -67,7 +67,7 @@ func (n *Node) startTables() error {
 	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
 		BatchOperations: n.opts.TablesMaxBatchOperations}
 	store := entity.New(entity.Options{
-		Coordinator: serving{n.coordinator, n.tablesRefusal, &n.askedTables}, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
+		Coordinator: serving{n.coordinator, n.tablesRefusal, &n.askedTables}, Proposer: proposing{n.parts.Proposer, n.tablesRefusal, &n.askedTables}, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})

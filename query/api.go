@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
@@ -130,9 +131,15 @@ type Store interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Count(req *coordinator.WriteRequest, done func(error))
 	Batch(req *coordinator.WriteRequest, done func(error))
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
+}
+
+// Proposer makes conditional changes and serial reads of one partition: package paxos. Every method calls done exactly once,
+// possibly before it returns.
+type Proposer interface {
+	CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error))
+	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
 // View is what query knows of the cluster at the moment.
@@ -176,6 +183,7 @@ type Limits struct {
 // Options are what a Processor is made of.
 type Options struct {
 	Store      Store
+	Proposer   Proposer
 	View       View
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables

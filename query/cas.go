@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
@@ -63,14 +63,14 @@ func (p *Processor) executeConditional(ctx context.Context, statements []batchSt
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
-	req := &coordinator.CASRequest{
+	req := &paxos.CASRequest{
 		Command: x.command(), Serial: params.SerialConsistency, Consistency: params.Consistency,
 		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Trace: trace.sink(), Update: x.update, Cancel: env.NewCancel(ctx),
 	}
 	c := p.calls.get()
 	defer p.calls.put(c)
 	applied := false
-	p.o.Store.CAS(req, func(ok bool, page []byte, err error) {
+	p.o.Proposer.CAS(req, func(ok bool, page []byte, err error) {
 		applied = ok
 		c.onPage(page, err)
 	})

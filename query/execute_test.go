@@ -9,6 +9,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/model"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -41,7 +42,7 @@ func (s *modelStore) Write(req *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-func (s *modelStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s *modelStore) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	s.ballot++
 	page := s.table(req.Command.Table).Read(req.Command)
 	m, applies, err := req.Update(page, 2_000_000_000_000_000+s.ballot)
@@ -65,7 +66,8 @@ func (s *modelStore) Truncate(t *schema.Table, _ time.Duration, done func(error)
 func newTestProcessor(t testing.TB, store Store, definitions ...string) (*Processor, *Session) {
 	t.Helper()
 	n := newOneNode()
-	p := New(Options{View: n, Changer: n, Store: store, Clock: &testClock{now: time.Unix(1700000000, 0)},
+	proposer, _ := store.(Proposer)
+	p := New(Options{View: n, Changer: n, Store: store, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)},
 		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }})
 	s := &Session{Version: 5}
 	mustQuery(t, p, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -94,7 +96,7 @@ type nullStore struct{ page []byte }
 
 func (s *nullStore) Count(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Batch(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
-func (s *nullStore) CAS(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s *nullStore) CAS(_ *paxos.CASRequest, done func(bool, []byte, error)) {
 	done(true, s.page, nil)
 }
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }

@@ -76,7 +76,11 @@ func (p *Processor) write(req *coordinator.WriteRequest) error {
 func (p *Processor) read(ctx context.Context, req *coordinator.ReadRequest) (*call, error) {
 	c := p.calls.get()
 	req.Blocks = true // this is the request's own goroutine
-	p.o.Store.Read(req, c.onPage)
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		p.o.Proposer.Read(req, c.onPage)
+	} else {
+		p.o.Store.Read(req, c.onPage)
+	}
 	env.WaitOrCancel(ctx, c.waiter, req.Cancel)
 	if err := c.err; err != nil {
 		p.calls.put(c)

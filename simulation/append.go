@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -89,7 +90,7 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		return
 	}
 	var read map[string][]int64
-	l.cas(&coordinator.CASRequest{
+	l.cas(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
 			if read, err = listsOf(page); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -88,7 +89,7 @@ func (w *contended) step(i int, n *Node) {
 		}
 	})
 	l.do(func() {
-		l.coord.CAS(&coordinator.CASRequest{
+		l.proposer.CAS(&paxos.CASRequest{
 			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
 			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 				rows, err := textRows(page, 0)

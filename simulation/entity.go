@@ -61,7 +61,7 @@ func (w *entities) store(l *life) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
-			Coordinator: l.coord, View: l, Clock: clock{l}, NewWaiter: l.newWaiter,
+			Coordinator: l.coord, Proposer: l.proposer, View: l, Clock: clock{l}, NewWaiter: l.newWaiter,
 			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.lives)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},

@@ -6,17 +6,23 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/schema"
 )
 
 // Coordinator is the coordinator as entity uses it (coordinator/api.go); done is called exactly once.
 type Coordinator interface {
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Write(req *coordinator.WriteRequest, done func(error))
 	// Partitions lists partition keys in their own order (coordinator/partitions.go).
 	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
+}
+
+// Proposer makes conditional changes and serial reads of one partition: package paxos. done is called exactly once.
+type Proposer interface {
+	CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error))
+	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
 // View is what entity knows of the cluster at the moment.
@@ -33,6 +39,7 @@ type Changer interface {
 // Options are what a Store is made of.
 type Options struct {
 	Coordinator Coordinator
+	Proposer    Proposer
 	View        View
 	Changer     Changer
 	Clock       env.Clock

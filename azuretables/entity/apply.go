@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -76,7 +77,7 @@ func (t *transaction) attempt(ctx context.Context) error {
 	if ctx.Done() != nil {
 		t.asked.req.Cancel = env.NewCancel(ctx)
 	}
-	t.s.o.Coordinator.CAS(&t.asked.req, t.onDone)
+	t.s.o.Proposer.CAS(&t.asked.req, t.onDone)
 	env.WaitOrCancel(ctx, t.waiter, t.asked.req.Cancel)
 	return known(t.err)
 }
@@ -160,7 +161,7 @@ func (s *Store) settled(ctx context.Context, cmd row.ReadCommand, deadline time.
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		r := newRead(s)
 		r.req = coordinator.ReadRequest{Command: &cmd, Consistency: ring.Serial, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS}
-		s.o.Coordinator.Read(&r.req, r.onPage)
+		s.o.Proposer.Read(&r.req, r.onPage)
 		page, err := r.end(ctx)
 		if err == nil {
 			return page, true
@@ -252,7 +253,7 @@ func (s *Store) deletedAt(ctx context.Context, cmd row.ReadCommand, deadline tim
 
 // deletePartition tries it once; stamps are those that the deletion was proposed with.
 func (s *Store) deletePartition(cmd row.ReadCommand) (stamps []int64, err error) {
-	req := &coordinator.CASRequest{Command: &cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+	req := &paxos.CASRequest{Command: &cmd, Serial: ring.Serial, Consistency: ring.Quorum,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
 	req.Update = func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
 		stamps = append(stamps, timestamp)
@@ -263,7 +264,7 @@ func (s *Store) deletePartition(cmd row.ReadCommand) (stamps []int64, err error)
 		return m, true, nil
 	}
 	waiter := s.o.NewWaiter()
-	s.o.Coordinator.CAS(req, func(_ bool, _ []byte, failed error) {
+	s.o.Proposer.CAS(req, func(_ bool, _ []byte, failed error) {
 		err = failed
 		waiter.Signal()
 	})

@@ -9,6 +9,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/row"
 )
 
@@ -19,7 +20,7 @@ type hollow struct {
 	keys  [][]byte
 }
 
-func (h *hollow) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (h *hollow) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	h.stamp++
 	_, applies, err := req.Update(h.page, h.stamp)
 	done(applies, h.page, err)
@@ -54,7 +55,7 @@ func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 		t.Fatal(err)
 	}
 	h := &hollow{page: page, stamp: 2_000_000_000_000_000}
-	return entity.New(entity.Options{Coordinator: h, View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
+	return entity.New(entity.Options{Coordinator: h, Proposer: h, View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
 }
 
 func tenProperties(rowKey string) entity.Operation {

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"cqld/azuretables/odata"
-	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -44,7 +44,7 @@ type transaction struct {
 // asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
 // at it after the answer.
 type asked struct {
-	req    coordinator.CASRequest
+	req    paxos.CASRequest
 	cmd    row.ReadCommand
 	slices [1]row.Slice
 	keys   []byte // the partition's, and every clustering with a zero byte behind it
@@ -146,7 +146,7 @@ func (t *transaction) prepare(p *plan, ops []Operation) error {
 		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
 	}
 	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
-	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+	a.req = paxos.CASRequest{Command: &a.cmd, Serial: ring.Serial, Consistency: ring.Quorum,
 		Contention: t.s.o.Timeouts.CAS, Timeout: t.s.o.Timeouts.Write, Update: t.onUpdate}
 	return nil
 }

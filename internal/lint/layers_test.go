@@ -47,12 +47,12 @@ coordinator/fence:
 coordinator/quorum: ring
 coordinator/latency: ring schema
 coordinator/counter: internal/wire ring row schema
-coordinator/paxos: ring row schema
 coordinator/resolve: ring row
-coordinator/turn: coordinator/latency internal/env ring row schema
-coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
-replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
-repair: coordinator internal/env internal/wire messaging replica ring row schema storage
+coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
+replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
+paxos/contention: coordinator/latency internal/env ring row schema
+paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
+repair: coordinator internal/env internal/wire messaging paxos replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # The meaning of statements and of requests to Azure Tables.
@@ -62,8 +62,8 @@ query/plancache:
 query/definition: cql internal/wire ring schema types
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: coordinator cql internal/env internal/wire query/definition query/function query/identifier query/plancache query/term ring row schema types
-azuretables/entity: azuretables/odata coordinator internal/env internal/wire ring row schema types
+query: coordinator cql internal/env internal/wire paxos query/definition query/function query/identifier query/plancache query/term ring row schema types
+azuretables/entity: azuretables/odata coordinator internal/env internal/wire paxos ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -73,15 +73,15 @@ azuretables: azuretables/entity azuretables/odata coordinator internal/env inter
 # A node.
 node/socket:
 node/control: internal/guard
-node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
-node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica ring row schema server server/frame storage types
+node/assembly: cluster coordinator internal/env messaging paxos rebalance repair replica ring schema storage
+node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica ring row schema server server/frame storage types
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica ring row schema storage storage/faultfs types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
