@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"cqld/internal/env"
@@ -37,7 +35,6 @@ type Replica interface {
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
 	// Partitions answers with the next partition keys of its own, in their order.
 	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
-	Acceptor
 }
 
 // Blocking is a Replica on this node that can also read in the caller's goroutine, which waits for the disk then: a
@@ -103,31 +100,14 @@ type WriteRequest struct {
 	// settled, when not nil, is told once nothing of the request is under way any more: whether it will be
 	// everywhere without anybody who repeats it (writeOp.secured).
 	settled func(secured bool)
-	decided *decision // of which the only mutation is the update
+	// Sender, when not nil, sends the only mutation to each replica in place of Replica.Apply. Package paxos commits what
+	// was decided by it.
+	Sender Sender
 }
 
-// decision is a commit: what was decided, and who holds it as what they accepted, or will when the request
-// to accept it has come, which was sent before.
-type decision struct {
-	proposal *Proposal
-	accepted []ring.NodeID
-}
-
-// commit sends the decision to a replica, whole only where it is not held already.
-func (d *decision) commit(r Replica, node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
-	if !slices.Contains(d.accepted, node) {
-		r.Commit(epoch, d.proposal, timeout, done)
-		return
-	}
-	short := *d.proposal
-	short.Update, short.Accepted = nil, true
-	r.Commit(epoch, &short, timeout, func(err error) {
-		if errors.Is(err, ErrNotAccepted) {
-			r.Commit(epoch, d.proposal, timeout, done)
-			return
-		}
-		done(err)
-	})
+// Sender sends a mutation to replicas. Send returns at once and calls done exactly once, as the methods of Replica do.
+type Sender interface {
+	Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error))
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.
@@ -135,8 +115,10 @@ type ReadRequest struct {
 	Command     *row.ReadCommand
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	Contention  time.Duration // of SERIAL and LOCAL_SERIAL; zero: a default
-	Trace       Trace
+	// Contention is how long a serial read competes with other proposers. Package paxos executes such reads; zero means its
+	// default.
+	Contention time.Duration
+	Trace      Trace
 	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil: nothing does. Command has the same.
 	Cancel *env.Cancel
 	// Blocks says that the caller's goroutine may wait for the disk. What this node is asked first is read there then,

@@ -16,6 +16,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -53,7 +54,8 @@ type node struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
-	purge    *replica.PaxosPurge
+	proposer *paxos.Proposer
+	purge    *paxos.Purge
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -190,6 +192,7 @@ type clusterOptions struct {
 	replication ring.Replication
 	table       func(*schema.Options)
 	unsafe      coordinator.Unsafe
+	unsafePaxos paxos.Unsafe
 	limits      coordinator.Limits
 	pageBytes   int
 	store       func(*storage.Engine) coordinator.HintStore // what hints and batches are kept in; nil: the engine
@@ -241,20 +244,40 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
-	n.purge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock,
-		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
 	var store coordinator.HintStore = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)
 	}
+	stamps := env.NewHLC(lifeClock{n.c.clock, n.life}, time.Minute)
 	n.coord = coordinator.New(coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
-		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits,
+		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits, Stamps: stamps,
 		Arriving: func() bool { return n.arriving },
 	})
 	replica.ServeCounters(post, n.coord)
 	replica.ServeBatches(post, n.coord)
-	replica.ServeTurns(post, n.coord)
+	n.startPaxos(local, post, stamps)
+}
+
+// startPaxos makes the proposer, and the acceptor whose state is with local.
+func (n *node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
+	o := n.c.options
+	acceptor := paxos.NewAcceptor(local, n, o.unsafePaxos)
+	paxos.Serve(post, acceptor)
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: post, Clock: n.c.clock,
+		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n), Coordinator: n.coord,
+		Clock: lifeClock{n.c.clock, n.life}, Stamps: stamps, LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafePaxos})
+	paxos.ServeTurns(post, n.proposer)
+}
+
+// read reads as a client of the node does.
+func (n *node) read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		n.proposer.Read(req, done)
+		return
+	}
+	n.coord.Read(req, done)
 }
 
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.

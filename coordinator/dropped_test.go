@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -38,7 +39,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 	},
 	"conditional change": func(c *cluster, done func(error)) {
 		m := c.dropWrite(coordinator.WriteSimple, "k1").Mutations[0]
-		c.node(4).coord.CAS(&coordinator.CASRequest{Command: c.dropRead(), Serial: ring.Serial, Consistency: ring.Quorum,
+		c.node(4).proposer.CAS(&paxos.CASRequest{Command: c.dropRead(), Serial: ring.Serial, Consistency: ring.Quorum,
 			Contention: time.Second, Timeout: 2 * time.Second,
 			Update: func([]byte, int64) (*row.Mutation, bool, error) { return m, true, nil },
 		}, func(_ bool, _ []byte, err error) { done(err) })
@@ -48,7 +49,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 			func(_ []byte, err error) { done(err) })
 	},
 	"serial read": func(c *cluster, done func(error)) {
-		c.node(4).coord.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial, Timeout: 2 * time.Second},
+		c.node(4).proposer.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial, Timeout: 2 * time.Second},
 			func(_ []byte, err error) { done(err) })
 	},
 	"scan": func(c *cluster, done func(error)) {

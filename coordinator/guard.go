@@ -111,26 +111,6 @@ func (op *batchOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of a round of conditional changes. The next round of the partition begins.
-func (op *casRound) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator conditional change", p, &op.mu, func(err error) {
-			if op.left.Load() {
-				op.mu.Unlock()
-				return
-			}
-			if (op.phase == casAccepting || op.phase == casCommitting) && len(op.outcomes) == len(op.members) {
-				op.own = append(op.own, casProposed{op.proposal, op.outcomes, false, 0}) // it may be decided
-			}
-			op.attempt++
-			op.concludeLocked(nil, err)
-		})
-	}
-}
-
 // guarded is deferred by the events of a group of counter updates. The next group of the partition begins.
 func (g *counterGroup) guarded() {
 	c := g.l.c

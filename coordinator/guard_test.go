@@ -19,6 +19,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -187,7 +188,7 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		n.coord = coordinator.New(o)
 		replica.ServeCounters(n, n.coord)
 		replica.ServeBatches(n, n.coord)
-		replica.ServeTurns(n, n.coord)
+		n.startPaxos(paxos.Options{View: o.View, Clock: o.Clock, Guard: o.Guard}, local, callPost{n, calls})
 	}
 	t.Cleanup(func() {
 		running.Wait()
@@ -245,7 +246,7 @@ func panicRequests() map[string]panicRequest {
 				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
 		"conditional": func(n *benchNode, done func(error)) {
-			n.coord.CAS(&coordinator.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+			n.proposer.CAS(&paxos.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
 				Serial: ring.Serial, Consistency: ring.Quorum, Contention: panicTimeout, Timeout: panicTimeout,
 				Update: func(_ []byte, stamp int64) (*row.Mutation, bool, error) {
 					return change(n, "t", "k", []byte("y"), stamp), true, nil

@@ -38,22 +38,6 @@ type Limits struct {
 	// partition takes 128,000 a second.
 	CounterGroup int
 
-	// CASInFlight is how many conditional changes and serial reads may be under way or wait for one
-	// before them: each keeps four pages (mostly a few KiB); 4,096 of 8 KiB are 128 MiB.
-	CASInFlight int64
-	// CASRound is how many of one partition go in one round: at 5 ms for a round of three syncs, a partition
-	// takes 25,000 changes a second.
-	CASRound int
-	// CASRoundSlices is how many rows, or intervals of rows, one round reads: 40 changes of 100 rows. To lay
-	// the changes of a round over each other costs at most its rows for each change, some 0.3 µs each: 25 ms.
-	CASRoundSlices int
-	// CASRoundBytes is when a proposal takes in no further change: it stands in the acceptors' log, like
-	// a write of that size, and what waits behind it should not wait long. One change may be greater.
-	CASRoundBytes int
-	// CASLast is how many partitions a coordinator remembers that it was the last to change: those it
-	// changes again without promises. 150 bytes each: 600 KiB.
-	CASLast int
-
 	// BatchBytes bounds the logged batches kept for other nodes: at 10 KiB each and two holders, 64 MiB
 	// cover 3,000 a second from each of as many nodes as hold, for the second that they are kept.
 	BatchBytes int64
@@ -107,11 +91,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.PlansMax, 8)
 	setDefault(&l.CounterNames, 4_096)
 	setDefault(&l.CounterGroup, 128)
-	setDefault(&l.CASInFlight, 4_096)
-	setDefault(&l.CASRound, 128)
-	setDefault(&l.CASRoundSlices, 4_096)
-	setDefault(&l.CASRoundBytes, 1<<20)
-	setDefault(&l.CASLast, 4_096)
 	setDefault(&l.BatchBytes, 64<<20)
 	setDefault(&l.BatchBytesPerSecond, 1<<20)
 	setDefault(&l.BatchRetry, 5*time.Second)

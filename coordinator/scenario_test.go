@@ -173,10 +173,10 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.NoWriteOrder = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
-	case "NoPaxosLookup":
-		o.unsafe.NoPaxosLookup = true
-	case "NoPaxosRepair":
-		o.unsafe.NoPaxosRepair = true
+	case "NoLookup":
+		o.unsafePaxos.NoLookup = true
+	case "NoRepair":
+		o.unsafePaxos.NoRepair = true
 	default:
 		s.t.Fatalf("no safeguard %q", text(d, "unsafe", ""))
 	}
@@ -360,7 +360,7 @@ func (s *scenario) command(d *datadriven.TestData) *row.ReadCommand {
 func (s *scenario) read(d *datadriven.TestData) {
 	done := s.begin(d.Cmd)
 	at := s.c.node(ring.NodeID(number(d, "at", 1)))
-	at.coord.Read(&coordinator.ReadRequest{
+	at.read(&coordinator.ReadRequest{
 		Command: s.command(d), Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"),
 	}, func(page []byte, err error) {
 		if err != nil {
@@ -520,13 +520,16 @@ func (s *scenario) hints(d *datadriven.TestData) {
 }
 
 func (s *scenario) stats(d *datadriven.TestData) {
-	v := s.c.node(ring.NodeID(number(d, "at", 1))).coord.Stats()
-	shown := strings.Fields(strings.Trim(fmt.Sprintf("%+v", v), "{}"))
-	for _, f := range shown {
-		if !strings.HasSuffix(f, ":0") {
-			s.c.printf("%s", f)
+	n := s.c.node(ring.NodeID(number(d, "at", 1)))
+	show := func(prefix string, stats any) {
+		for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", stats), "{}")) {
+			if !strings.HasSuffix(f, ":0") {
+				s.c.printf("%s%s", prefix, f)
+			}
 		}
 	}
+	show("", n.coord.Stats())
+	show("Paxos.", n.proposer.Stats())
 }
 
 // replicas shows who holds the keys.

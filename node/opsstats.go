@@ -176,7 +176,7 @@ func (n *Node) opPools(context.Context, control.None, control.Report) (control.P
 			control.Pool{Name: "Native-Transport-Connections", Active: int64(l.Connections), ActiveMax: int64(l.ConnectionsMax)},
 			control.Pool{Name: "Native-Transport-Bytes", Active: l.Bytes, ActiveMax: l.BytesMax})
 	}
-	f, stats, m := n.coordinator.Load(), n.coordinator.Stats(), n.engine.Metrics()
+	f, stats, m := n.coordinator.Load(), n.coordinatorStats(), n.engine.Metrics()
 	out.Pools = append(out.Pools,
 		control.Pool{Name: "CoordinatorWrites", Active: f.Writes, ActiveMax: f.WritesMax},
 		control.Pool{Name: "CoordinatorWriteBytes", Active: f.WriteBytes, ActiveMax: f.WriteBytesMax},

@@ -14,6 +14,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -53,7 +54,9 @@ type node struct {
 	repaired *repair.History
 	local    *replica.Local
 	peers    *repair.Service
-	paxos    *replica.PaxosPurge
+	proposer *paxos.Proposer
+	acceptor *paxos.Acceptor
+	purge    *paxos.Purge
 	down     map[ring.NodeID]bool // as this node sees it
 	floor    int64
 }
@@ -158,14 +161,20 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	}
 	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(n, local)
+	stamps := env.NewHLC(w.clock, time.Minute)
 	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
-		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})
+		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits, Stamps: stamps})
+	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
+	n.acceptor = acceptor
+	paxos.Serve(n, acceptor)
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: n, Clock: w.clock, Run: func(f func()) { f() },
+		Streaming: func(schema.StorageID) bool { return false }})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, n, n), Coordinator: n.coord, Clock: w.clock,
+		Stamps: stamps, LocalDatacenter: "dc1"})
 	n.local = local
 	run := func(f func()) { f() }
 	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
 		Run: run, History: n.repaired, StepBytes: step})
-	n.paxos = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
-		Run: run, Streaming: func(schema.StorageID) bool { return false }})
 	return n
 }
 
@@ -194,7 +203,7 @@ func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schem
 // repairer is a node's, with the limits given.
 func (n *node) repairer(limits repair.Limits) *repair.Repairer {
 	limits.Timeout = 2 * time.Second
-	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.paxos, Store: n.engine, Limits: limits})
+	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.purge, Proposer: n.proposer, Store: n.engine, Limits: limits})
 }
 
 // verbName is how the stories call a message.

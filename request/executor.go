@@ -9,6 +9,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/schema"
 )
 
@@ -17,15 +18,22 @@ type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Count(req *coordinator.WriteRequest, done func(error))
 	Batch(req *coordinator.WriteRequest, done func(error))
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
 
-// Options are what an Executor is made of. Coordinator and Clock are required.
+// Proposer makes conditional changes and serial reads of one partition (package paxos). Each method calls done exactly once,
+// possibly before it returns.
+type Proposer interface {
+	CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error))
+	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
+}
+
+// Options are what an Executor is made of. Coordinator, Proposer and Clock are required.
 type Options struct {
 	Coordinator Coordinator
+	Proposer    Proposer
 	Clock       env.Clock
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
 	NewWaiter   func() env.Waiter // what a request waits with; nil means a channel
@@ -172,13 +180,17 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 	}
 	req.Trace, req.Blocks = r.Trace, true // the request's own goroutine may wait for the disk
 	c.begin(KindRead)
-	e.o.Coordinator.Read(req, c.onPage)
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		e.o.Proposer.Read(req, c.onPage)
+	} else {
+		e.o.Coordinator.Read(req, c.onPage)
+	}
 	return c
 }
 
 // CAS makes a conditional change. If the condition doesn't hold, the Call has the page that shows why. The caller releases the
 // Call, which is nil if there is an error. When the request's context ends, the change is given up if nothing was proposed yet.
-func (e *Executor) CAS(r *Request, req *coordinator.CASRequest) (applied bool, c *Call, err error) {
+func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return false, nil, err
 	}
@@ -189,7 +201,7 @@ func (e *Executor) CAS(r *Request, req *coordinator.CASRequest) (applied bool, c
 	c = e.call()
 	c.cancel = req.Cancel
 	c.begin(KindCAS)
-	e.o.Coordinator.CAS(req, c.onApplied)
+	e.o.Proposer.CAS(req, c.onApplied)
 	if _, err := c.Wait(r); err != nil {
 		c.Release()
 		return false, nil, err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cqld/cluster"
-	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -164,8 +163,9 @@ type Result struct {
 // stats are what coordinators did, as far as it shows that rare ways were taken.
 type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
-func statsOf(o coordinator.Stats) stats {
-	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, o.CASShared, o.CASUnprepared}
+func statsOf(l *life) stats {
+	o, p := l.coord.Stats(), l.proposer.Stats()
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + p.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, p.Shared, p.Unprepared}
 }
 
 func (s *stats) add(o stats) {
@@ -247,7 +247,7 @@ func (c *Cluster) result() Result {
 		if n.life == nil {
 			continue
 		}
-		r.Stats.add(statsOf(n.life.coord.Stats()))
+		r.Stats.add(statsOf(n.life))
 		n.crash(true)
 	}
 	return r

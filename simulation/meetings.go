@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 )
 
@@ -159,9 +160,9 @@ func (c *Cluster) pendingHints() (n int) {
 }
 
 // cas makes a conditional change as a client of the process does.
-func (l *life) cas(r *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
+func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
-	l.coord.CAS(r, func(applied bool, page []byte, err error) {
+	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
 		end()
 		done(applied, page, err)
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/storage"
 )
 
@@ -68,8 +69,9 @@ type Options struct {
 	Story io.Writer // gets what happened, in words; may be nil
 
 	// What tests remove.
-	Sync   storage.SyncMode
-	Unsafe coordinator.Unsafe
+	Sync        storage.SyncMode
+	Unsafe      coordinator.Unsafe
+	UnsafePaxos paxos.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
 	// NoWorkers runs what blocks where it was asked for: a run must then find reads on a stream or in the committer.
@@ -166,8 +168,8 @@ func DefaultOptions(seed uint64) Options {
 // String is all of it, for the report of a failure.
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
-		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
+		"speculative retry %s, limits %+v, without %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -111,7 +111,7 @@ func (c *Cluster) remains() Day {
 		if n.life == nil {
 			continue
 		}
-		w.Stats.add(statsOf(n.life.coord.Stats()))
+		w.Stats.add(statsOf(n.life))
 		inFlight := n.life.coord.Load()
 		w.Reading += int(inFlight.Reads + inFlight.Writes)
 		for _, other := range c.present() {

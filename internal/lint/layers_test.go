@@ -50,16 +50,16 @@ coordinator/fence:
 coordinator/quorum: ring
 coordinator/latency: ring schema
 coordinator/counter: internal/wire ring row schema
-coordinator/paxos: ring row schema
 coordinator/resolve: ring row
-coordinator/turn: coordinator/latency internal/env ring row schema
-coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
-replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
-repair: coordinator internal/env internal/wire messaging replica ring row schema storage
+coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
+replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
+paxos/contention: coordinator/latency internal/env ring row schema
+paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
+repair: coordinator internal/env internal/wire messaging paxos replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram ring schema
+request: auth coordinator internal/env internal/histogram paxos ring schema
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -69,8 +69,8 @@ query/definition: cql internal/wire ring schema types
 query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
-azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire request ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
+azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire paxos request ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -80,8 +80,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
-node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica request ring row schema server server/frame storage types
+node/assembly: cluster coordinator internal/env messaging paxos rebalance repair replica ring schema storage storage/index
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -91,7 +91,8 @@ azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica request ring row schema storage storage/faultfs storage/index types
+simulation/elle:
+simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica request ring row schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

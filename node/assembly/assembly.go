@@ -18,6 +18,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
@@ -45,11 +46,13 @@ type Options struct {
 
 	// Coordinator has what is not made here: random numbers, stamps, limits, the data center.
 	Coordinator coordinator.Options
-	Streams     rebalance.Limits
-	Repair      repair.Limits
-	AutoRepair  repair.AutoOptions // without Repairer and Store
-	Note        func(string)       // reports range movements to the operator; nil discards
-	Log         *slog.Logger       // records dropped ranges; nil discards
+	// Paxos has the limits and the removed safeguards of the proposer and the acceptor.
+	Paxos      PaxosOptions
+	Streams    rebalance.Limits
+	Repair     repair.Limits
+	AutoRepair repair.AutoOptions // without Repairer and Store
+	Note       func(string)       // reports range movements to the operator; nil discards
+	Log        *slog.Logger       // records dropped ranges; nil discards
 	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil, and
 	// must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
@@ -65,7 +68,7 @@ type Options struct {
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see rebalance.MovementOptions
 	NoPaxosStreams       bool          // of tests; see rebalance.MovementOptions
-	PaxosLook            time.Duration // see replica.PaxosPurgeOptions.Look
+	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
 }
 
 // Parts are what Assemble has made.
@@ -75,9 +78,11 @@ type Parts struct {
 	Streams     *rebalance.Streams
 	Movements   *rebalance.Movements
 	Drops       *rebalance.Drops
-	PaxosPurge  *replica.PaxosPurge
 	Repairs     *repair.Service
 	Coordinator *coordinator.Coordinator
+	Acceptor    *paxos.Acceptor
+	Purge       *paxos.Purge
+	Proposer    *paxos.Proposer
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
 
@@ -117,10 +122,7 @@ func Assemble(o Options) *Parts {
 		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, History: o.Repaired,
 		StepBytes: o.StepBytes,
 	})
-	p.PaxosPurge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{
-		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
-		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
-	})
+	p.assemblePaxos(o)
 	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
 		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
 		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
@@ -138,9 +140,9 @@ func Assemble(o Options) *Parts {
 	p.Coordinator = coordinator.New(c)
 	replica.ServeCounters(o.Transport, p.Coordinator)
 	replica.ServeBatches(o.Transport, p.Coordinator)
-	replica.ServeTurns(o.Transport, p.Coordinator)
+	p.assembleProposer(o)
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.PaxosPurge, Store: o.Store, Run: o.Run, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
@@ -159,6 +161,34 @@ func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.St
 		p.AutoRepair.Dirty(table, token)
 		then(table, token)
 	}
+}
+
+// PaxosOptions are what the proposer and the acceptor of a node are made of, besides what Options has. The zero value has
+// the defaults.
+type PaxosOptions struct {
+	Limits paxos.Limits
+	Unsafe paxos.Unsafe
+}
+
+// assemblePaxos makes the acceptor, and what purges its state.
+func (p *Parts) assemblePaxos(o Options) {
+	p.Acceptor = paxos.NewAcceptor(p.Local, p.View, o.Paxos.Unsafe)
+	paxos.Serve(o.Transport, p.Acceptor)
+	p.Purge = paxos.NewPurge(paxos.PurgeOptions{
+		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
+		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
+	})
+}
+
+// assembleProposer makes the proposer. It draws from the timestamps and the random numbers of the coordinator.
+func (p *Parts) assembleProposer(o Options) {
+	c, unsafe := o.Coordinator, o.Paxos.Unsafe
+	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
+	p.Proposer = paxos.NewProposer(paxos.Options{
+		View: p.View, Acceptors: paxos.NewDirectory(p.Acceptor, o.Transport, p.View), Coordinator: p.Coordinator, Clock: o.Clock,
+		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe, Guard: c.Guard,
+	})
+	paxos.ServeTurns(o.Transport, p.Proposer)
 }
 
 // unclean is the epoch since which this node has data that it lost; zero: it has none.
