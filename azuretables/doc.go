@@ -1,11 +1,10 @@
-// Package azuretables is the door of Azure Tables: requests over HTTP, who may do what, and the headers and
-// bodies of the answers. What an entity, a $filter and a batch look like is odata's; what tables and
-// entities are in the database is entity's, which this package asks through entity.Service.
+// Package azuretables is the HTTP server of the Azure Tables protocol. It parses requests, authenticates and authorizes
+// them, and writes the headers and bodies of the responses. Package odata parses entities, $filter and batches. Package
+// entity maps tables and entities to the database; this package calls it through entity.Service.
 //
-//	HTTP ─▶ request ─▶ which account, which resource ─▶ who is it: SharedKey, SAS ─▶ may they
-//	                                                                              │
-//	HTTP ◀─ response ◀─ ETag, Location, continuation, CORS ◀─ entity.Service ◀────┘ throttle
+//	HTTP ─▶ request ─▶ account and resource ─▶ authentication: SharedKey, SAS ─▶ authorization
+//	                                                                                 │
+//	HTTP ◀─ response ◀─ ETag, Location, continuation, CORS ◀─ entity.Service ◀───────┘ throttle
 //
-// http.go alone knows the HTTP library. Sources: the REST reference of the Table service; the recorded
-// answers in facts/azure-tables.md.
+// Only http.go imports the HTTP library. Sources: the REST reference of the Table service, and recorded responses.
 package azuretables

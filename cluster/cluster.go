@@ -326,16 +326,23 @@ func (c *Cluster) alone() bool {
 
 // sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
 func (c *Cluster) sendHeartbeats() {
-	if c.driver != nil {
+	if c.admitted() {
 		c.broadcast(messaging.VerbHeartbeat, c.appendHeartbeat(nil))
 	}
 }
 
 // sendHeartbeat sends a heartbeat to one peer. It is called by the loop.
 func (c *Cluster) sendHeartbeat(id ring.NodeID) {
-	if c.driver != nil {
+	if c.admitted() {
 		c.opts.Network.Send(id, messaging.VerbHeartbeat, c.appendHeartbeat(nil))
 	}
+}
+
+// admitted reports whether this node has applied its own admission to the ring. A node that joins applies the log from
+// its beginning. Until it comes to its own admission it does not know all members and tables that the others send requests
+// for, and refuses them; a heartbeat would make the others count it among the replicas that are alive.
+func (c *Cluster) admitted() bool {
+	return c.driver != nil && c.Metadata().Topology.Node(c.Self()) != nil
 }
 
 // appendHeartbeat appends the payload of a heartbeat of now.

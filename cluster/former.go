@@ -35,7 +35,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			}
 			c := m.compareReplications(f.Replication, now.Replication)
 			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
-				f.Gained = nil // nobody needs to repair them
+				f.Gained = nil // their contents are not repaired
 			}
 			if len(c.lose) == 0 {
 				f.Nodes = nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 
 	"cqld/messaging"
@@ -30,5 +31,24 @@ func TestPeersHearOfThisNodeWhenTheirStreamComesUp(t *testing.T) {
 	}
 	if c.StreamChanged(2, false); len(sent) != 1 {
 		t.Fatalf("heartbeats to %v when the stream to 2 broke", sent)
+	}
+}
+
+// TestNoHeartbeatBeforeTheOwnAdmissionIsApplied checks that a node that joins does not count as alive while it would refuse
+// the requests of members, or those for tables that it does not know yet.
+func TestNoHeartbeatBeforeTheOwnAdmissionIsApplied(t *testing.T) {
+	c, _ := forgedVoter(t)
+	var sent []ring.NodeID
+	c.opts.Network = sentNetwork{heartbeats: &sent}
+	before := *c.Metadata()
+	before.Topology = ring.NewTopology(before.Epoch, slices.DeleteFunc(slices.Clone(before.Topology.Nodes()), func(n *ring.Node) bool { return n.ID == c.Self() }))
+	now := c.meta.Swap(&before)
+	c.StreamChanged(2, true)
+	if c.sendHeartbeats(); len(sent) != 0 {
+		t.Fatalf("heartbeats to %v before this node is a member", sent)
+	}
+	c.meta.Store(now)
+	if c.sendHeartbeats(); len(sent) != 2 {
+		t.Fatalf("heartbeats to %v after this node is a member", sent)
 	}
 }

@@ -67,7 +67,7 @@ func TestAJoinerSurvivesItsSeed(t *testing.T) {
 	t.Fatal("the node waits for its seed, which has left")
 }
 
-// TestAMemberThatCannotAdmitNamesOthers checks the answers of nodes that admit nobody for now.
+// TestAMemberThatCannotAdmitNamesOthers checks the answers of members that cannot admit a node at the moment.
 func TestAMemberThatCannotAdmitNamesOthers(t *testing.T) {
 	peer := netip.MustParseAddrPort("127.0.0.9:7000")
 	for _, c := range []struct {

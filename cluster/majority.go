@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"cqld/ring"
@@ -25,7 +26,10 @@ func (c *Cluster) awaitMajority(ctx context.Context) error {
 		case waited >= majorityWait:
 			return short
 		}
-		if err := c.pause(ctx, joinPause); err != nil {
+		switch err := c.pause(ctx, joinPause); {
+		case errors.Is(err, context.DeadlineExceeded):
+			return short // nothing was proposed
+		case err != nil:
 			return err
 		}
 	}

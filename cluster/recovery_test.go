@@ -23,6 +23,7 @@ import (
 
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // conf is Raft's membership as node n knows it. While the voters of before have a say too, it has no voters: to lose two of
@@ -165,18 +166,28 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 	}
 }
 
-// A majority of the voters is gone: a change does not hang but says that it may still happen, and it
-// is not proposed for ever.
+// A majority of the voters is gone. A change that was proposed before this node noticed does not hang, says that it may still be
+// made, and is not proposed for ever. Later changes are refused.
 func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	nodes := startRing(t, 3)
 	nodes[0].stop()
 	nodes[1].stop()
 	eventually(t, func() bool { return !nodes[2].Alive(1) && !nodes[2].Alive(2) })
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
 	start := time.Now()
-	err := nodes[2].proposeNew(ctx, &command{Found: &foundCommand{}})
+	within := func(propose func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		return propose(ctx)
+	}
+	err := within(func(ctx context.Context) error {
+		return nodes[2].wait(ctx, func(done func(error)) func() { return nodes[2].start(&command{Found: &foundCommand{}}, done) })
+	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "may still be") {
+		t.Errorf("got %v", err)
+	}
+	err = within(func(ctx context.Context) error { return nodes[2].proposeNew(ctx, &command{Found: &foundCommand{}}) })
+	var unavailable *schema.Unavailable
+	if !errors.As(err, &unavailable) || unavailable.Required != 2 || unavailable.Alive != 1 {
 		t.Errorf("got %v", err)
 	}
 	if took := time.Since(start); took > patience {

@@ -9,18 +9,19 @@ import (
 	"cqld/ring"
 )
 
-// errStays ends a handing over: the node stays after all.
+// errStays ends a hand-over when the node does not leave after all.
 var errStays = errors.New("coordinator: this node does not leave")
 
-// stays says whether this node is a member, and not about to leave: only such a node may keep batches.
+// stays reports whether this node is a member and is not leaving. Only such a node may store batches.
 func (c *Coordinator) stays() bool {
 	n := c.view.Topology().Node(c.view.Self())
 	return n != nil && n.State != ring.Leaving
 }
 
-// HandOver gives the batches that this node keeps to two others each, for as long as it leaves the ring: when it
-// has left, nobody would apply them. New ones it refuses already. Then it hands over the hints that it stores. done is called
-// once: with nil when it keeps none of these any more, or with an error when it stays.
+// HandOver copies each batch that this node stores to two other nodes and removes its own copy. A node does this before
+// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver then
+// hands over the hints that this node stores. It calls done once: with nil when this node stores no batch and no hint any
+// more, or with an error when the node does not leave after all.
 func (c *Coordinator) HandOver(done func(error)) {
 	if c.unsafe.NoHandOver {
 		done(nil)

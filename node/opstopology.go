@@ -86,10 +86,17 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 	if err := n.follow(ctx, id, err, report); err != nil {
 		return none, err
 	}
-	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); self != nil && now != nil && slices.Equal(self.Tokens, now.Tokens) {
+	// Without tokens, the even share may be the one that the node has.
+	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); now != nil && len(tokens) > 0 && !sameTokens(now.Tokens, tokens) {
 		return none, aborted(id)
 	}
 	return none, nil
+}
+
+// sameTokens reports whether two lists have the same tokens, in any order.
+func sameTokens(a, b []ring.Token) bool {
+	sorted := func(list []ring.Token) []ring.Token { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	return slices.Equal(sorted(a), sorted(b))
 }
 
 // aborted is the result of an operation that another command has aborted.

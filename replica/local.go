@@ -234,7 +234,7 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	return nil
 }
 
-// FromStorage is what coordinators are told of storage's errors.
+// FromStorage returns the error that a replica sends to the coordinator for an error of storage.
 func FromStorage(err error) error {
 	var tombstones *storage.TooManyTombstones
 	var unknown *storage.UnknownTable

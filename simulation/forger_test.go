@@ -85,8 +85,14 @@ func (f *forger) begin() {
 	f.burst()
 }
 
+// burst sends messages of all verbs, those for which the run gave no model included.
 func (f *forger) burst() {
 	verbs := slices.Sorted(maps.Keys(f.samples))
+	for _, v := range verbsForged() {
+		if !slices.Contains(verbs, v) {
+			verbs = append(verbs, v)
+		}
+	}
 	for range f.o.Burst {
 		if f.total >= f.o.Messages {
 			return
