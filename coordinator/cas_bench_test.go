@@ -30,6 +30,7 @@ type benchNode struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
+	parts    *parts         // nil in benchmarks
 	call     func(f func()) // runs a function of the node's replica; nil: without more
 }
 
@@ -79,9 +80,10 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
-		n.coord = coordinator.New(coordinator.Options{
-			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: n.engine,
-		})
+		n.coord = newParts(partsOptions{Options: coordinator.Options{
+			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+			store: n.engine,
+		}).Coordinator
 	}
 	return nodes
 }

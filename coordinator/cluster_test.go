@@ -12,7 +12,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
@@ -53,6 +56,9 @@ type node struct {
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 	purge    *replica.PaxosPurge
+	parts    *parts
+	hints    *hints.Hints
+	batches  *batchlog.Log
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -183,15 +189,21 @@ func (k *scriptClock) tick(d time.Duration) {
 
 // clusterOptions is what a scenario's cluster line says.
 type clusterOptions struct {
-	datacenters []string // of the nodes
-	racks       []string // of the nodes; nil: all are in rack r1
-	owners      int      // the first so many own tokens; the rest have joined nothing yet
-	replication ring.Replication
-	table       func(*schema.Options)
-	unsafe      coordinator.Unsafe
-	limits      coordinator.Limits
-	pageBytes   int
-	store       func(*storage.Engine) coordinator.HintStore // what hints and batches are kept in; nil: the engine
+	datacenters   []string // of the nodes
+	racks         []string // of the nodes; nil: all are in rack r1
+	owners        int      // the first so many own tokens; the rest have joined nothing yet
+	replication   ring.Replication
+	table         func(*schema.Options)
+	unsafe        coordinator.Unsafe
+	limits        coordinator.Limits
+	hintLimits    hints.Limits
+	noHints       bool
+	batchLimits   batchlog.Limits
+	batchUnsafe   batchlog.Unsafe
+	counterLimits counters.Limits
+	counterUnsafe counters.Unsafe
+	pageBytes     int
+	store         func(*storage.Engine) hints.Store // what hints and batches are kept in; nil: the engine
 }
 
 func newCluster(t testing.TB, o clusterOptions) *cluster {
@@ -241,17 +253,19 @@ func (n *node) start() {
 	replica.Serve(post, local)
 	n.purge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock,
 		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
-	var store coordinator.HintStore = n.engine
+	var store hints.Store = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)
 	}
-	n.coord = coordinator.New(coordinator.Options{
+	n.parts = newParts(partsOptions{Options: coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
-		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits,
+		LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafe, Limits: o.limits,
 		Arriving: func() bool { return n.arriving },
-	})
-	replica.ServeCounters(post, n.coord)
-	replica.ServeBatches(post, n.coord)
+	}, store: store, hints: hints.Options{Limits: o.hintLimits, Unsafe: hints.Unsafe{Disabled: o.noHints}},
+		batches:  batchlog.Options{Limits: o.batchLimits, Unsafe: o.batchUnsafe, Holders: batchlog.NewClient(post)},
+		counters: counters.Options{Limits: o.counterLimits, Unsafe: o.counterUnsafe, Leaders: counters.NewClient(post)}})
+	n.coord, n.hints, n.batches = n.parts.Coordinator, n.parts.hints, n.parts.batches
+	n.parts.serve(post)
 	replica.ServeTurns(post, n.coord)
 }
 

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"slices"
 
 	"cqld/ring"
 )
@@ -44,21 +45,21 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.add(t.node, t.mutations, op.began, nil)
+		op.c.hints.Add(t.node, t.mutations, op.began, nil)
 		return
 	}
 	if op.level != ring.Any {
 		op.mu.Lock()
 		op.refs++
 		op.mu.Unlock()
-		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
+		op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
 	op.refs++
 	op.waiting++
 	op.mu.Unlock()
-	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
+	op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
 }
 
 // hintKept is the event that a hint is on disk, or lost.
@@ -93,4 +94,29 @@ func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.mu.Unlock()
 	op.act(next)
 	op.release()
+}
+
+// settlement returns which replicas have the write. No answer is awaited any more.
+func (op *writeOp) settlement() Settlement {
+	s := Settlement{Hinted: len(op.targets) > 0, Majority: len(op.targets) > 0}
+	for _, t := range op.targets {
+		s.Hinted = s.Hinted && (t.state == targetAcked || t.kept)
+	}
+	for i := range op.parts {
+		all, alive, has := 0, 0, 0
+		for _, t := range op.targets {
+			if !slices.Contains(t.parts, i) {
+				continue
+			}
+			all++
+			if t.alive {
+				alive++
+			}
+			if t.state == targetAcked {
+				has++
+			}
+		}
+		s.Majority = s.Majority && has >= max(1, min(ring.QuorumOf(all), alive))
+	}
+	return s
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
 	"cqld/query"
 	"cqld/schema"
 )
@@ -34,20 +36,36 @@ func (s serving) Write(req *coordinator.WriteRequest, done func(error)) {
 	s.Coordinator.Write(req, s.figures.measure(writing, done))
 }
 
-func (s serving) Count(req *coordinator.WriteRequest, done func(error)) {
-	if err := s.refusal(); err != nil {
-		done(err)
-		return
-	}
-	s.Coordinator.Count(req, s.figures.measure(counting, done))
+// servingCounters are the counters as clients reach them; see serving.
+type servingCounters struct {
+	counters *counters.Counters
+	refusal  func() error
+	figures  *requestFigures
 }
 
-func (s serving) Batch(req *coordinator.WriteRequest, done func(error)) {
+// Update implements query.CounterUpdates.
+func (s servingCounters) Update(req *coordinator.WriteRequest, done func(error)) {
 	if err := s.refusal(); err != nil {
 		done(err)
 		return
 	}
-	s.Coordinator.Batch(req, s.figures.measure(batching, done))
+	s.counters.Update(req, s.figures.measure(counting, done))
+}
+
+// servingBatches is the batch log as clients reach it; see serving.
+type servingBatches struct {
+	batches *batchlog.Log
+	refusal func() error
+	figures *requestFigures
+}
+
+// Write implements query.LoggedBatches.
+func (s servingBatches) Write(req *coordinator.WriteRequest, done func(error)) {
+	if err := s.refusal(); err != nil {
+		done(err)
+		return
+	}
+	s.batches.Write(req, s.figures.measure(batching, done))
 }
 
 func (s serving) CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {

@@ -128,11 +128,19 @@ type SchemaChange struct {
 // it returns; see coordinator/api.go.
 type Store interface {
 	Write(req *coordinator.WriteRequest, done func(error))
-	Count(req *coordinator.WriteRequest, done func(error))
-	Batch(req *coordinator.WriteRequest, done func(error))
 	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
+}
+
+// LoggedBatches writes logged batches. Package batchlog implements it. Write calls done exactly once, possibly before it returns.
+type LoggedBatches interface {
+	Write(req *coordinator.WriteRequest, done func(error))
+}
+
+// CounterUpdates changes counters. Package counters implements it. Update calls done exactly once, possibly before it returns.
+type CounterUpdates interface {
+	Update(req *coordinator.WriteRequest, done func(error))
 }
 
 // View is what query knows of the cluster at the moment.
@@ -176,6 +184,8 @@ type Limits struct {
 // Options are what a Processor is made of.
 type Options struct {
 	Store      Store
+	Batches    LoggedBatches
+	Counters   CounterUpdates
 	View       View
 	Changer    Changer
 	Virtual    VirtualSource // nil: there are no virtual tables

@@ -65,7 +65,9 @@ func (s *modelStore) Truncate(t *schema.Table, _ time.Duration, done func(error)
 func newTestProcessor(t testing.TB, store Store, definitions ...string) (*Processor, *Session) {
 	t.Helper()
 	n := newOneNode()
-	p := New(Options{View: n, Changer: n, Store: store, Clock: &testClock{now: time.Unix(1700000000, 0)},
+	batches, _ := store.(batching)
+	counters, _ := store.(counting)
+	p := New(Options{View: n, Changer: n, Store: store, Batches: testBatches{batches}, Counters: testCounters{counters}, Clock: &testClock{now: time.Unix(1700000000, 0)},
 		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }})
 	s := &Session{Version: 5}
 	mustQuery(t, p, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

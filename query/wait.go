@@ -59,9 +59,9 @@ func (p *Processor) write(req *coordinator.WriteRequest) error {
 	c := p.calls.get()
 	switch req.Type {
 	case coordinator.WriteCounter:
-		p.o.Store.Count(req, c.onDone)
+		p.o.Counters.Update(req, c.onDone)
 	case coordinator.WriteBatch:
-		p.o.Store.Batch(req, c.onDone)
+		p.o.Batches.Write(req, c.onDone)
 	default:
 		p.o.Store.Write(req, c.onDone)
 	}

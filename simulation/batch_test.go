@@ -21,7 +21,7 @@ func TestBatchesOfLeaversAreWhole(t *testing.T) {
 // small, and coordinators are killed while batches are under way.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
 	mustFail(t, 0, 300, func(o *Options) {
-		o.Unsafe.NoHandOver = true
+		o.BatchUnsafe.NoHandOver = true
 		smallRing(o)
 	}, "of its")
 }
@@ -53,7 +53,7 @@ func TestAFormerVoterIsNotNeeded(t *testing.T) {
 // else.
 func TestSimNeedsMoreThanHints(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
-		o.Unsafe.HintsSecure, o.Unsafe.NoHintHandOver = true, true
+		o.BatchUnsafe.HintsSecure, o.HintUnsafe.NoHandOver = true, true
 		leaving(o, 1)
 	}, "of its")
 }
@@ -63,7 +63,7 @@ func TestSimNeedsMoreThanHints(t *testing.T) {
 func TestHintsOfLeaversAreWritten(t *testing.T) {
 	o := DrawnOptions(701700)
 	report(t, o, run(t, o))
-	o.Unsafe.NoHintHandOver = true
+	o.HintUnsafe.NoHandOver = true
 	for _, f := range run(t, o).Failures {
 		if strings.Contains(f, "level") {
 			return

@@ -14,7 +14,10 @@ import (
 
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query"
@@ -38,15 +41,18 @@ type testRing struct {
 
 // testNode is one of them.
 type testNode struct {
-	ring   *testRing
-	id     ring.NodeID
-	fs     *vfs.MemFS
-	engine *storage.Engine
-	local  *replica.Local
-	coord  *coordinator.Coordinator
-	store  *entity.Store
-	cql    *query.Processor
-	faults faults
+	ring     *testRing
+	id       ring.NodeID
+	fs       *vfs.MemFS
+	engine   *storage.Engine
+	local    *replica.Local
+	coord    *coordinator.Coordinator
+	hints    *hints.Hints
+	batches  *batchlog.Log
+	counters *counters.Counters
+	store    *entity.Store
+	cql      *query.Processor
+	faults   faults
 }
 
 // faults is what happens between entity and the coordinator.
@@ -102,7 +108,8 @@ const settle = 20 * time.Millisecond
 
 func (r *testRing) close() {
 	for _, n := range r.nodes {
-		n.coord.Close()
+		n.hints.Close()
+		n.batches.Close()
 	}
 	time.Sleep(settle)
 	for _, n := range r.nodes {
@@ -119,14 +126,18 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 		n.ring.t.Fatal(err)
 	}
 	n.local = replica.NewLocal(n.engine, n, nil)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.engine,
+	n.hints = hints.New(hints.Options{View: n, Replicas: n, Clock: n.ring.clock, Store: n.engine, Rand: testRand{}})
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.hints, Store: n.engine,
 		Rand: testRand{}, Stamps: env.NewHLC(n.ring.clock, time.Minute)})
+	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Store: n.engine})
+	n.hints.Start(n.coord, n.batches)
+	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1"})
 	o := entity.Options{Coordinator: (*between)(n), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
 	for _, f := range options {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Store: n.coord, View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
+	n.cql = query.New(query.Options{Store: n.coord, Batches: n.batches, Counters: n.counters, View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
 }
 

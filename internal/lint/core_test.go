@@ -9,7 +9,7 @@ import (
 // core are the rooms whose behaviour a seed must repeat: they take time, chance, network and disk
 // from outside and start no goroutine.
 func core() []string {
-	return []string{"row", "ring", "schema", "coordinator", "replica", "repair", "rebalance", "cluster", "query", "cql", "internal/wire"}
+	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "replica", "repair", "rebalance", "cluster", "query", "cql", "internal/wire"}
 }
 
 func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {

@@ -46,14 +46,19 @@ cluster: internal/env internal/invariant internal/wire messaging ring schema sto
 coordinator/fence:
 coordinator/quorum: ring
 coordinator/latency: ring schema
-coordinator/counter: internal/wire ring row schema
 coordinator/paxos: ring row schema
 coordinator/resolve: ring row
 coordinator/turn: coordinator/latency internal/env ring row schema
-coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
+coordinator: coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
 replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
 repair: coordinator internal/env internal/wire messaging replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
+
+# Protocols of the coordinator, each with both of its halves.
+hints: coordinator internal/env internal/wire ring row schema
+counters/shard: internal/wire ring row schema
+counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row schema
+batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -73,15 +78,15 @@ azuretables: azuretables/entity azuretables/odata coordinator internal/env inter
 # A node.
 node/socket:
 node/control: internal/guard
-node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
-node: azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica ring row schema server server/frame storage types
+node/assembly: batchlog cluster coordinator counters hints internal/env messaging rebalance repair replica ring schema storage
+node: azuretables azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/guard internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica ring row schema server server/frame storage types
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica ring row schema storage storage/faultfs types
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire messaging node/assembly rebalance repair replica ring row schema storage storage/faultfs types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
