@@ -61,9 +61,6 @@ func (e *empty) Write(_ *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-func (e *empty) Count(req *coordinator.WriteRequest, done func(error)) { e.Write(req, done) }
-func (e *empty) Batch(req *coordinator.WriteRequest, done func(error)) { e.Write(req, done) }
-
 func (e *empty) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
 	e.effects++
 	done(&coordinator.Partitions{}, nil)

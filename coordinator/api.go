@@ -97,12 +97,20 @@ type WriteRequest struct {
 	Stamp   int64
 	// Applied says that this node has applied the mutations already, durably.
 	Applied bool
-	// settled, when not nil, is told once nothing of the request is under way any more: whether it will be
-	// everywhere without anybody who repeats it (writeOp.secured).
-	settled func(secured bool)
+	// Settled, when not nil, is called once, when no answer to the request is awaited any more.
+	Settled func(Settlement)
 	// Sender, when not nil, sends the only mutation to each replica in place of Replica.Apply. Package paxos commits what
 	// was decided by it.
 	Sender Sender
+}
+
+// Settlement says which replicas have a write when no answer is awaited any more.
+type Settlement struct {
+	// Hinted says that every replica has acknowledged its share, or that a hint for it is on disk.
+	Hinted bool
+	// Majority says that of the replicas of each mutation a majority has acknowledged it, or all that were alive, and at least
+	// one.
+	Majority bool
 }
 
 // Sender sends a mutation to replicas. Send returns at once and calls done exactly once, as the methods of Replica do.

@@ -33,6 +33,7 @@ type benchNode struct {
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 	proposer *paxos.Proposer
+	parts    *parts         // nil in benchmarks
 	call     func(f func()) // runs a function of the node's replica; nil: without more
 }
 
@@ -82,9 +83,10 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
-		n.coord = coordinator.New(coordinator.Options{
-			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: n.engine,
-		})
+		n.coord = newParts(partsOptions{Options: coordinator.Options{
+			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+			store: n.engine,
+		}).Coordinator
 		n.startPaxos(paxos.Options{View: n, Clock: realClock{time.Now()}}, local, n)
 	}
 	return nodes

@@ -12,7 +12,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/messaging"
@@ -56,6 +59,9 @@ type node struct {
 	coord    *coordinator.Coordinator
 	proposer *paxos.Proposer
 	purge    *paxos.Purge
+	parts    *parts
+	hints    *hints.Hints
+	batches  *batchlog.Log
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -186,16 +192,22 @@ func (k *scriptClock) tick(d time.Duration) {
 
 // clusterOptions is what a scenario's cluster line says.
 type clusterOptions struct {
-	datacenters []string // of the nodes
-	racks       []string // of the nodes; nil: all are in rack r1
-	owners      int      // the first so many own tokens; the rest have joined nothing yet
-	replication ring.Replication
-	table       func(*schema.Options)
-	unsafe      coordinator.Unsafe
-	unsafePaxos paxos.Unsafe
-	limits      coordinator.Limits
-	pageBytes   int
-	store       func(*storage.Engine) coordinator.HintStore // what hints and batches are kept in; nil: the engine
+	datacenters   []string // of the nodes
+	racks         []string // of the nodes; nil: all are in rack r1
+	owners        int      // the first so many own tokens; the rest have joined nothing yet
+	replication   ring.Replication
+	table         func(*schema.Options)
+	unsafe        coordinator.Unsafe
+	unsafePaxos   paxos.Unsafe
+	limits        coordinator.Limits
+	hintLimits    hints.Limits
+	noHints       bool
+	batchLimits   batchlog.Limits
+	batchUnsafe   batchlog.Unsafe
+	counterLimits counters.Limits
+	counterUnsafe counters.Unsafe
+	pageBytes     int
+	store         func(*storage.Engine) hints.Store // what hints and batches are stored in; nil: the engine
 }
 
 func newCluster(t testing.TB, o clusterOptions) *cluster {
@@ -244,18 +256,20 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
-	var store coordinator.HintStore = n.engine
+	var store hints.Store = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)
 	}
 	stamps := env.NewHLC(lifeClock{n.c.clock, n.life}, time.Minute)
-	n.coord = coordinator.New(coordinator.Options{
+	n.parts = newParts(partsOptions{Options: coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
-		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits, Stamps: stamps,
+		LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafe, Limits: o.limits, Stamps: stamps,
 		Arriving: func() bool { return n.arriving },
-	})
-	replica.ServeCounters(post, n.coord)
-	replica.ServeBatches(post, n.coord)
+	}, store: store, hints: hints.Options{Limits: o.hintLimits, Unsafe: hints.Unsafe{Disabled: o.noHints}},
+		batches:  batchlog.Options{Limits: o.batchLimits, Unsafe: o.batchUnsafe, Holders: batchlog.NewClient(post)},
+		counters: counters.Options{Limits: o.counterLimits, Unsafe: o.counterUnsafe, Leaders: counters.NewClient(post)}})
+	n.coord, n.hints, n.batches = n.parts.Coordinator, n.parts.hints, n.parts.batches
+	n.parts.serve(post)
 	n.startPaxos(local, post, stamps)
 }
 

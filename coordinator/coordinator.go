@@ -16,17 +16,14 @@ import (
 
 // Options are what a coordinator is made of. View, Replicas and Clock are required.
 type Options struct {
-	View     View
-	Replicas Replicas
-	Clock    env.Clock
-	// Run does background work that takes the time of a disk, in a goroutine of its own: what a timer or another node's
-	// answer begins must not block there. At most one such piece of work runs for each node that has hints, for the
-	// batch log and for a handing over. Nil: the caller does it.
-	Run             func(func())
-	Rand            env.Rand // jitter of hint replay; nil for none
+	View            View
+	Replicas        Replicas
+	Clock           env.Clock
+	Rand            env.Rand // of incarnations; nil means none
 	LocalDatacenter string
 	Limits          Limits
-	Hints           HintStore  // nil: no hints are kept
+	Hints           Hints      // nil means that no hints are stored
+	Store           LocalStore // keeps truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
 	Unsafe          Unsafe
 	// Arriving says that a node was let into the ring moments ago that this one has not heard yet; nil: never.
@@ -40,25 +37,19 @@ type Options struct {
 	Guard *guard.Guard
 }
 
+// Timestamps returns timestamps (µs since 1970), each greater than all before.
+type Timestamps interface{ Next() int64 }
+
 // Unsafe switches safeguards off, for the tests that show that they are needed.
 type Unsafe struct {
 	NoReadRepair bool // merge differing answers, but do not repair before answering
 	NoShortRead  bool // do not continue reads that replicas' limits ended early
-	NoHints      bool
 	NoReplan     bool // do not plan again when a replica refuses
 
-	ForgetHints bool // every third hint is dropped, and counts as stored
-
-	// CounterNotIdempotent makes a leader count a message as often as it comes.
-	CounterNotIdempotent bool
-	NoBatchlog           bool // write logged batches as others
-	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
-	NoHintHandOver       bool // a node that leaves takes its hints with it
 	NoTruncationFence    bool // drop rows while writes from before are on their way
 	RepairTruncated      bool // let reads repair while a table is truncated
 	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
-	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
 	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
@@ -76,14 +67,12 @@ type Coordinator struct {
 	localDC  string
 	limits   Limits
 	unsafe   Unsafe
-	hints    *hints
+	hints    Hints // nil means none
+	store    LocalStore
 	stamps   Timestamps
-	leader   *counterLeader
-	batchlog *batchlog
 	onError  func(error)
 	guard    *guard.Guard // may be nil
-	run      func(func())
-	arriving func() bool // nil: never
+	arriving func() bool  // nil: never
 	// confirmed says whether the metadata may be acted on without a request; nil: always.
 	confirmed func() bool
 	// What names this node's requests to others that must count once.
@@ -104,15 +93,12 @@ type Coordinator struct {
 	counts counters
 }
 
-// New makes a coordinator; it starts nothing but the replay of hints found in Options.Hints.
+// New returns a coordinator.
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, run: o.Run, arriving: o.Arriving,
-		confirmed: o.Confirmed,
-	}
-	if c.run == nil {
-		c.run = func(f func()) { f() }
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, arriving: o.Arriving,
+		confirmed: o.Confirmed, hints: o.Hints,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -120,14 +106,11 @@ func New(o Options) *Coordinator {
 	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can go back
 		c.incarnation ^= o.Rand.Uint64()
 	}
-	c.leader = newCounterLeader(c)
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
-	if o.Hints != nil && !o.Unsafe.NoHints {
-		c.hints = newHints(c, o.Hints, o.Rand)
-	}
-	c.batchlog = newBatchlog(c, o.Hints)
+	c.store = o.Store
+	c.loadTruncations()
 	return c
 }
 
@@ -136,16 +119,12 @@ type Stats struct {
 	WriteTimeouts, ReadTimeouts, Unavailable, Overloaded  uint64
 	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
 	Replans, Restamped                                    uint64
-	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
-	BatchesStored, BatchesReplayed                        uint64
 }
 
 type counters struct {
 	writeTimeouts, readTimeouts, unavailable, overloaded  atomic.Uint64
 	digestMismatches, readRepairs, shortReads, speculated atomic.Uint64
 	replans, restamped                                    atomic.Uint64
-	hintsStored, hintsReplayed, hintsExpired, hintsLost   atomic.Uint64
-	batchesStored, batchesReplayed                        atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -156,9 +135,6 @@ func (c *Coordinator) Stats() Stats {
 		Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(),
 		DigestMismatches: n.digestMismatches.Load(), ReadRepairs: n.readRepairs.Load(),
 		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(), Restamped: n.restamped.Load(),
-		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
-		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
-		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
 	}
 }
 
@@ -201,10 +177,6 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
 }
-
-// mayReplay says whether hints and logged batches may be replayed: by the catalog and the ring of View some of them would
-// be void, or go to other nodes.
-func (c *Coordinator) mayReplay() bool { return c.confirmed == nil || c.confirmed() }
 
 // report tells of a failure that no request waits for.
 func (c *Coordinator) report(err error) {

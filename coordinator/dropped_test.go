@@ -25,7 +25,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 		c.node(4).coord.Write(c.dropWrite(coordinator.WriteUnloggedBatch, "k1", "k2"), done)
 	},
 	"logged batch": func(c *cluster, done func(error)) {
-		c.node(4).coord.Batch(c.dropWrite(coordinator.WriteBatch, "k1", "k2"), done)
+		c.node(4).batches.Write(c.dropWrite(coordinator.WriteBatch, "k1", "k2"), done)
 	},
 	"counter": func(c *cluster, done func(error)) {
 		m := &row.Mutation{}
@@ -34,7 +34,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 		r.Clustering = []byte("a")
 		r.Cells = append(r.Cells, row.Cell{Column: c.counts.Column("v").ID, Value: wire.AppendInt64(nil, 1)})
 		m.AddRow(r)
-		c.node(4).coord.Count(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
+		c.node(4).parts.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
 			Type: coordinator.WriteCounter, Timeout: 2 * time.Second}, done)
 	},
 	"conditional change": func(c *cluster, done func(error)) {

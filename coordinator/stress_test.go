@@ -216,9 +216,11 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		w.EndPartition()
 		wild.pages = append(wild.pages, w.Finish(i == 0))
 	}
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
-	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: wildAcceptors{wild}, Coordinator: c, Clock: realClock{time.Now()},
-		Stamps: env.NewHLC(realClock{time.Now()}, time.Minute), LocalDatacenter: "dc1"})
+	stamps := env.NewHLC(realClock{time.Now()}, time.Minute)
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
+		store: noHints{}})
+	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: wildAcceptors{wild}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
+		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64
 	var all sync.WaitGroup
 	request := func(r *rand.Rand) {
@@ -262,7 +264,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			}
 			write := c.Write
 			if r.IntN(3) == 0 {
-				write = c.Batch
+				write = c.batches.Write
 			}
 			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond,
 				Ordered: r.IntN(2) == 0, Stamp: 7}, func(error) { end() })
@@ -296,10 +298,10 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	if broken.Load() > 0 || asked.Load() != answered.Load() {
 		t.Errorf("%d requests, %d answers, %d broken", asked.Load(), answered.Load(), broken.Load())
 	}
-	if n := coordinator.InFlight(c); n != (coordinator.InFlightCounts{}) {
+	if n := coordinator.InFlight(c.Coordinator); n != (coordinator.InFlightCounts{}) {
 		t.Errorf("all is answered, but still counted: %+v", n)
 	}
-	c.Close() // or its hints' timers go on in the tests that follow
+	c.close() // or its hints' timers go on in the tests that follow
 }
 
 // quickReplica answers at once.
@@ -329,12 +331,12 @@ func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Durat
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, store: noHints{}})
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: time.Second}
 	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 100}}
-	return c, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
+	return c.Coordinator, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
 }
 
 // TestAllocations holds the hot paths to what they need.

@@ -18,8 +18,8 @@ import (
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
-		if req.settled != nil {
-			req.settled(true)
+		if req.Settled != nil {
+			req.Settled(Settlement{Hinted: true, Majority: true})
 		}
 		return
 	}
@@ -31,8 +31,8 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if err := op.admit(req, done); err != nil {
 		c.writes.Put(op)
 		done(err)
-		if req.settled != nil {
-			req.settled(false)
+		if req.Settled != nil {
+			req.Settled(Settlement{})
 		}
 		return
 	}
@@ -103,7 +103,7 @@ type writeOp struct {
 	ended      bool // the deadline has passed
 	direct     bool
 	applied    bool // on this node, before
-	settled    func(bool)
+	settled    func(Settlement)
 	timer      env.Timer
 	onTimeout  func()
 	onReplan   func()
@@ -140,7 +140,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.sender, op.parts = req.Sender, op.parts[:0]
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
-	op.applied, op.settled = req.Applied, req.settled
+	op.applied, op.settled = req.Applied, req.Settled
 	op.topology, op.self = c.view.Topology(), c.view.Self()
 	return nil
 }
@@ -499,7 +499,10 @@ func (op *writeOp) release() {
 		return
 	}
 	c, settled, generation := op.c, op.settled, op.generation
-	secured := settled != nil && op.secured()
+	var settlement Settlement
+	if settled != nil {
+		settlement = op.settlement()
+	}
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
 	for _, t := range op.targets {
@@ -512,7 +515,7 @@ func (op *writeOp) release() {
 	c.writes.Put(op)
 	c.sent.Leave(generation)
 	if settled != nil {
-		settled(secured)
+		settled(settlement)
 	}
 }
 

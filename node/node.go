@@ -16,6 +16,7 @@ import (
 	"cqld/azuretables"
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/messaging"
@@ -239,9 +240,10 @@ func (n *Node) partsOptions() assembly.Options {
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: pageMemory(n.opts.CacheBytes),
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
-			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{TruncationMost: 2 * n.opts.TruncateTimeout},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
+		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
 		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {

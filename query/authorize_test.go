@@ -224,7 +224,7 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	w, g := &watched{oneNode: newOneNode()}, &guarded{}
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	p := New(Options{View: w, Changer: w, Clock: clock, Rand: rand.NewPCG(1, 2),
-		Executor: request.New(request.Options{Coordinator: w, Proposer: w, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: w, Batches: testBatches{w}, Counters: testCounters{w}, Proposer: w, Clock: clock, Authorizer: g})})
 	s := &Session{Version: 5}
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

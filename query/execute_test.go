@@ -76,7 +76,9 @@ func at(level ring.Consistency) *request.Request {
 // over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or writes rows.
 func over(c request.Coordinator) *request.Executor {
 	proposer, _ := c.(request.Proposer)
-	return request.New(request.Options{Coordinator: c, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+	batches, _ := c.(batching)
+	counters, _ := c.(counting)
+	return request.New(request.Options{Coordinator: c, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
 // newTestProcessor is a Processor over a model, with a keyspace ks in use.

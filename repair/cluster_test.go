@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/paxos"
@@ -51,6 +52,7 @@ type node struct {
 	topology *ring.Topology
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
+	hints    *hints.Hints
 	repaired *repair.History
 	local    *replica.Local
 	peers    *repair.Service
@@ -126,7 +128,7 @@ func (k *scriptClock) tick(d time.Duration) {
 }
 
 // newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
-func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits coordinator.Limits) *world {
+func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits hints.Limits) *world {
 	w := &world{t: t, clock: &scriptClock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
 	w.schema, w.table = testSchema(t, rf, readRepair)
 	var members []*ring.Node
@@ -145,7 +147,7 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 	return w
 }
 
-func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits coordinator.Limits) *node {
+func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits hints.Limits) *node {
 	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 	var err error
 	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true, Sync: storage.SyncNone}); err != nil {
@@ -161,9 +163,12 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	}
 	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(n, local)
+	replicas := replica.NewDirectory(local, n, n)
+	n.hints = hints.New(hints.Options{View: n, Replicas: replicas, Clock: w.clock, Store: n.engine, Limits: limits})
 	stamps := env.NewHLC(w.clock, time.Minute)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
-		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits, Stamps: stamps})
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replicas, Clock: w.clock, LocalDatacenter: "dc1", Hints: n.hints,
+		Store: n.engine, Stamps: stamps})
+	n.hints.Start(n.coord, nil)
 	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
 	n.acceptor = acceptor
 	paxos.Serve(n, acceptor)

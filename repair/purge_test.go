@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/repair"
@@ -79,7 +79,7 @@ func (w *world) run(r *repair.Repairer) (report repair.Report) {
 // paxosWorld has ten partitions that were changed with conditions, one of them not at the last node, which only accepted
 // a proposal for it.
 func paxosWorld(t *testing.T) *world {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
 	}
@@ -167,7 +167,7 @@ func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
 
 // TestATableWithoutConditionsHasNoFloor costs its repair nothing.
 func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	w.put(w.nodes[1], w.insert("x", "c", "plain", 5))
 	r, raised := w.purger(w.nodes...)
 	if report := w.run(r); *raised != 0 || w.counts[messaging.VerbPaxosPurge] != 0 || report.Rows == 0 {
@@ -177,7 +177,7 @@ func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 
 // TestATableWithOneReplicaIsPurgedToo without being compared.
 func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
-	w := newWorld(t, 3, 1, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 1, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
 	}

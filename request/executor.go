@@ -16,11 +16,19 @@ import (
 // Coordinator is the coordinator as an Executor uses it. Each method calls done exactly once, possibly before it returns.
 type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
-	Count(req *coordinator.WriteRequest, done func(error))
-	Batch(req *coordinator.WriteRequest, done func(error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
+}
+
+// Batches writes logged batches (package batchlog). Write calls done exactly once, possibly before it returns.
+type Batches interface {
+	Write(req *coordinator.WriteRequest, done func(error))
+}
+
+// Counters changes counters (package counters). Update calls done exactly once, possibly before it returns.
+type Counters interface {
+	Update(req *coordinator.WriteRequest, done func(error))
 }
 
 // Proposer makes conditional changes and serial reads of one partition (package paxos). Each method calls done exactly once,
@@ -30,9 +38,12 @@ type Proposer interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Options are what an Executor is made of. Coordinator, Proposer and Clock are required.
+// Options are what an Executor is made of. Coordinator and Clock are required, and so are Batches, Counters and Proposer where
+// requests need them.
 type Options struct {
 	Coordinator Coordinator
+	Batches     Batches
+	Counters    Counters
 	Proposer    Proposer
 	Clock       env.Clock
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
@@ -130,10 +141,10 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	switch req.Type {
 	case coordinator.WriteCounter:
 		c.begin(KindCounter)
-		e.o.Coordinator.Count(req, c.onDone)
+		e.o.Counters.Update(req, c.onDone)
 	case coordinator.WriteBatch:
 		c.begin(KindBatch)
-		e.o.Coordinator.Batch(req, c.onDone)
+		e.o.Batches.Write(req, c.onDone)
 	default:
 		c.begin(KindWrite)
 		e.o.Coordinator.Write(req, c.onDone)

@@ -50,12 +50,18 @@ func (s *scripted) Write(req *coordinator.WriteRequest, done func(error)) {
 	done(s.err)
 }
 
-func (s *scripted) Count(req *coordinator.WriteRequest, done func(error)) {
+// scriptedCounters is a scripted coordinator as Counters.
+type scriptedCounters struct{ *scripted }
+
+func (s scriptedCounters) Update(req *coordinator.WriteRequest, done func(error)) {
 	s.note("count", req.Timeout, req.Trace)
 	done(s.err)
 }
 
-func (s *scripted) Batch(req *coordinator.WriteRequest, done func(error)) {
+// scriptedBatches is a scripted coordinator as Batches.
+type scriptedBatches struct{ *scripted }
+
+func (s scriptedBatches) Write(req *coordinator.WriteRequest, done func(error)) {
 	s.note("batch", req.Timeout, req.Trace)
 	done(s.err)
 }
@@ -105,7 +111,7 @@ func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(er
 func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *handClock) {
 	clock := &handClock{}
 	clock.now.Store(int64(time.Hour))
-	o := Options{Coordinator: s, Proposer: s, Clock: clock}
+	o := Options{Coordinator: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
 	for _, f := range change {
 		f(&o)
 	}

@@ -109,15 +109,15 @@ func (w *calm) change(l *life, client int, done func(error)) {
 }
 
 func (w *calm) count(l *life, _ int, done func(error)) {
-	x := counters{table: w.counter}
-	l.coord.Count(&coordinator.WriteRequest{
+	x := additions{table: w.counter}
+	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
 		Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
 	}, done)
 }
 
 func (w *calm) batch(l *life, _ int, done func(error)) {
-	l.coord.Batch(&coordinator.WriteRequest{
+	l.parts.Batches.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
 	}, done)
 }

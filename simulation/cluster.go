@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -163,9 +164,9 @@ type Result struct {
 // stats are what coordinators did, as far as it shows that rare ways were taken.
 type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
-func statsOf(l *life) stats {
-	o, p := l.coord.Stats(), l.proposer.Stats()
-	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + p.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, p.Shared, p.Unprepared}
+func statsOf(p *assembly.Parts) stats {
+	o, h, x := p.Coordinator.Stats(), p.Hints.Stats(), p.Proposer.Stats()
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + x.Replans, h.Stored, h.Replayed, h.Lost, x.Shared, x.Unprepared}
 }
 
 func (s *stats) add(o stats) {
@@ -247,7 +248,7 @@ func (c *Cluster) result() Result {
 		if n.life == nil {
 			continue
 		}
-		r.Stats.add(statsOf(n.life))
+		r.Stats.add(statsOf(n.life.parts))
 		n.crash(true)
 	}
 	return r

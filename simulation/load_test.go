@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
@@ -209,7 +210,7 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 	o := DefaultOptions(seed)
 	o.Workloads, o.Points, o.FaultKinds = []string{"load"}, nil, nil
 	o.Nodes, o.Factor, o.Faults, o.PageBytes, o.SpeculativeRetry = 4, 3, loadWarm+loadWindow, 0, "99p"
-	o.Limits = coordinator.Limits{}
+	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	w := &load{o: l}
 	o.Extra = []workloadKind{{name: "load", tables: tables(textTable("load")), make: func(c *Cluster) workload {
 		w.clients, w.table = newClients(c, "load"), c.table("load")

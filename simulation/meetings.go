@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/paxos"
 	"cqld/ring"
 )
@@ -152,7 +153,7 @@ func (c *Cluster) pendingHints() (n int) {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
 			if a.life != nil && b.life != nil {
-				n += a.life.coord.PendingHints(b.life.Self())
+				n += a.life.parts.Hints.Pending(b.life.Self())
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func MeetingOptions(seed uint64) Options {
 	o.Nodes, o.Factor, o.Faults, o.Hurry = 5, 4, 8*time.Second, 4
 	o.Levels, o.TornWrites = true, true
 	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
-	o.Limits = coordinator.Limits{}
+	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	o.Workloads, o.Clients = []string{"cas", "counter", "batch", "churn", "reborn"}, 3
 	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild", "repair", "snapshot", "clock-leap"}
 	if r.Chance(700) {

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/node/assembly"
 	"cqld/paxos"
@@ -215,6 +218,9 @@ func (l *life) partsOptions() assembly.Options {
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
 		Paxos:    assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}, Unsafe: c.options.UnsafePaxos},
+		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.HintUnsafe},
+		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
+		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
 		Streams:  l.streamLimits(),
 		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,

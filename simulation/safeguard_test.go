@@ -93,7 +93,7 @@ func TestSafeguards(t *testing.T) {
 		{
 			"every hint is kept, or its loss is reported", "register set", "isolate one-way halves bad-links",
 			func(o *Options) {
-				o.Unsafe.ForgetHints, o.ConvergeBy = true, ByHints
+				o.HintUnsafe.Forget, o.ConvergeBy = true, ByHints
 				o.spareHints()
 			}, "after all hints were delivered", 0,
 		},

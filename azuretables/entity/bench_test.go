@@ -30,8 +30,6 @@ func (h *hollow) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 
 func (h *hollow) Read(_ *coordinator.ReadRequest, done func([]byte, error))   { done(h.page, nil) }
 func (h *hollow) Write(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
-func (h *hollow) Count(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
-func (h *hollow) Batch(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
 func (h *hollow) Truncate(_ *schema.Table, _ time.Duration, done func(error)) { done(nil) }
 func (h *hollow) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
 	done(&coordinator.Partitions{Keys: h.keys}, nil)

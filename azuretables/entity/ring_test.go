@@ -14,7 +14,10 @@ import (
 
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/paxos"
@@ -51,6 +54,9 @@ type testNode struct {
 	coord    *coordinator.Coordinator
 	acceptor *paxos.Acceptor
 	proposer *paxos.Proposer
+	hints    *hints.Hints
+	batches  *batchlog.Log
+	counters *counters.Counters
 	store    *entity.Store
 	cql      *query.Processor
 	faults   faults
@@ -109,7 +115,8 @@ const settle = 20 * time.Millisecond
 
 func (r *testRing) close() {
 	for _, n := range r.nodes {
-		n.coord.Close()
+		n.hints.Close()
+		n.batches.Close()
 	}
 	time.Sleep(settle)
 	for _, n := range r.nodes {
@@ -128,9 +135,13 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 		n.ring.t.Fatal(err)
 	}
 	n.local = replica.NewLocal(n.engine, n, nil)
+	n.hints = hints.New(hints.Options{View: n, Replicas: n, Clock: n.ring.clock, Store: n.engine, Rand: testRand{}})
 	stamps := env.NewHLC(n.ring.clock, time.Minute)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.engine,
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.hints, Store: n.engine,
 		Rand: testRand{}, Stamps: stamps})
+	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Store: n.engine})
+	n.hints.Start(n.coord, n.batches)
+	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1"})
 	n.acceptor = paxos.NewAcceptor(n.local, n, paxos.Unsafe{})
 	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord, Clock: n.ring.clock,
 		LocalDatacenter: "dc1", Rand: testRand{}, Stamps: stamps})
@@ -139,13 +150,15 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Proposer: n.proposer, Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
+	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
+		Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
 }
 
 // executor returns an Executor of the node's coordinator with its faults; nil means that requests wait with channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
-	return request.New(request.Options{Coordinator: (*between)(n), Proposer: (*proposing)(n), Clock: n.ring.clock, NewWaiter: newWaiter})
+	return request.New(request.Options{Coordinator: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
+		Clock: n.ring.clock, NewWaiter: newWaiter})
 }
 
 // anyone returns a request of an anonymous client, as the protocol server makes them.
@@ -264,10 +277,6 @@ func (b *proposing) Read(req *coordinator.ReadRequest, done func([]byte, error))
 }
 
 func (b *between) Write(req *coordinator.WriteRequest, done func(error)) { b.coord.Write(req, done) }
-
-func (b *between) Count(req *coordinator.WriteRequest, done func(error)) { b.coord.Count(req, done) }
-
-func (b *between) Batch(req *coordinator.WriteRequest, done func(error)) { b.coord.Batch(req, done) }
 
 func (b *between) Truncate(t *schema.Table, timeout time.Duration, done func(error)) {
 	b.coord.Truncate(t, timeout, done)

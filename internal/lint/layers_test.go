@@ -49,14 +49,19 @@ cluster: internal/env internal/invariant internal/wire messaging ring schema sto
 coordinator/fence:
 coordinator/quorum: ring
 coordinator/latency: ring schema
-coordinator/counter: internal/wire ring row schema
 coordinator/resolve: ring row
-coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
+coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
 replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
 repair: coordinator internal/env internal/wire messaging paxos replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
+
+# Protocols of the coordinator, each with both of its halves.
+hints: coordinator internal/env internal/wire ring row schema
+counters/shard: internal/wire ring row schema
+counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row schema
+batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram paxos ring schema
@@ -80,8 +85,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
-node/assembly: cluster coordinator internal/env messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
+node/assembly: batchlog cluster coordinator counters hints internal/env messaging paxos rebalance repair replica ring schema storage storage/index
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -92,7 +97,7 @@ cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
 simulation/elle:
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica request ring row schema simulation/elle storage storage/faultfs storage/index types
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica request ring row schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

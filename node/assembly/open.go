@@ -170,7 +170,8 @@ func (i *Instance) Stop() {
 		i.Movements.Close()
 		i.Streams.Close()
 		i.Parts.AutoRepair.Close()
-		i.Coordinator.Close()
+		i.Hints.Close()
+		i.Batches.Close()
 	}
 }
 

@@ -29,11 +29,11 @@ func areas() []area {
 			[]string{"TestSim -workloads=register,set -kinds=isolate,halves,one-way,bad-links,kill"}},
 		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"}, 5,
 			[]string{"TestSim -workloads=register,set,ties,paging -kinds=isolate,one-way,bad-links"}},
-		{"hints", []string{"coordinator/hint.go"}, 4,
+		{"hints", []string{"hints/*.go"}, 4,
 			[]string{"TestSim -workloads=set,register -kinds=isolate,kill,restart,power-one -converge=hints"}},
 		{"paxos", []string{"paxos/*.go"}, 6,
 			[]string{"TestSim -workloads=cas -kinds=restart-storm,reorder,one-way,slow-links,pause", "TestSimPurge"}},
-		{"batchlog", []string{"coordinator/batchlog*.go"}, 4,
+		{"batchlog", []string{"batchlog/*.go"}, 4,
 			[]string{"TestSimBatches", "TestBatchesOfLeaversAreWhole"}},
 		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go", "cluster/apply_operation.go", "cluster/operation.go",
 			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
@@ -44,7 +44,7 @@ func areas() []area {
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
 		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
 			[]string{"TestSimOrdered"}},
-		{"counter", []string{"coordinator/counter.go", "coordinator/counter_lead.go", "coordinator/counter/*.go"}, 3,
+		{"counter", []string{"counters/*.go", "counters/shard/*.go"}, 3,
 			[]string{"TestSimCounters"}},
 	}
 }

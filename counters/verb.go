@@ -1,4 +1,4 @@
-package replica
+package counters
 
 import (
 	"slices"
@@ -7,51 +7,63 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 )
 
-// CounterLeader leads updates of counters that others ask for: the coordinator of this node.
-type CounterLeader interface {
-	Lead(update *coordinator.CounterUpdate, timeout time.Duration, done func(error))
+// updater leads the updates of other nodes. Counters implements it.
+type updater interface {
+	Lead(update *Update, timeout time.Duration, done func(error))
 }
 
-// ServeCounters makes transport answer the other nodes' requests to lead updates of counters. It is
-// called before the transport starts.
+// Serve makes transport answer the requests of other nodes to lead updates of counters. It is called before the transport starts.
 //
 //	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), row.AppendMutation
-//	              reply: outcome (1), with what it tells
-func ServeCounters(transport messaging.Transport, leader CounterLeader) {
+//	              reply: outcome (1), with its figures
+func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
+
+func serve(transport messaging.Transport, leader updater) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is kept
 		if err != nil {
-			respond(nil, ToRemote(err))
+			respond(nil, replica.ToRemote(err))
 			return
 		}
 		leader.Lead(update, timeout, func(err error) {
 			reply, err := appendOutcome(nil, err)
-			respond(reply, ToRemote(err))
+			respond(reply, replica.ToRemote(err))
 		})
 	}})
 }
 
-// Lead implements coordinator.CounterReplica.
-func (r *Remote) Lead(update *coordinator.CounterUpdate, timeout time.Duration, done func(error)) {
-	request := appendCounter(nil, update, coordinator.LeaderTimeout(timeout))
-	r.transport.Request(r.node, messaging.VerbCounter, request, timeout, func(payload []byte, err error) {
+// Client implements Leaders by messages.
+type Client struct{ transport messaging.Transport }
+
+var _ Leaders = (*Client)(nil)
+
+// NewClient returns a Client that sends through transport.
+func NewClient(transport messaging.Transport) *Client { return &Client{transport} }
+
+// Lead implements Leaders.
+func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
+	request := appendCounter(nil, update, LeaderTimeout(timeout))
+	transport := c.transport
+	if update.Trace != nil {
+		transport = replica.TracedTransport(transport, update.Trace)
+	}
+	transport.Request(node, messaging.VerbCounter, request, timeout, func(payload []byte, err error) {
 		if err != nil {
-			done(FromRemote(err))
+			done(replica.FromRemote(err))
 			return
 		}
 		done(decodeOutcome(payload))
 	})
 }
 
-var _ coordinator.CounterReplica = (*Remote)(nil)
-
-func appendCounter(dst []byte, u *coordinator.CounterUpdate, timeout time.Duration) []byte {
+func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
 	dst = wire.AppendUvarint(dst, u.Epoch)
-	dst = appendID(dst, u.ID)
+	dst = coordinator.AppendRequestID(dst, u.ID)
 	dst = append(dst, byte(u.Consistency))
 	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
 	return row.AppendMutation(dst, u.Mutation)
@@ -61,11 +73,11 @@ func appendCounter(dst []byte, u *coordinator.CounterUpdate, timeout time.Durati
 const counterTimeoutMax = time.Hour
 
 // decodeCounter is the inverse of appendCounter; the mutation points into payload.
-func decodeCounter(payload []byte) (*coordinator.CounterUpdate, time.Duration, error) {
+func decodeCounter(payload []byte) (*Update, time.Duration, error) {
 	c := wire.NewCursor(payload)
-	u := &coordinator.CounterUpdate{Mutation: new(row.Mutation)}
+	u := &Update{Mutation: new(row.Mutation)}
 	u.Epoch = c.Uvarint()
-	u.ID = consumeID(&c)
+	u.ID = coordinator.ConsumeRequestID(&c)
 	u.Consistency = ring.Consistency(c.Uint8())
 	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
 	row.ConsumeMutation(&c, u.Mutation)

@@ -1,4 +1,4 @@
-package coordinator
+package batchlog
 
 import (
 	"bytes"
@@ -6,54 +6,67 @@ import (
 	"maps"
 	"slices"
 
+	"cqld/coordinator"
 	"cqld/ring"
+	"cqld/row"
 )
 
 // errStays ends a hand-over when the node does not leave after all.
-var errStays = errors.New("coordinator: this node does not leave")
+var errStays = errors.New("batchlog: this node does not leave")
 
 // stays reports whether this node is a member and is not leaving. Only such a node may store batches.
-func (c *Coordinator) stays() bool {
-	n := c.view.Topology().Node(c.view.Self())
+func (l *Log) stays() bool {
+	n := l.view.Topology().Node(l.view.Self())
 	return n != nil && n.State != ring.Leaving
 }
 
 // HandOver copies each batch that this node stores to two other nodes and removes its own copy. A node does this before
-// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver then
-// hands over the hints that this node stores. It calls done once: with nil when this node stores no batch and no hint any
-// more, or with an error when the node does not leave after all.
-func (c *Coordinator) HandOver(done func(error)) {
-	if c.unsafe.NoHandOver {
+// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver calls
+// done once: with nil when this node stores no batch any more, or with an error when the node does not leave after all.
+func (l *Log) HandOver(done func(error)) {
+	if l.unsafe.NoHandOver {
 		done(nil)
 		return
 	}
-	h := &handOver{l: c.batchlog, done: func(err error) {
-		if err != nil {
-			done(err)
-			return
-		}
-		c.handOverHints(done)
-	}}
+	h := &handOver{l: l, done: done}
 	h.proceed()
 }
 
-// handOver is a batchlog on its way to others.
+// GiveAway asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the mutations
+// were made. It calls done once, with nil when the batch is on their disks.
+func (l *Log) GiveAway(created int64, mutations []*row.Mutation, done func(error)) {
+	l.handAway(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
+}
+
+// handAway asks two other nodes to store an encoded batch.
+func (l *Log) handAway(id coordinator.RequestID, encoded []byte, done func(error)) {
+	op := &storeOp{l: l, id: id, encoded: encoded, handed: true, done: done}
+	op.req.Timeout = handOverTimeout
+	op.deadline = l.clock.Monotonic() + op.req.Timeout
+	if err := op.choose(); err != nil {
+		done(err)
+		return
+	}
+	op.begin()
+}
+
+// handOver is the handover of a Log.
 //
 //	todo ──▶ under way, a few at a time ──▶ forgotten here
 //	  ▲              │ too few took it
 //	  └── a pause ───┘
 type handOver struct {
-	l    *batchlog
+	l    *Log
 	done func(error)
 
-	// Guarded by batchlog.mu.
+	// Guarded by Log.mu.
 	begun   bool
-	todo    []*heldBatch // by name
-	again   []*heldBatch // after a pause
-	open    int          // under way
+	todo    []*held // by name
+	again   []*held // after a pause
+	open    int     // under way
 	paused  bool
 	ended   bool
-	working bool // somebody is in proceed, and looks again when more is true
+	working bool // a goroutine is in proceed, and continues while more is true
 	more    bool
 }
 
@@ -69,7 +82,7 @@ func (h *handOver) proceed() {
 		for _, b := range next {
 			h.give(b)
 		}
-		if h.ended { // nobody else sets it: they see that somebody works
+		if h.ended { // only this goroutine sets it while working
 			h.done(err)
 		}
 		l.mu.Lock()
@@ -78,17 +91,17 @@ func (h *handOver) proceed() {
 }
 
 // nextLocked takes what is to be given now, and judges whether all is over.
-func (h *handOver) nextLocked() (next []*heldBatch, err error) {
+func (h *handOver) nextLocked() (next []*held, err error) {
 	l := h.l
-	if l.c.stays() {
+	if l.stays() {
 		h.ended = true
 		return nil, errStays
 	}
 	if !h.begun && l.mu.loaded {
 		h.begun = true
-		h.todo = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *heldBatch) int { return bytes.Compare(batchKey(a.id), batchKey(b.id)) })
+		h.todo = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(recordKey(a.id), recordKey(b.id)) })
 	}
-	for len(h.todo) > 0 && h.open < l.c.limits.BatchHandOvers {
+	for len(h.todo) > 0 && h.open < l.limits.HandOvers {
 		b := h.todo[0]
 		h.todo = h.todo[1:]
 		switch {
@@ -106,7 +119,7 @@ func (h *handOver) nextLocked() (next []*heldBatch, err error) {
 		h.ended = true
 	case !h.paused:
 		h.paused = true
-		l.c.clock.After(l.c.limits.BatchRetry, func() { l.c.run(h.resume) })
+		l.clock.After(l.limits.Retry, func() { l.run(h.resume) })
 	}
 	return next, nil
 }
@@ -121,32 +134,23 @@ func (h *handOver) resume() {
 }
 
 // give asks two others to keep a batch.
-func (h *handOver) give(b *heldBatch) {
+func (h *handOver) give(b *held) {
 	l := h.l
-	c := l.c
 	encoded, err := l.encoded(b.id)
 	switch {
 	case err != nil:
-		c.report(err)
+		l.onError(err)
 		h.given(b, err)
 		return
 	case encoded == nil:
 		h.given(b, nil)
 		return
 	}
-	op := &batchOp{c: c, id: b.id, encoded: encoded, handed: true,
-		done: func(err error) { c.run(func() { h.given(b, err) }) }}
-	op.req.Timeout = batchHandOverTimeout
-	op.deadline = c.clock.Monotonic() + op.req.Timeout
-	if err := op.choose(); err != nil {
-		h.given(b, err)
-		return
-	}
-	op.begin()
+	l.handAway(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
 }
 
 // given is the event that others keep a batch, or that too few do.
-func (h *handOver) given(b *heldBatch, err error) {
+func (h *handOver) given(b *held, err error) {
 	l := h.l
 	l.mu.Lock()
 	h.open--
@@ -159,8 +163,8 @@ func (h *handOver) given(b *heldBatch, err error) {
 	}
 	l.mu.Unlock()
 	if err == nil && held {
-		if err := l.store.DeleteLocal(batchKey(b.id), false); err != nil {
-			l.c.report(err) // it is applied once more than it need be
+		if err := l.store.DeleteLocal(recordKey(b.id), false); err != nil {
+			l.onError(err) // it is applied once more than it need be
 		}
 	}
 	h.proceed()

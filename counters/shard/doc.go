@@ -1,4 +1,4 @@
-// Package counter turns what is to be added to counters into what is stored.
+// Package shard turns what is to be added to counters into what is stored.
 //
 // A counter is stored as shards: cells of its column whose path is the id of the node that leads the
 // shard (8 bytes), and whose value is the sum of all that was added through that node. Only that
@@ -13,4 +13,4 @@
 //
 //	updates of one partition ─ Add ─▶ Change ─ Merge, Command ─▶ read of the shards that grow
 //	                                  page ─ Take, Result ─▶ mutation of the new sums
-package counter
+package shard

@@ -1,12 +1,13 @@
-package coordinator
+package batchlog
 
 import (
 	"testing"
 
+	"cqld/coordinator"
 	"cqld/row"
 )
 
-// FuzzBatch: whatever is kept as a batch, reading it says so or gives what can be written again.
+// FuzzBatch decodes arbitrary bytes as a stored batch: they are refused, or can be encoded again.
 func FuzzBatch(f *testing.F) {
 	m, r := &row.Mutation{}, row.NewRow()
 	m.Reset(7, row.NewPartitionKey([]byte("k")))
@@ -15,12 +16,12 @@ func FuzzBatch(f *testing.F) {
 	f.Add(appendBatch(nil, 5, 6, []*row.Mutation{m}))
 	f.Add([]byte{0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		batch, err := decodeBatch(RequestID{}, b)
+		batch, err := decodeBatch(coordinator.RequestID{}, b)
 		if err != nil {
 			return
 		}
-		again, err := decodeBatch(RequestID{}, appendBatch(nil, batch.Created, batch.Delay, batch.Mutations))
-		if err != nil || len(again.Mutations) != len(batch.Mutations) {
+		again, err := decodeBatch(coordinator.RequestID{}, appendBatch(nil, batch.created, batch.delay, batch.mutations))
+		if err != nil || len(again.mutations) != len(batch.mutations) {
 			t.Errorf("%+v became %+v: %v", batch, again, err)
 		}
 	})

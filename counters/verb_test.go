@@ -1,4 +1,4 @@
-package replica
+package counters
 
 import (
 	"errors"
@@ -9,10 +9,31 @@ import (
 	"cqld/coordinator"
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/row"
 )
 
-func sampleUpdate() *coordinator.CounterUpdate {
-	return &coordinator.CounterUpdate{
+// loopback is a transport whose requests are answered by its own services at once.
+type loopback struct {
+	messaging.Transport
+	services map[messaging.Verb]messaging.Service
+}
+
+func (l *loopback) Handle(s messaging.Service) { l.services[s.Verb] = s }
+
+func (l *loopback) Request(_ ring.NodeID, verb messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	l.services[verb].Handler(1, payload, func(answer []byte, err error) { reply(answer, err) })
+}
+
+func sampleMutation(key string) *row.Mutation {
+	m, r := &row.Mutation{}, row.NewRow()
+	m.Reset(1025, row.NewPartitionKey([]byte(key)))
+	r.Clustering, r.Cells = []byte("c"), []row.Cell{{Column: 1, Value: []byte("12345678")}}
+	m.AddRow(r)
+	return m
+}
+
+func sampleUpdate() *Update {
+	return &Update{
 		ID: coordinator.RequestID{Node: 7, Incarnation: 1 << 60, Sequence: 300}, Epoch: 12, Consistency: ring.LocalQuorum,
 		Mutation: sampleMutation("k"),
 	}
@@ -34,27 +55,14 @@ func TestCounterUpdatesRoundTrip(t *testing.T) {
 	}
 }
 
-// keeper leads and keeps what it is asked for, and answers with err.
+// keeper leads updates and answers with err.
 type keeper struct {
-	err       error
-	update    *coordinator.CounterUpdate
-	batch     []byte
-	id        coordinator.RequestID
-	forgotten []coordinator.RequestID
+	err    error
+	update *Update
 }
 
-func (k *keeper) Lead(u *coordinator.CounterUpdate, _ time.Duration, done func(error)) {
+func (k *keeper) Lead(u *Update, _ time.Duration, done func(error)) {
 	k.update = u
-	done(k.err)
-}
-
-func (k *keeper) KeepBatch(id coordinator.RequestID, encoded []byte, done func(error)) {
-	k.id, k.batch = id, encoded
-	done(k.err)
-}
-
-func (k *keeper) ForgetBatches(ids []coordinator.RequestID, done func(error)) {
-	k.forgotten = ids
 	done(k.err)
 }
 
@@ -62,9 +70,8 @@ func (k *keeper) ForgetBatches(ids []coordinator.RequestID, done func(error)) {
 func TestOutcomesArrive(t *testing.T) {
 	k := &keeper{}
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	ServeCounters(l, k)
-	ServeBatches(l, k)
-	r := NewRemote(2, l, &view{})
+	serve(l, k)
+	r := NewClient(l)
 	for _, want := range []error{
 		nil,
 		&coordinator.Unavailable{Consistency: ring.Quorum, Required: 3, Alive: 2},
@@ -77,7 +84,7 @@ func TestOutcomesArrive(t *testing.T) {
 	} {
 		k.err = want
 		var got error
-		r.Lead(sampleUpdate(), time.Second, func(err error) { got = err })
+		r.Lead(2, sampleUpdate(), time.Second, func(err error) { got = err })
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%#v arrived as %#v", want, got)
 		}
@@ -86,34 +93,9 @@ func TestOutcomesArrive(t *testing.T) {
 		}
 	}
 	k.err = coordinator.ErrNoReply
-	r.Lead(sampleUpdate(), time.Second, func(err error) {
+	r.Lead(2, sampleUpdate(), time.Second, func(err error) {
 		if err == nil || errors.Is(err, coordinator.ErrNotSent) {
 			t.Errorf("what may have been counted arrived as %v", err)
-		}
-	})
-}
-
-func TestBatchesArrive(t *testing.T) {
-	k := &keeper{}
-	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	ServeBatches(l, k)
-	r := NewRemote(2, l, &view{})
-	id := coordinator.RequestID{Node: 3, Incarnation: 4, Sequence: 5}
-	r.KeepBatch(id, []byte("batch"), time.Second, func(err error) {
-		if err != nil || k.id != id || string(k.batch) != "batch" {
-			t.Errorf("%v, %+v, %q", err, k.id, k.batch)
-		}
-	})
-	ids := []coordinator.RequestID{id, {Node: 3, Incarnation: 4, Sequence: 6}}
-	r.ForgetBatches(ids, time.Second, func(err error) {
-		if err != nil || !reflect.DeepEqual(k.forgotten, ids) {
-			t.Errorf("%v, %+v", err, k.forgotten)
-		}
-	})
-	k.err = &coordinator.Overloaded{What: "full"}
-	r.KeepBatch(id, nil, time.Second, func(err error) {
-		if !errors.Is(err, coordinator.ErrNotSent) {
-			t.Errorf("a refusal arrived as %v", err)
 		}
 	})
 }
