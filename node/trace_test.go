@@ -28,8 +28,13 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 		r.t.Fatalf("%+v, %v", a, err)
 	}
 	id = ring.HostID(a.TracingID).String()
-	rows := r.query(c, "SELECT source, activity, thread, source_elapsed FROM system_traces.events WHERE session_id = "+id).Rows
-	for _, row := range rows {
+	// A trace is written at ONE, so only a read of both replicas is sure to find it.
+	text := "SELECT source, activity, thread, source_elapsed FROM system_traces.events WHERE session_id = " + id
+	found, err := send(c, text, cqlclient.Options{Consistency: 4})
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	for _, row := range found.Rows {
 		source, _ := netip.AddrFromSlice(row[0])
 		events = append(events, tracedEvent{source.String(), string(row[1]), string(row[2]), int32(binary.BigEndian.Uint32(row[3]))})
 	}
