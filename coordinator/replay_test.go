@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/testclock"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// aheadClock is a scriptClock whose wall clock is ahead of its monotonic clock by a duration that the test changes.
+// aheadClock is a testclock.Clock whose wall clock is ahead of its monotonic clock by a duration that the test changes.
 type aheadClock struct {
-	scriptClock
+	testclock.Clock
 	ahead time.Duration
 }
 
-func (k *aheadClock) Now() time.Time { return k.scriptClock.Now().Add(k.ahead) }
+func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 
 // TestWritesAfterATruncationAreNotVoid truncates a table while the wall clock is an hour ahead, and then corrects the clock. What
 // began before the end of the truncation is void, what began after it is not, whatever the wall clock showed.
@@ -31,16 +32,16 @@ func TestWritesAfterATruncationAreNotVoid(t *testing.T) {
 			t.Fatal(phase, err)
 		}
 	}
-	clock.tick(time.Second)
+	clock.Advance(time.Second)
 	before := clock.Monotonic()
-	clock.tick(time.Second)
+	clock.Advance(time.Second)
 	follow(coordinator.TruncationPrepare)
-	clock.tick(time.Second)
+	clock.Advance(time.Second)
 	during := clock.Monotonic()
-	clock.tick(time.Second)
+	clock.Advance(time.Second)
 	follow(coordinator.TruncationEnd)
 	clock.ahead = 0
-	clock.tick(time.Second)
+	clock.Advance(time.Second)
 	after := clock.Monotonic()
 	for _, w := range []struct {
 		name  string

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/node/control"
 	"cqld/schema"
 	"cqld/storage"
 )
@@ -53,5 +54,17 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	m.forget(999)
 	if len(*m.tables.Load()) != 999 {
 		t.Error("a table that is gone is still counted")
+	}
+}
+
+// A table that was read at all has a latency: with few reads, tablestats printed NaN beside a count of reads.
+func TestTheFirstReadOfATableIsMeasured(t *testing.T) {
+	r := openNodes(t, 68, 1, nil)
+	c := r.connect(0)
+	r.fill(c, "1", 1)
+	r.query(c, "SELECT * FROM k.t WHERE a = 0")
+	st, err := r.nodes[0].opTableStats(t.Context(), control.TablesArgs{Keyspace: "k"}, nil)
+	if err != nil || len(st.Tables) != 1 || st.Tables[0].Reads != 1 || st.Tables[0].ReadLatency <= 0 {
+		t.Errorf("tablestats after one read: %+v, %v", st.Tables, err)
 	}
 }

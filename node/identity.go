@@ -3,7 +3,21 @@ package node
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 )
+
+// The parts of a data directory.
+const (
+	rowsDir     = "data"
+	metadataDir = "raft"
+)
+
+// IsDataDir reports whether a node has stored its metadata in dir, which then is the data directory of that node.
+func IsDataDir(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, metadataDir))
+	return err == nil && info.IsDir()
+}
 
 // diskKey is where storage keeps which disk it is on.
 const diskKey = "node/disk"

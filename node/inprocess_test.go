@@ -132,11 +132,11 @@ type faultyTables struct {
 	f *faulty
 }
 
-func (s faultyTables) Partitions(t *schema.Table, yield func(*row.Partition) bool) error {
+func (s faultyTables) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error {
 	if f := s.f.get(); f.virtual != nil && t.Name == "settings" {
 		f.virtual()
 	}
-	return s.VirtualSource.Partitions(t, yield)
+	return s.VirtualSource.Partitions(t, cmd, yield)
 }
 
 // inProcess is nodes of one ring in this process, with real sockets and disks in memory.

@@ -194,7 +194,7 @@ func (n *Node) warnOfStamp() {
 
 // opening is what the node is made of.
 func (n *Node) opening() (o assembly.Opening, err error) {
-	for _, dir := range []string{"data", "raft"} {
+	for _, dir := range []string{rowsDir, metadataDir} {
 		if err := makeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
 		}
@@ -214,7 +214,7 @@ func (n *Node) storageOptions() storage.Options {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
-		Dir: filepath.Join(n.opts.DataDir, "data"), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
+		Dir: filepath.Join(n.opts.DataDir, rowsDir), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
@@ -227,7 +227,7 @@ func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
 	return cluster.Options{
-		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, "raft"), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
+		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
 		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},

@@ -132,9 +132,10 @@ type View interface {
 type VirtualSource interface {
 	// Serves says whether the rows of t come from here; otherwise they are read from the Store.
 	Serves(t *schema.Table) bool
-	// Partitions yields the partitions of t in any order until yield says false. Rows are sorted by
-	// clustering, cells by column and path; nothing in them may be changed afterwards.
-	Partitions(t *schema.Table, yield func(*row.Partition) bool) error
+	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
+	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
+	// immutable.
+	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error
 }
 
 // Timestamps gives write timestamps (µs), each greater than any it gave before.

@@ -32,7 +32,7 @@ func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
 func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, error) {
 	var partitions []*row.Partition
 	order := keyOrder(t)
-	err := p.o.Virtual.Partitions(t, func(x *row.Partition) bool {
+	err := p.o.Virtual.Partitions(t, cmd, func(x *row.Partition) bool {
 		if wanted(cmd, x.Key, order) {
 			partitions = append(partitions, x)
 		}

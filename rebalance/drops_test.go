@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/replica"
@@ -113,7 +114,7 @@ func newDropWorld(t *testing.T) *dropWorld {
 	w.table = catalog.Table("k", "t")
 	w.view = &view{self: 1, schema: catalog, topology: ring.NewTopology(8, fourNodes())}
 	var err error
-	if w.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true}); err != nil {
+	if w.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{}, Inline: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.engine.Close() })

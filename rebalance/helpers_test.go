@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/schema"
@@ -23,17 +22,6 @@ func (v *view) Schema() *schema.Schema            { return v.schema }
 func (v *view) Topology() *ring.Topology          { return v.topology }
 func (v *view) Alive(ring.NodeID) bool            { return true }
 func (v *view) PaxosFloor(schema.StorageID) int64 { return 0 }
-
-// stillClock stands still; its timers never fire.
-type stillClock struct{}
-
-func (stillClock) Now() time.Time                        { return time.Unix(1_700_000_000, 0) }
-func (stillClock) Monotonic() time.Duration              { return 0 }
-func (stillClock) After(time.Duration, func()) env.Timer { return stoppedTimer{} }
-
-type stoppedTimer struct{}
-
-func (stoppedTimer) Stop() bool { return true }
 
 // testCatalog returns a catalog with table ks.t, which has one replica.
 func testCatalog(t testing.TB) (*schema.Schema, *schema.Table) {

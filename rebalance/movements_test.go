@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/replica"
@@ -53,7 +54,7 @@ func (w *moveWorld) Now() time.Time           { return time.Unix(1_700_000_000, 
 func (w *moveWorld) Monotonic() time.Duration { return 0 }
 func (w *moveWorld) After(_ time.Duration, f func()) env.Timer {
 	w.timers = append(w.timers, f)
-	return stoppedTimer{}
+	return stillTimer{}
 }
 
 func (w *moveWorld) StartStreamed(operation uint64, done func(error)) {
@@ -293,14 +294,14 @@ func (e *enteredEngine) Drain() error {
 func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
 	catalog, table := testCatalog(t)
 	v := &view{self: 1, schema: catalog, topology: ring.NewTopology(5, []*ring.Node{{ID: 1, State: ring.Normal, Tokens: []ring.Token{0}}})}
-	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true})
+	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{}, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { disk.Close() })
 	engine := &enteredEngine{Engine: disk, entered: make(chan struct{}), release: make(chan struct{}), drained: make(chan struct{})}
 	l := replica.NewLocal(engine, v, nil)
-	s := NewStreams(StreamOptions{View: v, Local: l, Engine: engine, Transport: services{}, Clock: stillClock{}, Run: here, Changed: ignoreChanges})
+	s := NewStreams(StreamOptions{View: v, Local: l, Engine: engine, Transport: services{}, Clock: &testclock.Clock{}, Run: here, Changed: ignoreChanges})
 	written, reply := make(chan error, 1), make(chan []byte, 1)
 	go l.Apply(5, []*row.Mutation{rowOf(table, "k")}, time.Second, func(err error) { written <- err })
 	<-engine.entered

@@ -4,21 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/testclock"
 	"cqld/ring"
 )
-
-// movedClock is a clock that tests set.
-type movedClock struct {
-	stillClock
-	now time.Duration
-}
-
-func (c *movedClock) Monotonic() time.Duration { return c.now }
 
 // TestSentShowsRangesUnderWay follows two ranges that are sent: one ends with its only block, the other one's peer does not ask
 // for its second block.
 func TestSentShowsRangesUnderWay(t *testing.T) {
-	clock := &movedClock{}
+	clock := &testclock.Clock{}
 	s := &Streams{o: StreamOptions{Clock: clock}}
 	s.mu.out = map[Sending]*sending{}
 	short, long := Sending{Peer: 2, Range: ring.FullRange()}, Sending{Peer: 3, Range: ring.FullRange()}
@@ -35,7 +28,7 @@ func TestSentShowsRangesUnderWay(t *testing.T) {
 		{sendingKept, map[Sending]Sent{long: {90, 100}}},
 		{sendingKept + 1, map[Sending]Sent{}},
 	} {
-		clock.now = c.at
+		clock.Advance(c.at - clock.Monotonic())
 		got := s.Sent()
 		if len(got) != len(c.shown) || got[short] != c.shown[short] || got[long] != c.shown[long] {
 			t.Errorf("after %v: %v, want %v", c.at, got, c.shown)

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -50,8 +50,7 @@ func TestStreamScenarios(t *testing.T) {
 type streamWorld struct {
 	t      *testing.T
 	log    strings.Builder
-	now    time.Duration
-	timers []*worldTimer
+	clock  testclock.Clock
 	queue  []worldMessage
 	nodes  map[ring.NodeID]*worldNode
 	limits Limits
@@ -63,26 +62,6 @@ type worldMessage struct {
 	size int
 	// arrive is called with whether a byte is to be damaged on the way.
 	arrive func(damage bool)
-}
-
-type worldTimer struct {
-	at   time.Duration
-	f    func()
-	done bool
-}
-
-func (t *worldTimer) Stop() bool {
-	was := t.done
-	t.done = true
-	return !was
-}
-
-func (w *streamWorld) Now() time.Time           { return time.Unix(1_700_000_000, 0).Add(w.now) }
-func (w *streamWorld) Monotonic() time.Duration { return w.now }
-func (w *streamWorld) After(d time.Duration, f func()) env.Timer {
-	t := &worldTimer{at: w.now + d, f: f}
-	w.timers = append(w.timers, t)
-	return t
 }
 
 // worldNode is one node and its present life.
@@ -114,7 +93,7 @@ func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, ti
 			reply(payload, err)
 		}
 	}
-	w.After(timeout, func() { answer(nil, messaging.ErrTimeout) })
+	w.clock.After(timeout, func() { answer(nil, messaging.ErrTimeout) })
 	payload = bytes.Clone(payload)
 	w.carry(fmt.Sprintf("%d>%d request", n.id, to), len(payload), func(bool) {
 		source := w.nodes[to]
@@ -143,12 +122,12 @@ func (n *worldNode) boot() {
 	var err error
 	n.life++
 	n.services = map[messaging.Verb]messaging.Service{}
-	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.disk, Clock: n.w, Inline: true})
+	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.disk, Clock: &n.w.clock, Inline: true})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
 	n.local = replica.NewLocal(n.engine, n.view, nil)
-	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: n.w, Changed: ignoreChanges,
+	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: &n.w.clock, Changed: ignoreChanges,
 		Run: func(f func()) { f() }, Limits: n.w.limits})
 }
 
@@ -290,27 +269,7 @@ func (w *streamWorld) deliver(d *datadriven.TestData) {
 func (w *streamWorld) tick(d *datadriven.TestData) {
 	step, err := time.ParseDuration(d.CmdArgs[0].Key)
 	w.check(err)
-	w.pass(step)
-}
-
-// pass lets time pass.
-func (w *streamWorld) pass(step time.Duration) {
-	until := w.now + step
-	for {
-		var next *worldTimer
-		for _, t := range w.timers {
-			if !t.done && t.at <= until && (next == nil || t.at < next.at) {
-				next = t
-			}
-		}
-		if next == nil {
-			break
-		}
-		w.now, next.done = next.at, true
-		next.f()
-	}
-	w.now = until
-	w.timers = slices.DeleteFunc(w.timers, func(t *worldTimer) bool { return t.done })
+	w.clock.Advance(step)
 }
 
 // compare reads everything on both nodes.

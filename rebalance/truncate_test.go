@@ -74,7 +74,7 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 		}
 		for i := 0; !ended && i < 200; i++ {
 			w.deliverAll()
-			w.pass(time.Second)
+			w.clock.Advance(time.Second)
 		}
 		if !ended {
 			t.Fatalf("seed %d: the pull does not end: %s", seed, w.log.String())
@@ -125,7 +125,7 @@ func (w *streamWorld) wander(rnd *rand.Rand, pull func()) {
 			w.crash(1)
 			pull()
 		default:
-			w.pass(time.Duration(rnd.IntN(300)) * time.Millisecond)
+			w.clock.Advance(time.Duration(rnd.IntN(300)) * time.Millisecond)
 		}
 	}
 }

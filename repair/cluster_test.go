@@ -1,7 +1,6 @@
 package repair_test
 
 import (
-	"container/heap"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/repair"
@@ -28,7 +28,7 @@ import (
 // world is a few nodes with real storage in memory, between which messages move when they are told to.
 type world struct {
 	t      testing.TB
-	clock  *scriptClock
+	clock  *testclock.Clock
 	nodes  []*node // nodes[i].id is i+1
 	flight []letter
 	away   map[ring.NodeID]bool // unreachable: requests fail at once
@@ -69,67 +69,9 @@ func (n *node) Topology() *ring.Topology          { return n.topology }
 func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
 func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
 
-// scriptClock stands still until the script moves it.
-type scriptClock struct {
-	now    time.Duration
-	timers timerHeap
-	next   int
-}
-
-type scriptTimer struct {
-	at      time.Duration
-	order   int
-	f       func()
-	stopped bool
-}
-
-func (t *scriptTimer) Stop() bool {
-	was := t.stopped
-	t.stopped = true
-	return !was
-}
-
-type timerHeap []*scriptTimer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, k int) bool {
-	return h[i].at < h[k].at || h[i].at == h[k].at && h[i].order < h[k].order
-}
-func (h timerHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
-func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*scriptTimer)) }
-func (h *timerHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-func (k *scriptClock) Now() time.Time           { return time.Unix(1_000_000, 0).Add(k.now) }
-func (k *scriptClock) Monotonic() time.Duration { return k.now }
-func (k *scriptClock) After(d time.Duration, f func()) env.Timer {
-	k.next++
-	t := &scriptTimer{at: k.now + max(d, 0), order: k.next, f: f}
-	heap.Push(&k.timers, t)
-	return t
-}
-
-// tick lets d pass; timers that are due call back in order.
-func (k *scriptClock) tick(d time.Duration) {
-	end := k.now + d
-	for len(k.timers) > 0 && k.timers[0].at <= end {
-		t := heap.Pop(&k.timers).(*scriptTimer)
-		if t.stopped {
-			continue
-		}
-		k.now, t.stopped = t.at, true
-		t.f()
-	}
-	k.now = end
-}
-
 // newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
 func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits hints.Limits) *world {
-	w := &world{t: t, clock: &scriptClock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
+	w := &world{t: t, clock: &testclock.Clock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
 	w.schema, w.table = testSchema(t, rf, readRepair)
 	var members []*ring.Node
 	for i := range nodes {
@@ -282,7 +224,7 @@ func (w *world) deliver(n int) {
 func (w *world) pass(d time.Duration) {
 	for range d / (100 * time.Millisecond) {
 		w.deliver(100_000)
-		w.clock.tick(100 * time.Millisecond)
+		w.clock.Advance(100 * time.Millisecond)
 	}
 }
 

@@ -65,8 +65,8 @@ type KindStats struct {
 	Latency histogram.Histogram // of those that were measured
 }
 
-// begin counts a request and says whether its latency is to be measured.
-func (s *Stats) begin(k Kind) (measured bool) { return s.Kinds[k].Count.Add(1)%k.sampled() == 0 }
+// begin counts a request and reports whether to measure its latency. The first request is measured.
+func (s *Stats) begin(k Kind) (measured bool) { return (s.Kinds[k].Count.Add(1)-1)%k.sampled() == 0 }
 
 func (s *Stats) end(k Kind, took time.Duration) { s.Kinds[k].Latency.Add(took) }
 

@@ -45,6 +45,11 @@ func (s Slice) Contains(c []byte) bool {
 // Empty says whether nothing can lie in s.
 func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.End) >= 0 }
 
+// Overlaps reports whether a clustering can lie in both s and o.
+func (s Slice) Overlaps(o Slice) bool {
+	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() && !o.Empty()
+}
+
 // Limits bound a read. Rows counts live rows; zero is no limit. A partition that has no live row
 // but a live static row counts as one when the command asks for statics that way.
 type Limits struct {
@@ -105,6 +110,17 @@ func (r *Repair) Count(ms []*Mutation) {
 
 // SinglePartition says whether the command reads one partition.
 func (c *ReadCommand) SinglePartition() bool { return c.Key.Bytes != nil }
+
+// ReadsPartition reports whether the command reads the partition of key. The After of a range is compared in ring order.
+func (c *ReadCommand) ReadsPartition(key PartitionKey) bool {
+	if c.SinglePartition() {
+		return bytes.Equal(c.Key.Bytes, key.Bytes)
+	}
+	return c.Range.Tokens.Contains(key.Token) && (c.Range.After == nil || key.Compare(*c.Range.After) > 0)
+}
+
+// ReadsSlice reports whether the command reads rows of s in the partitions that it reads.
+func (c *ReadCommand) ReadsSlice(s Slice) bool { return slices.ContainsFunc(c.Slices, s.Overlaps) }
 
 // Clone returns a copy of c that shares no memory with it but Repair.
 func (c *ReadCommand) Clone() *ReadCommand {

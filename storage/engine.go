@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
 	"cqld/schema"
@@ -20,6 +22,7 @@ import (
 type Engine struct {
 	opts Options
 	db   *pebble.DB
+	lock *pebble.Lock // of the directory
 	// pebble is what db was opened with.
 	pebble *pebble.Options
 
@@ -84,7 +87,33 @@ func Open(o Options) (*Engine, error) {
 	if err := checkFormat(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, stop: make(chan struct{}), broken: make(chan struct{})}
+	lock, err := lockDirectory(o.FS, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := openLocked(o, lock)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return e, nil
+}
+
+// lockDirectory acquires the lock of dir, which excludes other processes. Until then nothing in dir may change, because a running node may
+// use it.
+func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, disk)
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil, fmt.Errorf("storage: open %s: %w", dir, ErrInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: lock %s: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// openLocked opens the storage in a directory that is locked. The caller releases the lock if it fails.
+func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
+	e := &Engine{opts: o, lock: lock, stop: make(chan struct{}), broken: make(chan struct{})}
 	e.latches.off = o.noLatch
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
@@ -95,6 +124,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
 	}
 	e.pebble = e.pebbleOptions(cache)
+	e.pebble.Lock = lock
 	e.pebble.EnsureDefaults()
 	e.db, err = pebble.Open(o.Dir, e.pebble)
 	if err == nil {
@@ -185,7 +215,7 @@ func (e *Engine) Close() error {
 		return e.failedErr()
 	}
 	e.owned.Wait()
-	err := e.db.Close()
+	err := errors.Join(e.db.Close(), e.lock.Close())
 	if failed := e.failedErr(); failed != nil {
 		return failed
 	}

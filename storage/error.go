@@ -19,6 +19,8 @@ var (
 	ErrOverloaded = errors.New("storage: too many bytes wait to be written")
 	// ErrStopped: the engine was closed, or failed for good. A write that gets it may have been applied.
 	ErrStopped = errors.New("storage: stopped")
+	// ErrInUse: another process has the directory open.
+	ErrInUse = errors.New("storage: another process uses the directory: is a node running in it?")
 	// ErrInvalid: a mutation or command that cannot be meant.
 	ErrInvalid = errors.New("storage: invalid")
 )

@@ -74,7 +74,7 @@ func (m member) connectionString() string {
 		azuretables.DevelopmentAccount, azuretables.DevelopmentKey, m.address, m.tables, azuretables.DevelopmentAccount)
 }
 
-func (m member) config() string { return filepath.Join(m.dir, "cqld.yaml") }
+func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
 
 // layout gives every node an address: 127.0.0.1, 127.0.0.2, … on one port, or, where the system
 // has only 127.0.0.1, ports one after the other.
@@ -104,7 +104,7 @@ func (c *localCommand) layout() ([]member, error) {
 			}
 			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", m.address, port))
 			if err != nil {
-				return nil, fmt.Errorf("%s:%d is in use; is another ring running? (%w)", m.address, port, err)
+				return nil, fmt.Errorf("%s:%d is in use; is another ring or node running? (%w)", m.address, port, err)
 			}
 			l.Close()
 		}
@@ -113,10 +113,13 @@ func (c *localCommand) layout() ([]member, error) {
 	return out, nil
 }
 
-// prepareData makes the directories with a configuration file each, and refuses directories of
-// another ring.
+// prepareData makes the nodes' directories with a configuration file each. It refuses the directory of a ring with another
+// number of nodes, and that of a node of `cqld start`.
 func (c *localCommand) prepareData(members []member) error {
-	present, err := filepath.Glob(filepath.Join(c.DataDir, "node*", "cqld.yaml"))
+	if err := checkRingDirectory(c.DataDir); err != nil {
+		return err
+	}
+	present, err := ringConfigs(c.DataDir)
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func (m member) yaml(seed member, nodes int) string {
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
-	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, "data"))
+	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
 	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", node.DefaultCacheBytes(nodes)>>20)
 	return b.String()
 }

@@ -57,6 +57,9 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err := opts.Validate(); err != nil {
 		return err
 	}
+	if err := checkNodeDirectory(opts.DataDir); err != nil {
+		return err
+	}
 	c.tuneMemory()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {

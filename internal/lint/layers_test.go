@@ -20,6 +20,7 @@ internal/histogram:
 internal/intake:
 internal/invariant:
 internal/wire:
+internal/testclock: internal/env
 
 # The data model, and who may do what: pure values.
 auth:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/ring"
 )
 
@@ -40,7 +41,7 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 // waits gets none.
 func TestTurnsOfDeadNodesEnd(t *testing.T) {
 	dead := map[ring.NodeID]bool{}
-	var clock env.Clock = &handClock{}
+	var clock env.Clock = &testclock.Clock{}
 	home := NewHome(clock, func(n ring.NodeID) bool { return !dead[n] })
 	got := map[ring.NodeID]Turn{}
 	ask := func(from ring.NodeID) { home.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }

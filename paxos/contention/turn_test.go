@@ -6,51 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
 
-// handClock stands still until it is moved.
-type handClock struct {
-	now    time.Duration
-	timers []*handTimer
-}
-
-type handTimer struct {
-	at      time.Duration
-	f       func()
-	stopped bool
-}
-
-func (t *handTimer) Stop() bool {
-	was := t.stopped
-	t.stopped = true
-	return !was
-}
-
-func (k *handClock) Now() time.Time           { return time.Unix(1_000_000, 0).Add(k.now) }
-func (k *handClock) Monotonic() time.Duration { return k.now }
-func (k *handClock) After(d time.Duration, f func()) env.Timer {
-	t := &handTimer{at: k.now + d, f: f}
-	k.timers = append(k.timers, t)
-	return t
-}
-
-func (k *handClock) tick(d time.Duration) {
-	k.now += d
-	for _, t := range slices.Clone(k.timers) {
-		if t.at <= k.now && t.Stop() {
-			t.f()
-		}
-	}
-}
-
 // TestTurns shows that a home lets one go at a time, in the order in which they asked, and waits for nobody
 // for ever.
 func TestTurns(t *testing.T) {
-	clock := &handClock{}
+	clock := &testclock.Clock{}
 	home := NewHome(clock, func(ring.NodeID) bool { return true })
 	var went []string
 	tickets := map[string]uint64{}
@@ -81,7 +46,7 @@ func TestTurns(t *testing.T) {
 	expect("the first of each partition goes", "a1", "b2")
 	home.Pass("a", tickets["b2"])
 	expect("another partition's ticket passes nothing")
-	clock.tick(20 * time.Millisecond)
+	clock.Advance(20 * time.Millisecond)
 	home.Pass("a", tickets["a1"])
 	expect("then the second", "a2")
 	home.Pass("a", tickets["a2"])
@@ -89,9 +54,9 @@ func TestTurns(t *testing.T) {
 	ask("a", 2, time.Second)
 	expect("nobody came between", "a2 alone")
 	ask("a", 1, time.Second)
-	clock.tick(130 * time.Millisecond) // eight times what turns took, 17.5 ms on average, are 140 ms
+	clock.Advance(130 * time.Millisecond) // eight times what turns took, 17.5 ms on average, are 140 ms
 	expect("a turn is kept")
-	clock.tick(20 * time.Millisecond)
+	clock.Advance(20 * time.Millisecond)
 	expect("but not for ever", "a1")
 	home.Pass("a", tickets["a2"])
 	ask("a", 2, time.Second)

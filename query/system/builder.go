@@ -15,13 +15,25 @@ import (
 // builder collects the rows of one table.
 type builder struct {
 	table      *schema.Table
+	cmd        *row.ReadCommand
 	partitions []*row.Partition
 	byKey      map[string]*row.Partition
 	err        error
 }
 
-func newBuilder(t *schema.Table) *builder {
-	return &builder{table: t, byKey: map[string]*row.Partition{}}
+func newBuilder(t *schema.Table, cmd *row.ReadCommand) *builder {
+	return &builder{table: t, cmd: cmd, byKey: map[string]*row.Partition{}}
+}
+
+// readsPartition reports whether the command reads the partition whose only key column has this value.
+func (b *builder) readsPartition(key string) bool {
+	return b.cmd.ReadsPartition(row.NewPartitionKey([]byte(key)))
+}
+
+// readsPrefix reports whether the command reads rows whose first clustering column has this value.
+func (b *builder) readsPrefix(first string) bool {
+	c := b.table.Clustering[0]
+	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
 
 // values are a row's values in wire form by column name; what is missing or nil is null.

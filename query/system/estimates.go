@@ -28,12 +28,12 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 	t, self, catalog := s.o.View.Topology(), s.o.View.Self(), s.o.View.Schema()
 	for _, name := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(name)
-		if k.Replication.Class == ring.Local {
+		if k.Replication.Class == ring.Local || !b.readsPartition(name) {
 			continue
 		}
 		pieces := t.Placement(k.Replication).Ranges(ring.FullRange())
 		for _, table := range k.TableNames() {
-			if def := k.Table(table); !def.Virtual {
+			if def := k.Table(table); !def.Virtual && b.readsPrefix(table) {
 				s.tableEstimate(b, def, pieces, t, self, typed)
 			}
 		}

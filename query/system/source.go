@@ -62,10 +62,10 @@ func New(o Options) *Source { return &Source{o} }
 // Serves says whether the rows of t come from here.
 func (s *Source) Serves(t *schema.Table) bool { return t.Virtual }
 
-// Partitions yields the partitions of t until yield says false. A table about which there is
-// nothing to say has none.
-func (s *Source) Partitions(t *schema.Table, yield func(*row.Partition) bool) error {
-	b := newBuilder(t)
+// Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of
+// other tables from the estimates, because each estimate reads samples of the table's data.
+func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error {
+	b := newBuilder(t, cmd)
 	switch t.Keyspace {
 	case "system":
 		s.systemRows(b)

@@ -52,10 +52,15 @@ func partitions(t *testing.T, s *Source, keyspace, table string) []*row.Partitio
 		t.Fatalf("%s.%s is not served", keyspace, table)
 	}
 	var all []*row.Partition
-	if err := s.Partitions(def, func(p *row.Partition) bool { all = append(all, p); return true }); err != nil {
+	if err := s.Partitions(def, everything(), func(p *row.Partition) bool { all = append(all, p); return true }); err != nil {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// everything returns a command that reads all rows of a table.
+func everything() *row.ReadCommand {
+	return &row.ReadCommand{Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
 }
 
 // value is the value of a one-cell column; nil is null.
@@ -152,12 +157,12 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 }
 
 func TestMistakesAreReported(t *testing.T) {
-	b := newBuilder(schema.Initial().Table("system", "peers_v2"))
+	b := newBuilder(schema.Initial().Table("system", "peers_v2"), everything())
 	b.add(values{"peer": {1, 2, 3, 4}})
 	if b.yield(func(*row.Partition) bool { return true }) == nil {
 		t.Error("a missing clustering value was not noticed")
 	}
-	b = newBuilder(schema.Initial().Table("system", "local"))
+	b = newBuilder(schema.Initial().Table("system", "local"), everything())
 	b.add(values{"key": text("local"), "nope": text("x")})
 	if b.yield(func(*row.Partition) bool { return true }) == nil {
 		t.Error("an unknown column was not noticed")

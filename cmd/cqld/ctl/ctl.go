@@ -61,6 +61,7 @@ type Commands struct {
 	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Keep hints again."`
 	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"The level of the log."`
 	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the level of the log."`
+	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
 // AfterApply makes the session for the command that runs.

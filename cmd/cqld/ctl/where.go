@@ -79,6 +79,9 @@ func (w *Where) sockets() ([]string, error) {
 	if _, err := os.Stat(w.DataDir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s: --data-dir says where a node of this machine keeps its data, --host where another listens", w.DataDir)
 	}
+	if w.Node != 0 {
+		return nil, fmt.Errorf("node %d does not run in %s: there is no %s", w.Node, w.DataDir, filepath.Join(node, "data", control.SocketName))
+	}
 	return nil, fmt.Errorf("no node runs in %s: there is no %s in it", w.DataDir, control.SocketName)
 }
 

@@ -66,7 +66,8 @@ func TestNodesAreFoundWhereTheyKeepTheirData(t *testing.T) {
 		{Where{DataDir: ring}, "two"}, // the first that lives
 		{Where{DataDir: ring, Node: 3}, "three"},
 		{Where{DataDir: ring, Node: 1}, "no node answers at "},
-		{Where{DataDir: ring, Node: 9}, "no node runs in "},
+		{Where{DataDir: ring, Node: 9}, "node 9 does not run in "},
+		{Where{DataDir: dir}, "no node runs in "},
 		{Where{DataDir: filepath.Join(dir, "none")}, "there is no "},
 		{Where{DataDir: alone, Host: "127.0.0.1"}, "--host: "},
 		{Where{DataDir: alone, Host: "127.0.0.1:1"}, "--token-file says where"},

@@ -1,0 +1,27 @@
+package ctl
+
+import (
+	"fmt"
+
+	"github.com/alecthomas/kong"
+)
+
+type helpCommand struct {
+	Command string `arg:"" optional:"" help:"The command; without it, all commands are listed."`
+}
+
+// Run prints the usage of `cqld ctl`, or of one of its commands, as --help does.
+func (c *helpCommand) Run(k *kong.Context) error {
+	args := []string{"ctl"}
+	if c.Command != "" {
+		args = append(args, c.Command)
+	}
+	usage, err := kong.Trace(k.Kong, args)
+	if err != nil {
+		return err
+	}
+	if n := usage.Selected(); n == nil || c.Command != "" && n.Parent == usage.Model.Node {
+		return fmt.Errorf("there is no command %s", c.Command)
+	}
+	return usage.PrintUsage(false)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"cqld/node"
+)
+
+// `cqld start` keeps one node's data in its data directory itself. `cqld local` keeps a directory for each node of its ring
+// there: node1, node2, …, with a configuration file and the node's data directory.
+const (
+	nodeConfig  = "cqld.yaml"
+	nodeDataDir = "data"
+)
+
+// ringConfigs returns the configuration files of the ring that `cqld local` keeps in dir, or none if there is no ring.
+func ringConfigs(dir string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(dir), "node*/"+nodeConfig)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
+	}
+	return names, err
+}
+
+// checkRingDirectory refuses a directory for `cqld local` that has the data of a node and no ring.
+func checkRingDirectory(dir string) error {
+	switch ring, err := ringConfigs(dir); {
+	case err != nil || len(ring) > 0:
+		return err
+	case node.IsDataDir(dir):
+		return fmt.Errorf("%s is the data directory of one node: start that node with `cqld start --data-dir %s`, or give the ring another --data-dir", dir, dir)
+	}
+	return checkNotRingNode(dir)
+}
+
+// checkNodeDirectory refuses a data directory for `cqld start` that has a ring, or a node of a ring, and no data of its own.
+func checkNodeDirectory(dir string) error {
+	if node.IsDataDir(dir) {
+		return nil
+	}
+	ring, err := ringConfigs(dir)
+	if err != nil {
+		return err
+	}
+	if len(ring) > 0 {
+		return fmt.Errorf("%s is the data directory of a ring of %d nodes: start the ring with `cqld local --nodes %d --data-dir %s`, "+
+			"one of its nodes with `cqld start --config %s`, or give the node another --data-dir", dir, len(ring), len(ring), dir, ring[0])
+	}
+	return checkNotRingNode(dir)
+}
+
+// checkNotRingNode refuses the directory of one node of a ring.
+func checkNotRingNode(dir string) error {
+	config := filepath.Join(dir, nodeConfig)
+	if _, err := os.Stat(config); err == nil && node.IsDataDir(filepath.Join(dir, nodeDataDir)) {
+		return fmt.Errorf("%s is the directory of one node of a ring: start that node with `cqld start --config %s`, or give another --data-dir", dir, config)
+	}
+	return nil
+}
