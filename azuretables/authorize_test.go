@@ -12,6 +12,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
@@ -44,7 +45,7 @@ func (e *empty) page() []byte {
 	return w.Finish(false)
 }
 
-func (e *empty) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (e *empty) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	e.effects++
 	_, applies, err := req.Update(e.page(), 1_700_000_000_000_000)
 	done(applies, e.page(), err)
@@ -59,9 +60,6 @@ func (e *empty) Write(_ *coordinator.WriteRequest, done func(error)) {
 	e.effects++
 	done(nil)
 }
-
-func (e *empty) Count(req *coordinator.WriteRequest, done func(error)) { e.Write(req, done) }
-func (e *empty) Batch(req *coordinator.WriteRequest, done func(error)) { e.Write(req, done) }
 
 func (e *empty) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
 	e.effects++
@@ -135,7 +133,7 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 	cluster, g := &empty{schema: schema.Initial()}, &guarded{}
 	clock := newStillClock()
 	store := entity.New(entity.Options{View: cluster, Changer: cluster, Clock: clock, Rand: &counting{},
-		Executor: request.New(request.Options{Coordinator: cluster, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: cluster, Proposer: cluster, Clock: clock, Authorizer: g})})
 	b := newBench(t, func(o *Options) { o.Service, o.Answered = store, answered })
 	if resp, body := b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"Races\"}"); resp.StatusCode != 201 {
 		t.Fatal(resp.StatusCode, body)

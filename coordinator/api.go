@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"cqld/internal/env"
@@ -37,7 +35,6 @@ type Replica interface {
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
 	// Partitions answers with the next partition keys of its own, in their order.
 	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
-	Acceptor
 }
 
 // Blocking is a Replica on this node that can also read in the caller's goroutine, which waits for the disk then: a
@@ -100,34 +97,25 @@ type WriteRequest struct {
 	Stamp   int64
 	// Applied says that this node has applied the mutations already, durably.
 	Applied bool
-	// settled, when not nil, is told once nothing of the request is under way any more: whether it will be
-	// everywhere without anybody who repeats it (writeOp.secured).
-	settled func(secured bool)
-	decided *decision // of which the only mutation is the update
+	// Settled, when not nil, is called once, when no answer to the request is awaited any more.
+	Settled func(Settlement)
+	// Sender, when not nil, sends the only mutation to each replica in place of Replica.Apply. Package paxos commits what
+	// was decided by it.
+	Sender Sender
 }
 
-// decision is a commit: what was decided, and who holds it as what they accepted, or will when the request
-// to accept it has come, which was sent before.
-type decision struct {
-	proposal *Proposal
-	accepted []ring.NodeID
+// Settlement says which replicas have a write when no answer is awaited any more.
+type Settlement struct {
+	// Hinted says that every replica has acknowledged its share, or that a hint for it is on disk.
+	Hinted bool
+	// Majority says that of the replicas of each mutation a majority has acknowledged it, or all that were alive, and at least
+	// one.
+	Majority bool
 }
 
-// commit sends the decision to a replica, whole only where it is not held already.
-func (d *decision) commit(r Replica, node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
-	if !slices.Contains(d.accepted, node) {
-		r.Commit(epoch, d.proposal, timeout, done)
-		return
-	}
-	short := *d.proposal
-	short.Update, short.Accepted = nil, true
-	r.Commit(epoch, &short, timeout, func(err error) {
-		if errors.Is(err, ErrNotAccepted) {
-			r.Commit(epoch, d.proposal, timeout, done)
-			return
-		}
-		done(err)
-	})
+// Sender sends a mutation to replicas. Send returns at once and calls done exactly once, as the methods of Replica do.
+type Sender interface {
+	Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error))
 }
 
 // ReadRequest is a command to be answered from as many replicas as the level asks for.
@@ -135,8 +123,10 @@ type ReadRequest struct {
 	Command     *row.ReadCommand
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	Contention  time.Duration // of SERIAL and LOCAL_SERIAL; zero: a default
-	Trace       Trace
+	// Contention is how long a serial read competes with other proposers. Package paxos executes such reads; zero means its
+	// default.
+	Contention time.Duration
+	Trace      Trace
 	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil: nothing does. Command has the same.
 	Cancel *env.Cancel
 	// Blocks says that the caller's goroutine may wait for the disk. What this node is asked first is read there then,

@@ -45,7 +45,7 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 		}
 		var outcome error
 		done := false
-		c.node(1).coord.Batch(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One, Type: coordinator.WriteBatch,
+		c.node(1).batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One, Type: coordinator.WriteBatch,
 			Timeout: 2 * time.Second}, func(err error) { outcome, done = err, true })
 		sent := false
 		for range 300 {
@@ -57,7 +57,7 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 					sent = true
 					has, believed := 0, 0
 					for _, n := range c.nodes[1:] {
-						has += n.coord.HeldBatches()
+						has += n.batches.Held()
 						if c.node(1).Alive(n.id) {
 							believed++
 						}

@@ -12,7 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -30,6 +32,8 @@ type benchNode struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
+	proposer *paxos.Proposer
+	parts    *parts         // nil in benchmarks
 	call     func(f func()) // runs a function of the node's replica; nil: without more
 }
 
@@ -79,11 +83,23 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
-		n.coord = coordinator.New(coordinator.Options{
-			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: n.engine,
-		})
+		n.coord = newParts(partsOptions{Options: coordinator.Options{
+			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+			store: n.engine,
+		}).Coordinator
+		n.startPaxos(paxos.Options{View: n, Clock: realClock{time.Now()}}, local, n)
 	}
 	return nodes
+}
+
+// startPaxos makes the acceptor and, of the options, the proposer.
+func (n *benchNode) startPaxos(o paxos.Options, local *replica.Local, transport messaging.Transport) {
+	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
+	paxos.Serve(n, acceptor)
+	o.Acceptors, o.Coordinator, o.LocalDatacenter = paxos.NewDirectory(acceptor, transport, n), n.coord, "dc1"
+	o.Stamps = env.NewHLC(o.Clock, time.Minute)
+	n.proposer = paxos.NewProposer(o)
+	paxos.ServeTurns(n, n.proposer)
 }
 
 // insert asks for rows that are not there to be inserted together.
@@ -93,7 +109,7 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 	for i := range rows {
 		cmd.Slices = append(cmd.Slices, row.ExactRow(fmt.Appendf(nil, "%09d", first+i)))
 	}
-	n.coord.CAS(&coordinator.CASRequest{
+	n.proposer.CAS(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: 10 * time.Second, Timeout: 10 * time.Second,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			if len(page) > 2 {
@@ -169,7 +185,7 @@ func BenchmarkCAS(b *testing.B) {
 			}
 			wait.Wait()
 			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "µs-CPU/op")
-			b.ReportMetric(float64(n.coord.Stats().CASRounds)/float64(b.N), "rounds/op")
+			b.ReportMetric(float64(n.proposer.Stats().Rounds)/float64(b.N), "rounds/op")
 		})
 	}
 }

@@ -12,16 +12,21 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/testcluster"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 	"cqld/types"
 )
 
@@ -53,7 +58,11 @@ type node struct {
 	engine   *storage.Engine
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
-	purge    *replica.PaxosPurge
+	proposer *paxos.Proposer
+	purge    *paxos.Purge
+	parts    *parts
+	hints    *hints.Hints
+	batches  *batchlog.Log
 	topology *ring.Topology
 	life     *life
 	down     map[ring.NodeID]bool // as this node sees it
@@ -184,15 +193,22 @@ func (k *scriptClock) tick(d time.Duration) {
 
 // clusterOptions is what a scenario's cluster line says.
 type clusterOptions struct {
-	datacenters []string // of the nodes
-	racks       []string // of the nodes; nil: all are in rack r1
-	owners      int      // the first so many own tokens; the rest have joined nothing yet
-	replication ring.Replication
-	table       func(*schema.Options)
-	unsafe      coordinator.Unsafe
-	limits      coordinator.Limits
-	pageBytes   int
-	store       func(*storage.Engine) coordinator.HintStore // what hints and batches are kept in; nil: the engine
+	datacenters   []string // of the nodes
+	racks         []string // of the nodes; nil: all are in rack r1
+	owners        int      // the first so many own tokens; the rest have joined nothing yet
+	replication   ring.Replication
+	table         func(*schema.Options)
+	unsafe        coordinator.Unsafe
+	unsafePaxos   paxos.Unsafe
+	limits        coordinator.Limits
+	hintLimits    hints.Limits
+	noHints       bool
+	batchLimits   batchlog.Limits
+	batchUnsafe   batchlog.Unsafe
+	counterLimits counters.Limits
+	counterUnsafe counters.Unsafe
+	pageBytes     int
+	store         func(*storage.Engine) hints.Store // what hints and batches are stored in; nil: the engine
 }
 
 func newCluster(t testing.TB, o clusterOptions) *cluster {
@@ -205,13 +221,14 @@ func newCluster(t testing.TB, o clusterOptions) *cluster {
 	for i := range o.datacenters {
 		n := &node{c: c, id: ring.NodeID(i + 1), services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 		c.nodes = append(c.nodes, n)
-		engine, err := storage.Open(storage.Options{
+		options := storage.Options{
 			Dir: "data", FS: vfs.NewMem(), Clock: c.clock, Inline: true, Sync: storage.SyncNone, PageBytes: o.pageBytes,
-			Ordered: func(id schema.StorageID) bool {
-				table := c.schema.TableByStorage(id)
-				return table != nil && table.OrderedPartitions()
-			},
-		})
+		}
+		index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+			table := c.schema.TableByStorage(id)
+			return table != nil && table.OrderedPartitions()
+		}))
+		engine, err := storage.Open(options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,20 +257,42 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
-	n.purge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: post, Clock: n.c.clock,
-		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
-	var store coordinator.HintStore = n.engine
+	var store hints.Store = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)
 	}
-	n.coord = coordinator.New(coordinator.Options{
+	stamps := env.NewHLC(lifeClock{n.c.clock, n.life}, time.Minute)
+	n.parts = newParts(partsOptions{Options: coordinator.Options{
 		View: n, Replicas: replica.NewDirectory(local, post, n), Clock: lifeClock{n.c.clock, n.life},
-		LocalDatacenter: o.datacenters[n.id-1], Hints: store, Unsafe: o.unsafe, Limits: o.limits,
+		LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafe, Limits: o.limits, Stamps: stamps,
 		Arriving: func() bool { return n.arriving },
-	})
-	replica.ServeCounters(post, n.coord)
-	replica.ServeBatches(post, n.coord)
-	replica.ServeTurns(post, n.coord)
+	}, store: store, hints: hints.Options{Limits: o.hintLimits, Unsafe: hints.Unsafe{Disabled: o.noHints}},
+		batches:  batchlog.Options{Limits: o.batchLimits, Unsafe: o.batchUnsafe, Holders: batchlog.NewClient(post)},
+		counters: counters.Options{Limits: o.counterLimits, Unsafe: o.counterUnsafe, Leaders: counters.NewClient(post)}})
+	n.coord, n.hints, n.batches = n.parts.Coordinator, n.parts.hints, n.parts.batches
+	n.parts.serve(post)
+	n.startPaxos(local, post, stamps)
+}
+
+// startPaxos makes the proposer, and the acceptor whose state is with local.
+func (n *node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
+	o := n.c.options
+	acceptor := paxos.NewAcceptor(local, n, o.unsafePaxos)
+	paxos.Serve(post, acceptor)
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: post, Clock: n.c.clock,
+		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n), Coordinator: n.coord,
+		Clock: lifeClock{n.c.clock, n.life}, Stamps: stamps, LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafePaxos})
+	paxos.ServeTurns(post, n.proposer)
+}
+
+// read reads as a client of the node does.
+func (n *node) read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		n.proposer.Read(req, done)
+		return
+	}
+	n.coord.Read(req, done)
 }
 
 // ring is a topology in which the first owners nodes have four tokens each, evenly spread.

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -33,18 +35,20 @@ func TestWhatWaitsForConfirmedMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	var confirmed atomic.Bool
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1", Hints: store,
-		Limits: coordinator.Limits{HintRetry: time.Millisecond, BatchRetry: time.Millisecond}, Confirmed: confirmed.Load})
-	defer c.Close()
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
+		Confirmed: confirmed.Load}, store: store,
+		hints:   hints.Options{Limits: hints.Limits{Retry: time.Millisecond}},
+		batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
+	defer c.close()
 	for i, table := range []schema.StorageID{view.table.StorageID, view.table.StorageID + 100} {
-		c.KeepBatch(coordinator.RequestID{Node: 1, Sequence: uint64(i)}, batch(table), func(err error) {
+		c.batches.Keep(coordinator.RequestID{Node: 1, Sequence: uint64(i)}, batch(table), func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	left := func() string { return fmt.Sprintf("%d hints, %d batches", c.PendingHints(2), c.HeldBatches()) }
-	c.NodeUp(2)
+	left := func() string { return fmt.Sprintf("%d hints, %d batches", c.hints.Pending(2), c.batches.Held()) }
+	c.hints.NodeUp(2)
 	time.Sleep(50 * time.Millisecond)
 	if got := left(); got != "1 hints, 2 batches" {
 		t.Errorf("before the confirmation there are %s", got)

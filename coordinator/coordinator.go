@@ -7,7 +7,6 @@ import (
 
 	"cqld/coordinator/fence"
 	"cqld/coordinator/latency"
-	"cqld/coordinator/turn"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/ring"
@@ -17,17 +16,14 @@ import (
 
 // Options are what a coordinator is made of. View, Replicas and Clock are required.
 type Options struct {
-	View     View
-	Replicas Replicas
-	Clock    env.Clock
-	// Run does background work that takes the time of a disk, in a goroutine of its own: what a timer or another node's
-	// answer begins must not block there. At most one such piece of work runs for each node that has hints, for the
-	// batch log and for a handing over. Nil: the caller does it.
-	Run             func(func())
-	Rand            env.Rand // jitter of hint replay; nil for none
+	View            View
+	Replicas        Replicas
+	Clock           env.Clock
+	Rand            env.Rand // of incarnations; nil means none
 	LocalDatacenter string
 	Limits          Limits
-	Hints           HintStore  // nil: no hints are kept
+	Hints           Hints      // nil means that no hints are stored
+	Store           LocalStore // keeps truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
 	Unsafe          Unsafe
 	// Arriving says that a node was let into the ring moments ago that this one has not heard yet; nil: never.
@@ -41,37 +37,19 @@ type Options struct {
 	Guard *guard.Guard
 }
 
+// Timestamps returns timestamps (µs since 1970), each greater than all before.
+type Timestamps interface{ Next() int64 }
+
 // Unsafe switches safeguards off, for the tests that show that they are needed.
 type Unsafe struct {
 	NoReadRepair bool // merge differing answers, but do not repair before answering
 	NoShortRead  bool // do not continue reads that replicas' limits ended early
-	NoHints      bool
 	NoReplan     bool // do not plan again when a replica refuses
 
-	NoPaxosRepair  bool // do not finish, or make void, what other proposers began
-	NoPaxosPersist bool // acceptors forget what they promised and accepted when they stop
-	PaxosQuorumOne bool // one vote decides
-	PaxosUnsynced  bool // acceptors answer before what they promised and accepted is synced
-	ForgetHints    bool // every third hint is dropped, and counts as stored
-	// NoPaxosPrevious makes acceptors take a proposal without promises, whatever they know of since.
-	NoPaxosPrevious bool
-	// NoPaxosFloor makes acceptors take proposals from before what they have purged.
-	NoPaxosFloor bool
-	// NoPaxosLookup answers a change in doubt as unknown when something later was decided, or a vote failed.
-	NoPaxosLookup bool
-	// NoTurns lets coordinators that change one partition outvote each other; it is slower, not wrong.
-	NoTurns bool
-
-	// CounterNotIdempotent makes a leader count a message as often as it comes.
-	CounterNotIdempotent bool
-	NoBatchlog           bool // write logged batches as others
-	NoHandOver           bool // a node that leaves takes with it what it keeps of logged batches
-	NoHintHandOver       bool // a node that leaves takes its hints with it
 	NoTruncationFence    bool // drop rows while writes from before are on their way
 	RepairTruncated      bool // let reads repair while a table is truncated
 	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago
 	NoTruncationStreams  bool // let streams bring what was read before a truncation
-	HintsSecure          bool // batches are forgotten when hints for all of their replicas are on one disk
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
 	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
@@ -89,14 +67,12 @@ type Coordinator struct {
 	localDC  string
 	limits   Limits
 	unsafe   Unsafe
-	hints    *hints
+	hints    Hints // nil means none
+	store    LocalStore
 	stamps   Timestamps
-	leader   *counterLeader
-	batchlog *batchlog
 	onError  func(error)
 	guard    *guard.Guard // may be nil
-	run      func(func())
-	arriving func() bool // nil: never
+	arriving func() bool  // nil: never
 	// confirmed says whether the metadata may be acted on without a request; nil: always.
 	confirmed func() bool
 	// What names this node's requests to others that must count once.
@@ -106,40 +82,23 @@ type Coordinator struct {
 	writes     sync.Pool // *writeOp
 	reads      sync.Pool // *readOp
 	buffers    sync.Pool // *[]byte
-	proposals  sync.Pool // *[]byte
 	writing    atomic.Int64
 	writeBytes atomic.Int64
 	reading    atomic.Int64
 	sent       fence.Fence // what was sent to replicas, and changes them
 	truncating truncating  // which truncations are under way
 
-	lastBallot atomic.Int64
-	casLines   casLines
-	// lastBallots are of this process: a restart forgets them.
-	lastBallots *lastBallots
-	contested   turn.Contested
-	turns       *turn.Home
-	arbiters    turn.Arbiters
-	trips       latency.Average // of conditional changes to a quorum and back
-	chances     struct {
-		sync.Mutex
-		rand env.Rand
-	}
-
 	peers  latency.Peers
 	tables latency.Tables
 	counts counters
 }
 
-// New makes a coordinator; it starts nothing but the replay of hints found in Options.Hints.
+// New returns a coordinator.
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, run: o.Run, arriving: o.Arriving,
-		confirmed: o.Confirmed,
-	}
-	if c.run == nil {
-		c.run = func(f func()) { f() }
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, arriving: o.Arriving,
+		confirmed: o.Confirmed, hints: o.Hints,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -147,18 +106,11 @@ func New(o Options) *Coordinator {
 	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can go back
 		c.incarnation ^= o.Rand.Uint64()
 	}
-	c.leader = newCounterLeader(c)
-	c.lastBallots = newLastBallots(c.limits.CASLast)
-	c.turns = turn.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
-	c.chances.rand = o.Rand
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
-	c.proposals.New = c.buffers.New
-	if o.Hints != nil && !o.Unsafe.NoHints {
-		c.hints = newHints(c, o.Hints, o.Rand)
-	}
-	c.batchlog = newBatchlog(c, o.Hints)
+	c.store = o.Store
+	c.loadTruncations()
 	return c
 }
 
@@ -167,33 +119,12 @@ type Stats struct {
 	WriteTimeouts, ReadTimeouts, Unavailable, Overloaded  uint64
 	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
 	Replans, Restamped                                    uint64
-	HintsStored, HintsReplayed, HintsExpired, HintsLost   uint64
-	BatchesStored, BatchesReplayed                        uint64
-	CASContentions, CASFinished                           uint64
-	// CASRounds are rounds that were answered, CASShared what went in one with others, CASUnprepared
-	// proposals that needed no promises, CASAlone rounds of the only voter.
-	CASRounds, CASShared, CASUnprepared, CASAlone, CASTurns uint64
-	// CASLookedUp are proposals in doubt of which the outcome was learned, CASUnknown changes answered as unknown.
-	CASLookedUp, CASUnknown uint64
-	// CASCommitsSent counts attempts that had to send the latest decided change to acceptors that lacked it. CASRereads
-	// counts attempts that had to read at a quorum because the promises came with different rows. CASArbitersFailed counts
-	// requests for a turn that failed or were not answered in time.
-	CASCommitsSent, CASRereads, CASArbitersFailed uint64
-	// CASTimes is the time that rounds spent in each stage.
-	CASTimes CASTimes
 }
 
 type counters struct {
-	writeTimeouts, readTimeouts, unavailable, overloaded    atomic.Uint64
-	digestMismatches, readRepairs, shortReads, speculated   atomic.Uint64
-	replans, restamped                                      atomic.Uint64
-	hintsStored, hintsReplayed, hintsExpired, hintsLost     atomic.Uint64
-	batchesStored, batchesReplayed                          atomic.Uint64
-	casContentions, casFinished                             atomic.Uint64
-	casRounds, casShared, casUnprepared, casAlone, casTurns atomic.Uint64
-	casLookedUp, casUnknown                                 atomic.Uint64
-	casCommitsSent, casRereads, casArbitersFailed           atomic.Uint64
-	casTimes                                                casTimes
+	writeTimeouts, readTimeouts, unavailable, overloaded  atomic.Uint64
+	digestMismatches, readRepairs, shortReads, speculated atomic.Uint64
+	replans, restamped                                    atomic.Uint64
 }
 
 // Stats reads the counts.
@@ -204,14 +135,6 @@ func (c *Coordinator) Stats() Stats {
 		Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(),
 		DigestMismatches: n.digestMismatches.Load(), ReadRepairs: n.readRepairs.Load(),
 		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(), Restamped: n.restamped.Load(),
-		HintsStored: n.hintsStored.Load(), HintsReplayed: n.hintsReplayed.Load(),
-		HintsExpired: n.hintsExpired.Load(), HintsLost: n.hintsLost.Load(),
-		BatchesStored: n.batchesStored.Load(), BatchesReplayed: n.batchesReplayed.Load(),
-		CASContentions: n.casContentions.Load(), CASFinished: n.casFinished.Load(),
-		CASRounds: n.casRounds.Load(), CASShared: n.casShared.Load(), CASUnprepared: n.casUnprepared.Load(), CASAlone: n.casAlone.Load(),
-		CASTurns: n.casTurns.Load(), CASLookedUp: n.casLookedUp.Load(), CASUnknown: n.casUnknown.Load(),
-		CASCommitsSent: n.casCommitsSent.Load(), CASRereads: n.casRereads.Load(), CASArbitersFailed: n.casArbitersFailed.Load(),
-		CASTimes: n.casTimes.load(),
 	}
 }
 
@@ -231,10 +154,7 @@ func (c *Coordinator) release(b *[]byte) {
 // placementOf is who holds the token of a table in topology t. Keyspaces of LocalStrategy live on
 // the node that is asked.
 func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
-	if table.Replication.Class == ring.Local {
-		return ring.ReplicaSet{Natural: []ring.NodeID{c.view.Self()}}
-	}
-	return t.Placement(table.Replication).Replicas(token)
+	return ReplicasOf(c.view.Self(), t, table, token)
 }
 
 // outdated says whether this node knows of a later change of the ring than what was planned at an epoch does: who was to
@@ -243,11 +163,7 @@ func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Mov
 
 // onlySelf says whether this node alone holds the token of a table.
 func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring.Token) bool {
-	if table.Replication.Class == ring.Local {
-		return true
-	}
-	s := t.Placement(table.Replication).Replicas(token)
-	return len(s.Natural) == 1 && len(s.Pending) == 0 && s.Natural[0] == c.view.Self()
+	return OnlySelf(c.view.Self(), t, table, token)
 }
 
 // remaining is what is left of a deadline, at least a millisecond so that a request can still fail
@@ -261,20 +177,6 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
 }
-
-// chance is a random number; 0 without a source of them.
-func (c *Coordinator) chance() uint64 {
-	c.chances.Lock()
-	defer c.chances.Unlock()
-	if c.chances.rand == nil {
-		return 0
-	}
-	return c.chances.rand.Uint64()
-}
-
-// mayReplay says whether hints and logged batches may be replayed: by the catalog and the ring of View some of them would
-// be void, or go to other nodes.
-func (c *Coordinator) mayReplay() bool { return c.confirmed == nil || c.confirmed() }
 
 // report tells of a failure that no request waits for.
 func (c *Coordinator) report(err error) {

@@ -45,7 +45,7 @@ func (s *scenario) count(d *datadriven.TestData) {
 		}
 	}
 	done := s.begin("count")
-	s.c.node(ring.NodeID(number(d, "at", 1))).coord.Count(&coordinator.WriteRequest{
+	s.c.node(ring.NodeID(number(d, "at", 1))).parts.counters.Update(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: s.level(d), Type: coordinator.WriteCounter, Timeout: duration(d, "timeout", "5s"),
 	}, func(err error) { done(errorText(err)) })
 }
@@ -91,7 +91,7 @@ func shards(r *row.Row) string {
 // logged writes lines "k1 a x" as a logged batch.
 func (s *scenario) logged(d *datadriven.TestData) {
 	done := s.begin("batch")
-	s.c.node(ring.NodeID(number(d, "at", 1))).coord.Batch(&coordinator.WriteRequest{
+	s.c.node(ring.NodeID(number(d, "at", 1))).batches.Write(&coordinator.WriteRequest{
 		Mutations: s.lines(d), Consistency: s.level(d), Type: coordinator.WriteBatch, Timeout: duration(d, "timeout", "2s"),
 		Ordered: s.c.table.Options.WriteOrdering != "", Stamp: int64(number(d, "ts", 1)),
 	}, func(err error) { done(errorText(err)) })
@@ -118,7 +118,7 @@ func (s *scenario) restart(d *datadriven.TestData) {
 // batches shows how many batches nodes hold.
 func (s *scenario) batches(*datadriven.TestData) {
 	for _, n := range s.c.nodes {
-		if k := n.coord.HeldBatches(); k > 0 {
+		if k := n.batches.Held(); k > 0 {
 			s.c.printf("%d holds %d", n.id, k)
 		}
 	}
@@ -127,6 +127,6 @@ func (s *scenario) batches(*datadriven.TestData) {
 // handover makes nodes that leave give away the batches that they keep.
 func (s *scenario) handover(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
-		s.c.node(id).coord.HandOver(func(err error) { s.c.printf("%d has handed over: %s", id, errorText(err)) })
+		s.c.node(id).handOver(func(err error) { s.c.printf("%d has handed over: %s", id, errorText(err)) })
 	}
 }

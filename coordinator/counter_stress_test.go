@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/counters"
 	"cqld/internal/wire"
 	"cqld/replica"
 	"cqld/ring"
@@ -60,8 +61,8 @@ func TestCountersUnderLoad(t *testing.T) {
 		}
 	}()
 	local := replica.NewLocal(engine, view, nil)
-	c := coordinator.New(coordinator.Options{View: view, Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
-		LocalDatacenter: "dc1", Hints: engine, Limits: coordinator.Limits{WritesInFlight: 64, CounterGroup: 7}})
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
+		LocalDatacenter: "dc1", Limits: coordinator.Limits{WritesInFlight: 64}}, store: engine, counters: counters.Options{Limits: counters.Limits{Group: 7}}})
 	table := s.Table("ks", "n")
 	add := func(key int) *row.Mutation {
 		m, r := &row.Mutation{}, row.NewRow()
@@ -80,14 +81,14 @@ func TestCountersUnderLoad(t *testing.T) {
 				key := (i + n) % keys
 				answer := make(chan error, 2)
 				if i%2 == 0 {
-					c.Count(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)}, Consistency: ring.Quorum,
+					c.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)}, Consistency: ring.Quorum,
 						Type: coordinator.WriteCounter, Timeout: time.Minute}, func(err error) { answer <- err })
 				} else {
-					update := coordinator.CounterUpdate{Epoch: 1, Consistency: ring.One, Mutation: add(key),
+					update := counters.Update{Epoch: 1, Consistency: ring.One, Mutation: add(key),
 						ID: coordinator.RequestID{Node: ring.NodeID(i), Incarnation: 1, Sequence: uint64(n + 1)}}
 					again := update
-					c.Lead(&update, time.Minute, func(err error) { answer <- err })
-					c.Lead(&again, time.Minute, func(err error) { answer <- err })
+					c.counters.Lead(&update, time.Minute, func(err error) { answer <- err })
+					c.counters.Lead(&again, time.Minute, func(err error) { answer <- err })
 					if first, second := <-answer, <-answer; first != second {
 						t.Errorf("the same update was told %v and %v", first, second)
 					} else {

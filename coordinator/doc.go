@@ -1,11 +1,10 @@
-// Package coordinator takes one request to its replicas: which they are, how many must answer, and
-// what their answers together say.
+// Package coordinator executes one request of a client at the replicas of its data: it selects the replicas, decides how many must
+// answer, and makes one answer of theirs.
 //
-// It does not know CQL, tables' columns or Pebble, and it never waits: every request is a small
-// state machine whose events (Start, a reply, a timer) come from whoever has them — a connection's
-// goroutine in production, the event queue in simulation. Time, chance and the other nodes are
-// handed in. What several pages say is package resolve's, what a counter's shards add up to package
-// counter's; making replicas equal without a request is package repair's.
+// It knows neither CQL nor the columns of tables nor Pebble, and it never blocks. Each request is a state machine. Its events (Start,
+// a reply, a timer) come from the goroutines of connections and timers in production, and from the event queue in the simulation. The
+// clock, randomness and the other nodes are injected. Package resolve reconciles the pages of replicas. The protocols that need more
+// than one request are in packages of their own: hints, batchlog, counters, paxos and repair.
 //
 //	Write ─ plan ─▶ all live replicas ─▶ done at BlockFor acknowledgements ─▶ hints for the silent
 //	Read  ─ plan ─▶ 1 data + n-1 digests ─ equal ─▶ page

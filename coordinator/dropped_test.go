@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -24,7 +25,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 		c.node(4).coord.Write(c.dropWrite(coordinator.WriteUnloggedBatch, "k1", "k2"), done)
 	},
 	"logged batch": func(c *cluster, done func(error)) {
-		c.node(4).coord.Batch(c.dropWrite(coordinator.WriteBatch, "k1", "k2"), done)
+		c.node(4).batches.Write(c.dropWrite(coordinator.WriteBatch, "k1", "k2"), done)
 	},
 	"counter": func(c *cluster, done func(error)) {
 		m := &row.Mutation{}
@@ -33,12 +34,12 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 		r.Clustering = []byte("a")
 		r.Cells = append(r.Cells, row.Cell{Column: c.counts.Column("v").ID, Value: wire.AppendInt64(nil, 1)})
 		m.AddRow(r)
-		c.node(4).coord.Count(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
+		c.node(4).parts.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
 			Type: coordinator.WriteCounter, Timeout: 2 * time.Second}, done)
 	},
 	"conditional change": func(c *cluster, done func(error)) {
 		m := c.dropWrite(coordinator.WriteSimple, "k1").Mutations[0]
-		c.node(4).coord.CAS(&coordinator.CASRequest{Command: c.dropRead(), Serial: ring.Serial, Consistency: ring.Quorum,
+		c.node(4).proposer.CAS(&paxos.CASRequest{Command: c.dropRead(), Serial: ring.Serial, Consistency: ring.Quorum,
 			Contention: time.Second, Timeout: 2 * time.Second,
 			Update: func([]byte, int64) (*row.Mutation, bool, error) { return m, true, nil },
 		}, func(_ bool, _ []byte, err error) { done(err) })
@@ -48,7 +49,7 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 			func(_ []byte, err error) { done(err) })
 	},
 	"serial read": func(c *cluster, done func(error)) {
-		c.node(4).coord.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial, Timeout: 2 * time.Second},
+		c.node(4).proposer.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial, Timeout: 2 * time.Second},
 			func(_ []byte, err error) { done(err) })
 	},
 	"scan": func(c *cluster, done func(error)) {

@@ -116,6 +116,18 @@ func (e *ReadTimeout) Error() string {
 	return fmt.Sprintf("Operation timed out - received only %d responses.", e.Received)
 }
 
+// CASUnknown says that a conditional change was accepted by Received replicas, fewer than BlockFor, and that no majority
+// could be asked in time whether it was decided. Package paxos returns it.
+type CASUnknown struct {
+	Consistency        ring.Consistency
+	Received, BlockFor int
+}
+
+// Error is Cassandra's text.
+func (e *CASUnknown) Error() string {
+	return fmt.Sprintf("CAS operation result is unknown - proposal accepted by %d but not a quorum.", e.Received)
+}
+
 // FailureReason is why a replica failed (native protocol v5 §9, reasonmap).
 type FailureReason uint16
 

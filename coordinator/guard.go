@@ -95,53 +95,6 @@ func (op *orderOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of the storing of a logged batch. One that others keep already is written by them.
-func (op *batchOp) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator batch log", p, &op.mu, func(err error) {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.concludeLocked(err)
-		})
-	}
-}
-
-// guarded is deferred by the events of a round of conditional changes. The next round of the partition begins.
-func (op *casRound) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator conditional change", p, &op.mu, func(err error) {
-			if op.left.Load() {
-				op.mu.Unlock()
-				return
-			}
-			if (op.phase == casAccepting || op.phase == casCommitting) && len(op.outcomes) == len(op.members) {
-				op.own = append(op.own, casProposed{op.proposal, op.outcomes, false, 0}) // it may be decided
-			}
-			op.attempt++
-			op.concludeLocked(nil, err)
-		})
-	}
-}
-
-// guarded is deferred by the events of a group of counter updates. The next group of the partition begins.
-func (g *counterGroup) guarded() {
-	c := g.l.c
-	if c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		g.conclude(c.guard.Caught("coordinator counter", p))
-	}
-}
-
 // handOver calls next, which ends an operation by another one that calls done. When next panics before it has called done,
 // done gets the error: the operation that panicked does not have it any more. done is called once.
 func (c *Coordinator) handOver(where string, done func(error), next func(done func(error))) {

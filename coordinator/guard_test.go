@@ -14,16 +14,20 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // panics makes what a coordinator is given, its view, clock and error sink, panic once at each place of an event of an
@@ -59,9 +63,9 @@ func placeOf() string {
 	event := false
 	for {
 		f, more := frames.Next()
-		if name, ok := strings.CutPrefix(f.Function, "cqld/coordinator."); ok {
+		if name, ok := ofOperation(f.Function); ok {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
-			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") || strings.Contains(name, "counterGroup")
+			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") || strings.Contains(name, "(*group)")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
 			break // a goroutine of the test, or a part of the node that operations share
 		}
@@ -73,6 +77,16 @@ func placeOf() string {
 		return ""
 	}
 	return strings.Join(place, " < ")
+}
+
+// ofOperation returns a function's name without its package if the package has operations.
+func ofOperation(function string) (string, bool) {
+	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters."} {
+		if name, ok := strings.CutPrefix(function, pkg); ok {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // panicView is a view that may panic.
@@ -157,8 +171,12 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var members []*ring.Node
 	for i := range nodes {
 		clock := realClock{time.Now()}
-		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock, Sync: storage.SyncNone,
-			Ordered: func(id schema.StorageID) bool { x := s.TableByStorage(id); return x != nil && x.OrderedPartitions() }})
+		options := storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock, Sync: storage.SyncNone}
+		index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+			x := s.TableByStorage(id)
+			return x != nil && x.OrderedPartitions()
+		}))
+		engine, err := storage.Open(options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,14 +193,15 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
 		o := coordinator.Options{View: n, Clock: panicClock{realClock{time.Now()}, nil, calls},
-			Replicas: replica.NewDirectory(local, callPost{n, calls}, n), LocalDatacenter: "dc1", Hints: n.engine}
+			Replicas: replica.NewDirectory(local, callPost{n, calls}, n), LocalDatacenter: "dc1"}
 		if n.id == 1 {
 			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, calls}, g
 		}
-		n.coord = coordinator.New(o)
-		replica.ServeCounters(n, n.coord)
-		replica.ServeBatches(n, n.coord)
-		replica.ServeTurns(n, n.coord)
+		n.parts = newParts(partsOptions{Options: o, store: n.engine, batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
+			counters: counters.Options{Leaders: counters.NewClient(callPost{n, calls})}})
+		n.coord = n.parts.Coordinator
+		n.parts.serve(n)
+		n.startPaxos(paxos.Options{View: o.View, Clock: o.Clock, Guard: o.Guard}, local, callPost{n, calls})
 	}
 	t.Cleanup(func() {
 		running.Wait()
@@ -232,15 +251,15 @@ func panicRequests() map[string]panicRequest {
 				func(_ *coordinator.Partitions, err error) { done(err) })
 		},
 		"batch": func(n *benchNode, done func(error)) {
-			n.coord.Batch(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
+			n.parts.batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
 				Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: panicTimeout}, done)
 		},
 		"counter": func(n *benchNode, done func(error)) {
-			n.coord.Count(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
+			n.parts.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
 				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
 		"conditional": func(n *benchNode, done func(error)) {
-			n.coord.CAS(&coordinator.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+			n.proposer.CAS(&paxos.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
 				Serial: ring.Serial, Consistency: ring.Quorum, Contention: panicTimeout, Timeout: panicTimeout,
 				Update: func(_ []byte, stamp int64) (*row.Mutation, bool, error) {
 					return change(n, "t", "k", []byte("y"), stamp), true, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -70,22 +71,21 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
 			var mu sync.Mutex
 			var told []string
-			c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1", Hints: store,
-				Limits: coordinator.Limits{HintRetry: time.Millisecond}, Run: func(f func()) { go f() },
+			c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
 				OnError: func(err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					told = append(told, err.Error())
-				}})
-			defer c.Close()
+				}}, run: func(f func()) { go f() }, store: store, hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
+			defer c.close()
 			time.Sleep(50 * time.Millisecond) // many attempts
-			if n := c.PendingHints(2); n != 1 {
+			if n := c.hints.Pending(2); n != 1 {
 				t.Errorf("%d records wait", n)
 			}
 			store.failing.Lock()
 			store.fails = ""
 			store.failing.Unlock()
-			for end := time.Now().Add(5 * time.Second); c.PendingHints(2) > 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(5 * time.Second); c.hints.Pending(2) > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the replay does not go on")
 				}

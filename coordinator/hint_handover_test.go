@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage"
@@ -16,7 +17,7 @@ import (
 // hand-over gives the hints to other nodes, which write them to all replicas, also to one that the leaving node takes for dead; and
 // ANY is not satisfied by a hint of a node that leaves.
 func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
-	c := hintedCluster(t, func(e *storage.Engine) coordinator.HintStore { return e })
+	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return e })
 	n := c.node(4)
 	for id := ring.NodeID(1); id <= 3; id++ {
 		n.down[id] = true
@@ -42,7 +43,7 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		t.Errorf("a write at ANY by a node that leaves, with all replicas down: %v", err)
 	}
 	ended := 0
-	n.coord.HandOver(func(err error) {
+	n.handOver(func(err error) {
 		if ended++; err != nil {
 			t.Error(err)
 		}
@@ -61,10 +62,21 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		}
 	}
 	for id := ring.NodeID(1); id <= 3; id++ {
-		if k := n.coord.PendingHints(id); k != 0 {
+		if k := n.hints.Pending(id); k != 0 {
 			t.Errorf("%d hints for node %d are left", k, id)
 		}
 	}
+}
+
+// handOver hands over batches and then hints, as package assembly does.
+func (n *node) handOver(done func(error)) {
+	n.batches.HandOver(func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		n.hints.HandOver(done)
+	})
 }
 
 // leave makes node id Leaving in every node's topology.

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage"
 )
 
 // hintedCluster is four nodes, of which the first three hold everything. Node 3 is down for node 1.
-func hintedCluster(t *testing.T, store func(*storage.Engine) coordinator.HintStore) *cluster {
+func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *cluster {
 	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
 		replication: ring.Replication{Class: ring.Simple, Factor: 3}, store: store})
 	c.node(1).down[3] = true
@@ -66,24 +67,24 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c.put("a")
 	c.clock.tick(50 * time.Millisecond)
 	c.node(1).start()
-	if n := c.node(1).coord.PendingHints(3); n != 1 {
+	if n := c.node(1).hints.Pending(3); n != 1 {
 		t.Fatalf("%d records of hints after a restart", n)
 	}
 	c.put("b")
 	c.clock.tick(50 * time.Millisecond)
-	if n := c.node(1).coord.PendingHints(3); n != 2 {
+	if n := c.node(1).hints.Pending(3); n != 2 {
 		t.Fatalf("%d records of hints after a restart and another hint, want 2", n)
 	}
 	c.node(1).down[3] = false
 	c.node(1).start()
-	if n := c.node(1).coord.PendingHints(3); n != 2 {
+	if n := c.node(1).hints.Pending(3); n != 2 {
 		t.Fatalf("%d records of hints after the second restart, want 2", n)
 	}
 	c.replay()
 	if got := c.has(3); got != "k{a=value@1 b=value@1}" {
 		t.Errorf("node 3 has %s after the replay", got)
 	}
-	if n := c.node(1).coord.PendingHints(3); n != 0 {
+	if n := c.node(1).hints.Pending(3); n != 0 {
 		t.Errorf("%d records of hints are left", n)
 	}
 }
@@ -92,7 +93,7 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 func TestACleanStopKeepsGatheredHints(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
-	c.node(1).coord.Close()
+	c.node(1).hints.Close()
 	c.node(1).down[3] = false
 	c.node(1).start()
 	c.replay()
@@ -114,14 +115,14 @@ func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
 	if got := c.has(4); got != "k{a=value@1}" {
 		t.Errorf("node 4 has %s after the replay", got)
 	}
-	if n := c.node(1).coord.PendingHints(3); n != 0 {
+	if n := c.node(1).hints.Pending(3); n != 0 {
 		t.Errorf("%d records of hints are left", n)
 	}
 }
 
 // syncedStore notes local records that are written without a sync.
 type syncedStore struct {
-	coordinator.HintStore
+	hints.Store
 	unsynced *[]string
 }
 
@@ -130,13 +131,13 @@ func (s syncedStore) SetLocal(key, value []byte, sync bool) error {
 		prefix, _, _ := bytes.Cut(key, []byte("/"))
 		*s.unsynced = append(*s.unsynced, string(prefix))
 	}
-	return s.HintStore.SetLocal(key, value, sync)
+	return s.Store.SetLocal(key, value, sync)
 }
 
 // TestHintsAndBatchesAreSynced shows that no hint and no logged batch is said to be kept before it is on disk.
 func TestHintsAndBatchesAreSynced(t *testing.T) {
 	var unsynced []string
-	c := hintedCluster(t, func(e *storage.Engine) coordinator.HintStore { return syncedStore{e, &unsynced} })
+	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return syncedStore{e, &unsynced} })
 	c.put("a")
 	c.clock.tick(50 * time.Millisecond)
 	var batch []*row.Mutation
@@ -147,17 +148,17 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 		batch = append(batch, m)
 	}
 	held := 0
-	c.node(1).coord.Batch(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
+	c.node(1).batches.Write(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
 		for _, n := range c.nodes {
-			held += n.coord.HeldBatches()
+			held += n.batches.Held()
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	})
 	c.deliver(math.MaxInt, nil)
-	if held == 0 || c.node(1).coord.PendingHints(3) == 0 {
-		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.node(1).coord.PendingHints(3))
+	if held == 0 || c.node(1).hints.Pending(3) == 0 {
+		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.node(1).hints.Pending(3))
 	}
 	if len(unsynced) > 0 {
 		t.Errorf("written without a sync: %v", unsynced)
@@ -169,7 +170,7 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 	const full, writes = 1000, 200
 	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, limits: coordinator.Limits{HintBufferBytes: full}})
+		replication: ring.Replication{Class: ring.Simple, Factor: 3}, hintLimits: hints.Limits{BufferBytes: full}})
 	c.node(1).down[3] = true
 	onDisk := func() (records, bytes int) {
 		if err := c.node(1).engine.ScanLocal([]byte("hint/"), func(_, value []byte) error {
@@ -194,7 +195,7 @@ func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 		t.Errorf("%d of %d bytes of hints waited in memory; %d records", all-early, all, records)
 	}
 	c.node(1).down[3] = false
-	c.node(1).coord.NodeUp(3)
+	c.node(1).hints.NodeUp(3)
 	for range records + 1 { // one record is under way at a time
 		c.deliver(math.MaxInt, nil)
 		c.clock.tick(10 * time.Millisecond)

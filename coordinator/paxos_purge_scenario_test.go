@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/replica"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -50,9 +50,9 @@ func (s *scenario) forget(d *datadriven.TestData) {
 	for _, n := range s.among(d) {
 		var keys []string
 		for _, forget := range steps {
-			req := &replica.PaxosRequest{Epoch: n.topology.Epoch(), Moved: n.topology.Moved(), Table: s.c.table.StorageID,
-				Tokens: ring.FullRange(), Floor: n.floor, Forget: forget}
-			n.purge.Paxos(n.id, req, time.Second, func(step replica.PaxosStep, err error) {
+			req := &paxos.PurgeRequest{Epoch: n.topology.Epoch(), Moved: n.topology.Moved(), Table: s.c.table.StorageID,
+				Tokens: ring.FullRange(), LowBound: n.floor, Forget: forget}
+			n.purge.Paxos(n.id, req, time.Second, func(step paxos.PurgeStep, err error) {
 				for _, k := range step.Unsettled {
 					keys = append(keys, string(k.Bytes))
 				}
@@ -73,7 +73,7 @@ func (s *scenario) forget(d *datadriven.TestData) {
 func (s *scenario) settle(d *datadriven.TestData) {
 	done := s.begin("settle")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
-	s.c.node(ring.NodeID(number(d, "at", 1))).coord.SettleProposals(s.c.table.StorageID, key, 2*time.Second, func(err error) {
+	s.c.node(ring.NodeID(number(d, "at", 1))).proposer.SettleProposals(s.c.table.StorageID, key, 2*time.Second, func(err error) {
 		if err != nil {
 			done(errorText(err))
 			return

@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -31,7 +32,7 @@ func (s *scenario) cas(d *datadriven.TestData) {
 	if d.HasArg("local") {
 		serial = ring.LocalSerial
 	}
-	s.c.node(ring.NodeID(number(d, "at", 1))).coord.CAS(&coordinator.CASRequest{
+	s.c.node(ring.NodeID(number(d, "at", 1))).proposer.CAS(&paxos.CASRequest{
 		Command: &row.ReadCommand{Table: s.c.table.StorageID, Key: key, Slices: []row.Slice{row.ExactRow([]byte(clustering))},
 			StaticCounts: true, Now: s.c.clock.Now().Unix()},
 		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"), Timeout: duration(d, "timeout", "2s"),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -49,9 +50,9 @@ type casCall struct {
 
 const casUnset = "none"
 
-func newCASSchedule(t testing.TB, seed uint64, unsafe coordinator.Unsafe) *casSchedule {
+func newCASSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) *casSchedule {
 	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 4,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, unsafe: unsafe})
+		replication: ring.Replication{Class: ring.Simple, Factor: 3}, unsafePaxos: unsafe})
 	s := &casSchedule{cluster: c, rnd: rand.New(rand.NewPCG(seed, 1)), key: row.NewPartitionKey([]byte("k1")),
 		clients: slices.Repeat([]string{casUnset}, 5), busy: make([]bool, 5), known: map[ring.NodeID]int{}}
 	c.clock.tick(time.Duration(1+s.rnd.IntN(100)) * time.Microsecond)
@@ -69,7 +70,7 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 	x := &casCall{at: int(at), client: client, from: s.clients[client], to: fmt.Sprint("v", s.values), begin: s.step, end: -1, reads: reads}
 	s.calls, s.busy[client] = append(s.calls, x), true
 	levels := []ring.Consistency{ring.Quorum, ring.One, ring.All, ring.Any}
-	req := &coordinator.CASRequest{Command: s.command(), Serial: ring.Serial, Consistency: levels[s.rnd.IntN(len(levels))],
+	req := &paxos.CASRequest{Command: s.command(), Serial: ring.Serial, Consistency: levels[s.rnd.IntN(len(levels))],
 		Contention: time.Second, Timeout: 2 * time.Second}
 	req.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 		if valueIn(page) != x.from {
@@ -96,13 +97,12 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 			x.void = errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS
 		}
 	}
-	coord := s.node(at).coord
 	if reads {
-		coord.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial, Timeout: 2 * time.Second},
+		s.node(at).proposer.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial, Timeout: 2 * time.Second},
 			func(page []byte, err error) { answer(false, page, err) })
 		return x
 	}
-	coord.CAS(req, answer)
+	s.node(at).proposer.CAS(req, answer)
 	return x
 }
 
@@ -314,7 +314,7 @@ func (x *casCall) String() string {
 }
 
 // playSchedule plays the schedule of a seed, and returns what is wrong with its answers.
-func playSchedule(t testing.TB, seed uint64, unsafe coordinator.Unsafe) (s *casSchedule, wrong []string) {
+func playSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) (s *casSchedule, wrong []string) {
 	s = newCASSchedule(t, seed, unsafe)
 	for range 200 + s.rnd.IntN(400) {
 		s.play()
@@ -333,7 +333,7 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 	}
 	applied := 0
 	for seed := range uint64(n) {
-		s, wrong := playSchedule(t, seed, coordinator.Unsafe{})
+		s, wrong := playSchedule(t, seed, paxos.Unsafe{})
 		for _, x := range s.calls {
 			if x.applied {
 				applied++
@@ -354,9 +354,9 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 
 // TestRandomSchedulesNeedSafeguards shows that the schedules notice when a safeguard of conditional changes is missing.
 func TestRandomSchedulesNeedSafeguards(t *testing.T) {
-	for name, unsafe := range map[string]coordinator.Unsafe{
-		"a majority decides":                       {PaxosQuorumOne: true},
-		"a proposal in progress is finished":       {NoPaxosRepair: true},
+	for name, unsafe := range map[string]paxos.Unsafe{
+		"a majority decides":                       {QuorumOne: true},
+		"a proposal in progress is finished":       {NoRepair: true},
 		"both sides of a change of the ring count": {OneSided: true},
 	} {
 		t.Run(name, func(t *testing.T) {

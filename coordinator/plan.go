@@ -72,7 +72,7 @@ func (op *writeOp) plan() error {
 
 // hintsWillDo says whether hints alone satisfy the level.
 func (op *writeOp) hintsWillDo(replicas int) bool {
-	return op.level == ring.Any && op.c.hints != nil && replicas > 0 && !op.c.leaves()
+	return op.level == ring.Any && op.c.hints != nil && replicas > 0 && op.c.hints.SatisfyAny()
 }
 
 // assign gives node its share of mutation i.

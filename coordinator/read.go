@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -14,11 +15,16 @@ import (
 
 // Read answers the command from as many replicas as the level asks for: one sends its page, the
 // others digests of theirs; when they differ, all send pages, these are merged, and what a replica
-// lacks is written to it before done is called. The command must not change until then.
+// lacks is written to it before done is called. The command must not change until then. Serial reads of one partition are
+// refused: package paxos executes them.
 func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
 		done(nil, &UnknownTable{Table: req.Command.Table})
+		return
+	}
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		done(nil, errSerialRead)
 		return
 	}
 	if req.Cancel.Err() != nil {
@@ -29,11 +35,6 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		c.reading.Add(-1)
 		c.counts.overloaded.Add(1)
 		done(nil, &Overloaded{What: "too many reads in flight"})
-		return
-	}
-	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
-		c.reading.Add(-1)
-		c.readSerial(req, done)
 		return
 	}
 	if !req.Command.SinglePartition() {
@@ -58,6 +59,9 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 	op.begin(req.Blocks)
 	op.release()
 }
+
+// errSerialRead refuses reads that need a round of Paxos.
+var errSerialRead = errors.New("coordinator: package paxos executes the serial reads of one partition")
 
 // canceled is the event that the caller does not wait for the answer any more.
 func (op *readOp) canceled() {

@@ -160,29 +160,29 @@ func (s *scenario) start(d *datadriven.TestData) {
 	case "NoShortRead":
 		o.unsafe.NoShortRead = true
 	case "NoHints":
-		o.unsafe.NoHints = true
+		o.noHints = true
 	case "NoBatchlog":
-		o.unsafe.NoBatchlog = true
+		o.batchUnsafe.Disabled = true
 	case "HintsSecure":
-		o.unsafe.HintsSecure = true
+		o.batchUnsafe.HintsSecure = true
 	case "CounterNotIdempotent":
-		o.unsafe.CounterNotIdempotent = true
+		o.counterUnsafe.NotIdempotent = true
 	case "ReadOneSide":
 		o.unsafe.ReadOneSide = true
 	case "NoWriteOrder":
 		o.unsafe.NoWriteOrder = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
-	case "NoPaxosLookup":
-		o.unsafe.NoPaxosLookup = true
-	case "NoPaxosRepair":
-		o.unsafe.NoPaxosRepair = true
+	case "NoLookup":
+		o.unsafePaxos.NoLookup = true
+	case "NoRepair":
+		o.unsafePaxos.NoRepair = true
 	default:
 		s.t.Fatalf("no safeguard %q", text(d, "unsafe", ""))
 	}
-	o.limits.HintBytesPerNode = int64(number(d, "hint_bytes", 0))
-	o.limits.BatchBytes = int64(number(d, "batch_bytes", 0))
-	o.limits.CounterNames = number(d, "names", 0)
+	o.hintLimits.BytesPerNode = int64(number(d, "hint_bytes", 0))
+	o.batchLimits.Bytes = int64(number(d, "batch_bytes", 0))
+	o.counterLimits.Names = number(d, "names", 0)
 	o.limits.WritesInFlight = int64(number(d, "writes", 0))
 	o.limits.ReadsInFlight = int64(number(d, "reads", 0))
 	o.limits.ResultBytes = number(d, "result_bytes", 0)
@@ -360,7 +360,7 @@ func (s *scenario) command(d *datadriven.TestData) *row.ReadCommand {
 func (s *scenario) read(d *datadriven.TestData) {
 	done := s.begin(d.Cmd)
 	at := s.c.node(ring.NodeID(number(d, "at", 1)))
-	at.coord.Read(&coordinator.ReadRequest{
+	at.read(&coordinator.ReadRequest{
 		Command: s.command(d), Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"),
 	}, func(page []byte, err error) {
 		if err != nil {
@@ -464,7 +464,7 @@ func (s *scenario) live(d *datadriven.TestData) {
 			}
 			n.down[id] = d.Cmd == "down"
 			if d.Cmd == "up" {
-				n.coord.NodeUp(id)
+				n.hints.NodeUp(id)
 			}
 		}
 	}
@@ -512,7 +512,7 @@ func (s *scenario) pages(d *datadriven.TestData) {
 func (s *scenario) hints(d *datadriven.TestData) {
 	for _, n := range s.c.nodes {
 		for _, o := range s.c.nodes {
-			if k := n.coord.PendingHints(o.id); k > 0 {
+			if k := n.hints.Pending(o.id); k > 0 {
 				s.c.printf("%d has %d for %d", n.id, k, o.id)
 			}
 		}
@@ -520,11 +520,18 @@ func (s *scenario) hints(d *datadriven.TestData) {
 }
 
 func (s *scenario) stats(d *datadriven.TestData) {
-	v := s.c.node(ring.NodeID(number(d, "at", 1))).coord.Stats()
-	shown := strings.Fields(strings.Trim(fmt.Sprintf("%+v", v), "{}"))
-	for _, f := range shown {
+	n := s.c.node(ring.NodeID(number(d, "at", 1)))
+	s.show("", n.coord.Stats())
+	s.show("Hints", n.hints.Stats())
+	s.show("Batches", n.batches.Stats())
+	s.show("Paxos.", n.proposer.Stats())
+}
+
+// show prints the counts that are not zero, with a prefix before each name.
+func (s *scenario) show(prefix string, counts any) {
+	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {
 		if !strings.HasSuffix(f, ":0") {
-			s.c.printf("%s", f)
+			s.c.printf("%s%s", prefix, f)
 		}
 	}
 }

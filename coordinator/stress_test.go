@@ -13,6 +13,8 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
+	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -139,12 +141,15 @@ func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration
 	w.later(timeout, func(err error) { done(d, err) })
 }
 
-func (w *wildReplica) Prepare(_ uint64, _, _ coordinator.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*coordinator.Promise, error)) {
-	p := &coordinator.Promise{Promised: coordinator.Ballot{Micros: 1}, Page: append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)}
+// wildAcceptors answer as a wildReplica does.
+type wildAcceptors struct{ w *wildReplica }
+
+func (a wildAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*paxos.Promise, error)) {
+	p := &paxos.Promise{Promised: paxos.Ballot{Micros: 1}, Page: append([]byte(nil), a.w.pages[rand.IntN(len(a.w.pages))]...)}
 	if p.Refused = rand.IntN(10) == 0; p.Refused {
 		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil
 	}
-	w.later(timeout, func(err error) {
+	a.w.later(timeout, func(err error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -154,13 +159,25 @@ func (w *wildReplica) Prepare(_ uint64, _, _ coordinator.Ballot, _ *row.ReadComm
 	})
 }
 
-func (w *wildReplica) Accept(_ uint64, _ *coordinator.Proposal, timeout time.Duration, done func(coordinator.Ballot, error)) {
-	w.later(timeout, func(err error) { done(coordinator.Ballot{}, err) })
+func (a wildAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(int, paxos.Ballot, error)) {
+	for i := range to {
+		a.w.later(timeout, func(err error) { done(i, paxos.Ballot{}, err) })
+	}
 }
 
-func (w *wildReplica) Commit(_ uint64, _ *coordinator.Proposal, timeout time.Duration, done func(error)) {
-	w.later(timeout, done)
+func (a wildAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(error)) {
+	a.w.later(timeout, done)
 }
+
+func (a wildAcceptors) Decide(_ uint64, _ *row.ReadCommand, _ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+	done(paxos.ErrUnsettled)
+}
+
+func (a wildAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration, done func(contention.Turn, error)) {
+	a.w.later(timeout, func(err error) { done(contention.Turn{}, err) })
+}
+
+func (a wildAcceptors) EndTurn(ring.NodeID, string, uint64) {}
 
 func (w *wildReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
@@ -199,7 +216,11 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		w.EndPartition()
 		wild.pages = append(wild.pages, w.Finish(i == 0))
 	}
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
+	stamps := env.NewHLC(realClock{time.Now()}, time.Minute)
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
+		store: noHints{}})
+	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: wildAcceptors{wild}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
+		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64
 	var all sync.WaitGroup
 	request := func(r *rand.Rand) {
@@ -221,7 +242,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			if r.IntN(4) > 0 {
 				cmd.Limits = row.Limits{} // it goes together with others
 			}
-			c.CAS(&coordinator.CASRequest{
+			proposer.CAS(&paxos.CASRequest{
 				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond, Timeout: 20 * time.Millisecond,
 				Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 					if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
@@ -243,7 +264,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			}
 			write := c.Write
 			if r.IntN(3) == 0 {
-				write = c.Batch
+				write = c.batches.Write
 			}
 			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond,
 				Ordered: r.IntN(2) == 0, Stamp: 7}, func(error) { end() })
@@ -277,15 +298,14 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	if broken.Load() > 0 || asked.Load() != answered.Load() {
 		t.Errorf("%d requests, %d answers, %d broken", asked.Load(), answered.Load(), broken.Load())
 	}
-	if n := coordinator.InFlight(c); n != (coordinator.InFlightCounts{}) {
+	if n := coordinator.InFlight(c.Coordinator); n != (coordinator.InFlightCounts{}) {
 		t.Errorf("all is answered, but still counted: %+v", n)
 	}
-	c.Close() // or its hints' timers go on in the tests that follow
+	c.close() // or its hints' timers go on in the tests that follow
 }
 
 // quickReplica answers at once.
 type quickReplica struct {
-	coordinator.Acceptor
 	page []byte
 }
 
@@ -311,12 +331,12 @@ func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Durat
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Hints: noHints{}})
+	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, store: noHints{}})
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: time.Second}
 	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 100}}
-	return c, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
+	return c.Coordinator, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
 }
 
 // TestAllocations holds the hot paths to what they need.

@@ -32,13 +32,7 @@ type TraceableReplica interface {
 
 // replica is the replica that a node is, for a request whose trace is t.
 func (c *Coordinator) replica(node ring.NodeID, t Trace) Replica {
-	r := c.replicas.Replica(node)
-	if t != nil {
-		if traceable, ok := r.(TraceableReplica); ok {
-			return traceable.Traced(t)
-		}
-	}
-	return r
+	return TracedReplica(c.replicas, node, t)
 }
 
 // trace adds an event to a request's trace; most requests have none.

@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -238,10 +240,13 @@ func (op *truncateOp) endLocked(err error) {
 	done(err)
 }
 
-// truncating is what a node knows of the truncations of tables that are under way. The zero value knows of none.
+// truncating is what a node knows of the truncations of tables. The zero value knows of none.
 type truncating struct {
 	mu     sync.Mutex
+	loaded bool // those of an earlier process are known
 	tables map[schema.StorageID]truncationMark
+	// times are those of the last truncations (ns since 1970): hints and logged batches made up to then are void.
+	times map[schema.StorageID]int64
 }
 
 // truncationMark is the last truncation of a table that was prepared here.
@@ -250,14 +255,103 @@ type truncationMark struct {
 	until time.Duration // reads that began up to then (monotonic) repair nothing
 }
 
+// The local key and value of a truncation that this node has prepared:
+//
+//	hint-truncated/ table 4   → when 8 (ns), id 8 (0 when it has ended)
+const truncatedPrefix = "hint-truncated/"
+
+// loadTruncations reads the truncations of an earlier process, unless they are known, and reports whether they are known.
+func (c *Coordinator) loadTruncations() bool {
+	t := &c.truncating
+	t.mu.Lock()
+	loaded := t.loaded || c.store == nil
+	t.mu.Unlock()
+	if loaded {
+		return true
+	}
+	times, marks := map[schema.StorageID]int64{}, map[schema.StorageID]uint64{}
+	err := c.store.ScanLocal([]byte(truncatedPrefix), func(key, value []byte) error {
+		k, v := wire.NewCursor(key[len(truncatedPrefix):]), wire.NewCursor(value)
+		table := schema.StorageID(k.Uint32())
+		times[table] = v.Int64()
+		if id := v.Uint64(); v.Err() == nil && id != 0 {
+			marks[table] = id
+		}
+		return nil
+	})
+	if err != nil {
+		c.report(err)
+		return false
+	}
+	until := c.clock.Monotonic() + c.limits.TruncationMost
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loaded {
+		return true
+	}
+	t.loaded = true
+	for table, at := range times {
+		t.setTimeLocked(table, max(at, t.timeLocked(table)))
+	}
+	for table, id := range marks {
+		if _, newer := t.tables[table]; !newer {
+			t.markLocked(table, truncationMark{id, until})
+		}
+	}
+	return true
+}
+
+// at returns the time of the last truncation of a table.
+func (t *truncating) at(table schema.StorageID) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.timeLocked(table)
+}
+
+func (t *truncating) timeLocked(table schema.StorageID) int64 {
+	if at, ok := t.times[table]; ok {
+		return at
+	}
+	return math.MinInt64
+}
+
+func (t *truncating) setTimeLocked(table schema.StorageID, at int64) {
+	if t.times == nil {
+		t.times = map[schema.StorageID]int64{}
+	}
+	t.times[table] = at
+}
+
+func (t *truncating) markLocked(table schema.StorageID, mark truncationMark) {
+	if t.tables == nil {
+		t.tables = map[schema.StorageID]truncationMark{}
+	}
+	t.tables[table] = mark
+}
+
+// voidHints makes all hints and logged batches void that exist now.
+func (c *Coordinator) voidHints(t Truncation) error {
+	now := c.clock.Now().UnixNano()
+	c.truncating.mu.Lock()
+	c.truncating.setTimeLocked(t.Table, now)
+	c.truncating.mu.Unlock()
+	return c.saveTruncation(t.Table, now, t.ID)
+}
+
+// saveTruncation stores the time of a truncation and the ID of the one that is under way.
+func (c *Coordinator) saveTruncation(table schema.StorageID, at int64, underWay uint64) error {
+	if c.store == nil {
+		return nil
+	}
+	key := wire.AppendUint32([]byte(truncatedPrefix), uint32(table))
+	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, at), underWay), true)
+}
+
 // prepare notes that a truncation begins; at most it is awaited until a (monotonic) time.
 func (t *truncating) prepare(table schema.StorageID, id uint64, until time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tables == nil {
-		t.tables = map[schema.StorageID]truncationMark{}
-	}
-	t.tables[table] = truncationMark{id, until}
+	t.markLocked(table, truncationMark{id, until})
 }
 
 // end notes that a truncation has ended, and reports whether it is the last that was prepared. One that ends before a later
@@ -287,21 +381,19 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	now := c.clock.Monotonic()
 	if t.Phase == TruncationEnd {
-		if c.truncating.end(t.Table, t.ID, now) && c.hints != nil {
-			done(c.hints.truncationEnds(t.Table))
-			return
+		var err error
+		if c.truncating.end(t.Table, t.ID, now) {
+			err = c.saveTruncation(t.Table, c.TruncatedAt(t.Table), 0)
 		}
-		done(nil)
+		done(err)
 		return
 	}
 	if !c.unsafe.RepairTruncated {
 		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
 	}
-	if c.hints != nil {
-		if err := c.hints.truncate(t); err != nil {
-			done(err)
-			return
-		}
+	if err := c.voidHints(t); err != nil {
+		done(err)
+		return
 	}
 	if c.unsafe.NoTruncationFence {
 		done(nil)

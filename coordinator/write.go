@@ -18,8 +18,8 @@ import (
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
-		if req.settled != nil {
-			req.settled(true)
+		if req.Settled != nil {
+			req.Settled(Settlement{Hinted: true, Majority: true})
 		}
 		return
 	}
@@ -31,8 +31,8 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if err := op.admit(req, done); err != nil {
 		c.writes.Put(op)
 		done(err)
-		if req.settled != nil {
-			req.settled(false)
+		if req.Settled != nil {
+			req.Settled(Settlement{})
 		}
 		return
 	}
@@ -90,7 +90,7 @@ type writeOp struct {
 	deadline   time.Duration
 	size       int64
 	done       func(error) // nil once called
-	decided    *decision   // of a commit
+	sender     Sender      // sends the mutation in place of Replica.Apply; may be nil
 	topology   *ring.Topology
 	self       ring.NodeID
 	parts      []writePart
@@ -103,7 +103,7 @@ type writeOp struct {
 	ended      bool // the deadline has passed
 	direct     bool
 	applied    bool // on this node, before
-	settled    func(bool)
+	settled    func(Settlement)
 	timer      env.Timer
 	onTimeout  func()
 	onReplan   func()
@@ -137,10 +137,10 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.refs, op.generation = 1, c.sent.Enter()
 	op.mutations = append(op.mutations[:0], req.Mutations...)
 	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
-	op.decided, op.parts = req.decided, op.parts[:0]
+	op.sender, op.parts = req.Sender, op.parts[:0]
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
-	op.applied, op.settled = req.Applied, req.settled
+	op.applied, op.settled = req.Applied, req.Settled
 	op.topology, op.self = c.view.Topology(), c.view.Self()
 	return nil
 }
@@ -162,12 +162,12 @@ func (op *writeOp) local() bool {
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
 	t.op.waiting = 1
-	replica, epoch := t.op.c.replica(t.node, t.op.trace), t.op.topology.Epoch()
-	if t.op.decided != nil {
-		t.op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
+	epoch := t.op.topology.Epoch()
+	if t.op.sender != nil {
+		t.op.sender.Send(t.node, epoch, timeout, t.onDone)
 		return
 	}
-	replica.Apply(epoch, mutations, timeout, t.onDone)
+	t.op.c.replica(t.node, t.op.trace).Apply(epoch, mutations, timeout, t.onDone)
 }
 
 // begin plans and sends. Unavailable is told before anything is sent.
@@ -239,8 +239,8 @@ func (op *writeOp) send() {
 	switch {
 	case self != nil && op.applied:
 		self.onDone(nil)
-	case self != nil && op.decided != nil:
-		op.decided.commit(c.replica(self.node, op.trace), self.node, epoch, timeout, self.onDone)
+	case self != nil && op.sender != nil:
+		op.sender.Send(self.node, epoch, timeout, self.onDone)
 	case self != nil:
 		c.replica(self.node, op.trace).Apply(epoch, self.mutations, timeout, self.onDone)
 	}
@@ -249,11 +249,11 @@ func (op *writeOp) send() {
 // sendTo sends t its share, in the shared encoding when it gets everything.
 func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
 	traceNode(op.trace, op.self, "Sending mutation to", t.node)
-	replica := op.c.replica(t.node, op.trace)
-	if op.decided != nil {
-		op.decided.commit(replica, t.node, epoch, timeout, t.onDone)
+	if op.sender != nil {
+		op.sender.Send(t.node, epoch, timeout, t.onDone)
 		return shared
 	}
+	replica := op.c.replica(t.node, op.trace)
 	remote, ok := replica.(Remote)
 	if !ok {
 		replica.Apply(epoch, t.mutations, timeout, t.onDone)
@@ -499,7 +499,10 @@ func (op *writeOp) release() {
 		return
 	}
 	c, settled, generation := op.c, op.settled, op.generation
-	secured := settled != nil && op.secured()
+	var settlement Settlement
+	if settled != nil {
+		settlement = op.settlement()
+	}
 	c.writeBytes.Add(-op.size)
 	clear(op.mutations)
 	for _, t := range op.targets {
@@ -507,12 +510,12 @@ func (op *writeOp) release() {
 		op.spare = append(op.spare, t)
 	}
 	op.targets = op.targets[:0]
-	op.trace, op.topology, op.timer, op.decided = nil, nil, nil, nil
+	op.trace, op.topology, op.timer, op.sender = nil, nil, nil, nil
 	op.settled = nil
 	c.writes.Put(op)
 	c.sent.Leave(generation)
 	if settled != nil {
-		settled(secured)
+		settled(settlement)
 	}
 }
 

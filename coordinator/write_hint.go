@@ -2,10 +2,9 @@ package coordinator
 
 import (
 	"errors"
-	"time"
+	"slices"
 
 	"cqld/ring"
-	"cqld/schema"
 )
 
 // missedLocked returns the targets that get nothing any more: those that have not answered, and those that refused a plan
@@ -46,21 +45,21 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.add(t.node, t.mutations, op.began, nil)
+		op.c.hints.Add(t.node, t.mutations, op.began, nil)
 		return
 	}
 	if op.level != ring.Any {
 		op.mu.Lock()
 		op.refs++
 		op.mu.Unlock()
-		op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
+		op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
 	op.refs++
 	op.waiting++
 	op.mu.Unlock()
-	op.c.hints.add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
+	op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
 }
 
 // hintKept is the event that a hint is on disk, or lost.
@@ -97,11 +96,27 @@ func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.release()
 }
 
-// madeLocked returns the time of a hint whose write began at began (monotonic) and made (wall clock, ns). A clock that was ahead
-// when the table was truncated must not make later hints void.
-func (h *hints) madeLocked(table schema.StorageID, made int64, began time.Duration) int64 {
-	if at, ok := h.mu.truncated[table]; ok && made <= at && !h.c.truncating.covers(table, began) {
-		return at + 1
+// settlement returns which replicas have the write. No answer is awaited any more.
+func (op *writeOp) settlement() Settlement {
+	s := Settlement{Hinted: len(op.targets) > 0, Majority: len(op.targets) > 0}
+	for _, t := range op.targets {
+		s.Hinted = s.Hinted && (t.state == targetAcked || t.kept)
 	}
-	return made
+	for i := range op.parts {
+		all, alive, has := 0, 0, 0
+		for _, t := range op.targets {
+			if !slices.Contains(t.parts, i) {
+				continue
+			}
+			all++
+			if t.alive {
+				alive++
+			}
+			if t.state == targetAcked {
+				has++
+			}
+		}
+		s.Majority = s.Majority && has >= max(1, min(ring.QuorumOf(all), alive))
+	}
+	return s
 }

@@ -9,6 +9,8 @@ func AppendFormat(dst []byte, s Statement) []byte {
 	switch s := s.(type) {
 	case *Select:
 		return appendSelect(dst, s)
+	case *Explain:
+		return appendExplain(dst, s)
 	case *Insert:
 		return appendInsert(dst, s)
 	case *InsertJSON:

@@ -62,6 +62,14 @@ func (p *parser) parse(text string) (Statement, error) {
 	if len(text) > textBytesMax {
 		return nil, &SyntaxError{Msg: tooLong(len(text))}
 	}
+	if rest, analyze, ok := explained(text); ok {
+		return p.explain(rest, analyze)
+	}
+	return p.parsePlain(text)
+}
+
+// parsePlain parses a statement of the grammar.
+func (p *parser) parsePlain(text string) (Statement, error) {
 	p.read(text)
 	if err := p.bounded(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -26,11 +27,25 @@ type estimated struct {
 	partitions storage.PartitionEstimate
 	at         time.Duration // monotonic
 	epoch      uint64        // of the ring whose ranges were sampled
+	share      float64       // of all tokens that were sampled
+}
+
+// whole is query.Options.Estimate: this node's estimate, extended to the ranges that it does not hold. It is not known if the
+// node holds none.
+func (e *estimates) whole(t *schema.Table) (partitions, meanBytes int64, ok bool) {
+	last := e.newest(t)
+	if last.share == 0 {
+		return 0, 0, false
+	}
+	return int64(math.Round(float64(last.partitions.All()) / last.share)), last.partitions.MeanBytes, true
 }
 
 // of estimates a table in the ranges that this node holds. A table that cannot be read, because its file is corrupt, counts as
 // empty: the storage engine reports that elsewhere.
-func (e *estimates) of(t *schema.Table) storage.PartitionEstimate {
+func (e *estimates) of(t *schema.Table) storage.PartitionEstimate { return e.newest(t).partitions }
+
+// newest is the estimate of a table, made if there is none of the present ring or if it is old.
+func (e *estimates) newest(t *schema.Table) estimated {
 	m := e.n.cluster.Metadata()
 	now := e.n.clock.Monotonic()
 	e.mu.Lock()
@@ -50,7 +65,7 @@ func (e *estimates) of(t *schema.Table) storage.PartitionEstimate {
 		e.mu.tables[t.StorageID] = last
 		e.mu.Unlock()
 	}
-	return last.partitions
+	return last
 }
 
 // shown is the estimate as system.size_estimates and system.table_estimates read it.
@@ -70,6 +85,9 @@ func (e *estimates) measure(t *schema.Table, topology *ring.Topology, now time.D
 		held = []ring.Range{ring.FullRange()}
 	}
 	out := estimated{at: now, epoch: topology.Epoch()}
+	for _, r := range held {
+		out.share += r.Share()
+	}
 	p, err := e.n.engine.EstimatePartitions(t.StorageID, held)
 	if err != nil {
 		e.n.log.Warn("partition estimate failed", "keyspace", t.Keyspace, "table", t.Name, "err", err)

@@ -15,9 +15,9 @@ import (
 
 	"cqld/azuretables"
 	"cqld/azuretables/client"
-	"cqld/coordinator"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/request"
@@ -108,13 +108,13 @@ func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) 
 	})
 }
 
-// faultyStore is a coordinator with faults.
-type faultyStore struct {
-	request.Coordinator
+// faultyProposer is a proposer with faults.
+type faultyProposer struct {
+	request.Proposer
 	f *faulty
 }
 
-func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s faultyProposer) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	if f := s.f.get(); f.cas != nil && req.Command.Table == f.table {
 		again := *req
 		again.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
@@ -123,7 +123,7 @@ func (s faultyStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, er
 		}
 		req = &again
 	}
-	s.Coordinator.CAS(req, done)
+	s.Proposer.CAS(req, done)
 }
 
 // faultyTables are virtual tables with faults.
@@ -161,7 +161,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		o.DataDir = t.TempDir() // of the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.faults.engine = func(e replica.Engine) replica.Engine { return faultyEngine{e, f} }
-		o.faults.coordinator = func(s request.Coordinator) request.Coordinator { return faultyStore{s, f} }
+		o.faults.proposer = func(p request.Proposer) request.Proposer { return faultyProposer{p, f} }
 		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
 		if change != nil {
 			change(&o)

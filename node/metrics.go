@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"cqld/coordinator"
 	"cqld/internal/histogram"
+	"cqld/paxos"
 	"cqld/request"
 )
 
@@ -82,7 +82,7 @@ func (c figuresCollector) ring(m metricSink) {
 	m.gauge("epoch", "Version of the metadata that this node has applied.", int64(s.Epoch))
 	hints := 0
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
-		hints += c.n.coordinator.PendingHints(node.ID)
+		hints += c.n.parts.Hints.Pending(node.ID)
 	}
 	m.counter("internode_refused", "Internode handshakes and messages refused because the sender is not a member or they are malformed.",
 		int64(c.n.transport.Refused()+c.n.cluster.Refused()))
@@ -145,7 +145,8 @@ func (c figuresCollector) requests(m metricSink) {
 				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
 		}
 	}
-	s, l := c.n.coordinator.Stats(), c.n.coordinator.Load()
+	s, l, p := c.n.coordinatorStats(), c.n.coordinator.Load(), c.n.parts.Proposer.Stats()
+	h, b := c.n.parts.Hints.Stats(), c.n.parts.Batches.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
 	for _, e := range []struct {
@@ -153,18 +154,18 @@ func (c figuresCollector) requests(m metricSink) {
 		count uint64
 	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
 		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
-		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", s.HintsStored}, {"hint_replayed", s.HintsReplayed}, {"hint_expired", s.HintsExpired},
-		{"hint_lost", s.HintsLost}, {"batch_stored", s.BatchesStored}, {"batch_replayed", s.BatchesReplayed}, {"cas_contention", s.CASContentions},
-		{"cas_finished_of_another", s.CASFinished}, {"cas_round", s.CASRounds}, {"cas_shared_round", s.CASShared},
-		{"cas_without_prepare", s.CASUnprepared}, {"cas_alone", s.CASAlone}, {"cas_turn", s.CASTurns},
-		{"cas_looked_up", s.CASLookedUp}, {"cas_unknown", s.CASUnknown}, {"cas_missing_commit", s.CASCommitsSent},
-		{"cas_read_again", s.CASRereads}, {"cas_arbiter_failed", s.CASArbitersFailed}} {
+		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed}, {"hint_expired", h.Expired},
+		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed}, {"cas_contention", p.Contentions},
+		{"cas_finished_of_another", p.Finished}, {"cas_round", p.Rounds}, {"cas_shared_round", p.Shared},
+		{"cas_without_prepare", p.Unprepared}, {"cas_alone", p.Alone}, {"cas_turn", p.Turns},
+		{"cas_looked_up", p.LookedUp}, {"cas_unknown", p.Unknown}, {"cas_missing_commit", p.CommitsSent},
+		{"cas_read_again", p.Rereads}, {"cas_arbiter_failed", p.ArbitersFailed}} {
 		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
 	}
-	for stage := coordinator.CASStageNone + 1; stage < coordinator.CASStages; stage++ {
+	for stage := paxos.StageNone + 1; stage < paxos.Stages; stage++ {
 		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total", "Time that rounds of conditional changes spent in each stage.",
-			s.CASTimes[stage].Seconds(), []string{"stage"}, []string{stage.String()})
+			p.Times[stage].Seconds(), []string{"stage"}, []string{stage.String()})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"cqld/azuretables"
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/messaging"
@@ -239,9 +240,10 @@ func (n *Node) partsOptions() assembly.Options {
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: pageMemory(n.opts.CacheBytes),
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
-			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{HintWindow: n.opts.HintWindow, TruncationMost: 2 * n.opts.TruncateTimeout},
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{TruncationMost: 2 * n.opts.TruncateTimeout},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
+		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
 		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
@@ -261,8 +263,8 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		ClusterName: n.opts.ClusterName,
-		Timeouts:    query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
+		ClusterName: n.opts.ClusterName, Estimate: n.estimates.whole,
+		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
 	})

@@ -216,12 +216,12 @@ func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace
 	if replication == nil {
 		for i, tok := range t.Tokens() {
 			before := t.Tokens()[(i+len(t.Tokens())-1)%len(t.Tokens())]
-			owned[t.Owner(i).ID] += share(ring.Range{Start: before, End: tok})
+			owned[t.Owner(i).ID] += ring.Range{Start: before, End: tok}.Share()
 		}
 	} else {
 		for _, r := range t.Placement(*replication).Ranges(ring.FullRange()) {
 			for _, id := range r.Replicas.Natural {
-				owned[id] += share(r.Range)
+				owned[id] += r.Range.Share()
 			}
 		}
 	}
@@ -264,14 +264,4 @@ func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("keyspace %s is local to each node", name)}
 	}
 	return k, nil
-}
-
-// share is the part of the ring in r, one when it is all of it.
-func share(r ring.Range) float64 {
-	const whole = 1 << 64
-	width := uint64(r.End) - uint64(r.Start)
-	if width == 0 {
-		return 1
-	}
-	return float64(width) / whole
 }

@@ -92,11 +92,11 @@ func (n *Node) stopBinary(ctx context.Context) error {
 }
 
 func (n *Node) opHandoffOf(context.Context, control.None, control.Report) (control.Switch, error) {
-	return control.Switch{On: n.coordinator.KeepsHints()}, nil
+	return control.Switch{On: n.parts.Hints.Accepting()}, nil
 }
 
 func (n *Node) opSetHandoff(_ context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
-	n.coordinator.KeepHints(a.On)
+	n.parts.Hints.SetAccepting(a.On)
 	return a, nil
 }
 

@@ -22,7 +22,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 		}
 	}
 	for _, node := range m.Topology.Nodes() {
-		i.Hints += n.coordinator.PendingHints(node.ID)
+		i.Hints += n.parts.Hints.Pending(node.ID)
 	}
 	load := n.load()
 	i.Load = &load

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -47,19 +46,6 @@ func TestKeysAreReadByTheirTypes(t *testing.T) {
 		if got, err := parseKey(table, text); err == nil {
 			t.Errorf("%q is read as %x", text, got)
 		}
-	}
-}
-
-func TestSharesOfTheRingAddUpToOne(t *testing.T) {
-	if got := share(ring.FullRange()); got != 1 {
-		t.Errorf("the whole ring is %v", got)
-	}
-	sum := share(ring.Range{Start: ring.MinToken, End: -5}) + share(ring.Range{Start: -5, End: 1 << 62}) + share(ring.Range{Start: 1 << 62, End: ring.MinToken})
-	if sum < 0.999999 || sum > 1.000001 {
-		t.Errorf("the parts are %v", sum)
-	}
-	if got := share(ring.Range{Start: 1 << 62, End: -1 << 62}); got != 0.5 {
-		t.Errorf("a range that wraps is %v", got)
 	}
 }
 

@@ -176,7 +176,8 @@ func (n *Node) opPools(context.Context, control.None, control.Report) (control.P
 			control.Pool{Name: "Native-Transport-Connections", Active: int64(l.Connections), ActiveMax: int64(l.ConnectionsMax)},
 			control.Pool{Name: "Native-Transport-Bytes", Active: l.Bytes, ActiveMax: l.BytesMax})
 	}
-	f, stats, m := n.coordinator.Load(), n.coordinator.Stats(), n.engine.Metrics()
+	f, stats, m := n.coordinator.Load(), n.coordinatorStats(), n.engine.Metrics()
+	stored, hinted := n.parts.Hints.Load(), n.parts.Hints.Stats()
 	out.Pools = append(out.Pools,
 		control.Pool{Name: "CoordinatorWrites", Active: f.Writes, ActiveMax: f.WritesMax},
 		control.Pool{Name: "CoordinatorWriteBytes", Active: f.WriteBytes, ActiveMax: f.WriteBytesMax},
@@ -184,7 +185,7 @@ func (n *Node) opPools(context.Context, control.None, control.Report) (control.P
 		control.Pool{Name: "ReadStage", Completed: m.Reads},
 		control.Pool{Name: "MutationStage", Completed: m.Writes, Refused: m.Refused},
 		control.Pool{Name: "CommitLogSync", Completed: m.Syncs},
-		control.Pool{Name: "HintBytes", Active: f.HintBytes, ActiveMax: f.HintBytesMax})
+		control.Pool{Name: "HintBytes", Active: stored.Bytes, ActiveMax: stored.BytesMax})
 	if p := m.Pebble; p != nil {
 		out.Pools = append(out.Pools,
 			control.Pool{Name: "CompactionExecutor", Active: p.Compact.NumInProgress, Completed: p.Compact.Count},
@@ -195,7 +196,7 @@ func (n *Node) opPools(context.Context, control.None, control.Report) (control.P
 		count uint64
 	}{{"WRITE_TIMEOUT", stats.WriteTimeouts}, {"READ_TIMEOUT", stats.ReadTimeouts}, {"UNAVAILABLE", stats.Unavailable},
 		{"OVERLOADED", stats.Overloaded}, {"REPLANNED", stats.Replans}, {"SPECULATED", stats.Speculated},
-		{"SHORT_READ", stats.ShortReads}, {"HINT_LOST", stats.HintsLost}, {"HINT_EXPIRED", stats.HintsExpired}} {
+		{"SHORT_READ", stats.ShortReads}, {"HINT_LOST", hinted.Lost}, {"HINT_EXPIRED", hinted.Expired}} {
 		out.Dropped = append(out.Dropped, control.Dropped{Kind: d.kind, Count: int64(d.count)})
 	}
 	return out, nil
@@ -220,12 +221,12 @@ func (n *Node) opCompactions(context.Context, control.None, control.Report) (con
 }
 
 func (n *Node) opNet(context.Context, control.None, control.Report) (control.Net, error) {
-	s, f := n.coordinator.Stats(), n.coordinator.Load()
+	s, h, f := n.coordinator.Stats(), n.parts.Hints.Stats(), n.parts.Hints.Load()
 	return control.Net{Mode: n.mode(), Streams: n.netStreams(),
 		ReadRepair: control.ReadRepairs{Mismatches: int64(s.DigestMismatches), Repairs: int64(s.ReadRepairs)},
-		Hints: control.HintCounts{Stored: int64(s.HintsStored), Replayed: int64(s.HintsReplayed), Expired: int64(s.HintsExpired),
-			Lost: int64(s.HintsLost)},
-		Peers: n.pendingHints(), HintBytes: f.HintBytes, HintBytesMax: f.HintBytesMax}, nil
+		Hints: control.HintCounts{Stored: int64(h.Stored), Replayed: int64(h.Replayed), Expired: int64(h.Expired),
+			Lost: int64(h.Lost)},
+		Peers: n.pendingHints(), HintBytes: f.Bytes, HintBytesMax: f.BytesMax}, nil
 }
 
 // pendingHints is what waits for the other members.
@@ -233,7 +234,7 @@ func (n *Node) pendingHints() []control.PeerHints {
 	out := []control.PeerHints{}
 	for _, m := range n.cluster.Metadata().Topology.Nodes() {
 		if m.ID != n.cluster.Self() {
-			out = append(out, control.PeerHints{Member: n.member(m), Records: n.coordinator.PendingHints(m.ID)})
+			out = append(out, control.PeerHints{Member: n.member(m), Records: n.parts.Hints.Pending(m.ID)})
 		}
 	}
 	return out

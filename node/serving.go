@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/auth"
+	"cqld/coordinator"
 	"cqld/query"
 	"cqld/request"
 )
@@ -21,13 +22,14 @@ func (n *Node) clockRefusal() error {
 // openExecutors makes what the requests of each protocol read and write with. While the node must not serve, each of them
 // refuses requests with an error of its own protocol.
 func (n *Node) openExecutors() {
-	var coordinator request.Coordinator = n.coordinator
-	if f := n.opts.faults.coordinator; f != nil {
-		coordinator = f(coordinator)
+	var proposer request.Proposer = n.parts.Proposer
+	if f := n.opts.faults.proposer; f != nil {
+		proposer = f(proposer)
 	}
-	n.executors.cql = request.New(request.Options{Coordinator: coordinator, Clock: n.clock, Authorizer: n.authorizer(), Refuse: n.clockRefusal})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Clock: n.clock, Authorizer: n.authorizer(),
-		Refuse: n.tablesRefusal})
+	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
+		Authorizer: n.authorizer(), Refuse: n.clockRefusal})
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
+		Authorizer: n.authorizer(), Refuse: n.tablesRefusal})
 }
 
 // authorizer decides what clients and operators may do.
@@ -36,4 +38,14 @@ func (n *Node) authorizer() auth.Authorizer {
 		return a
 	}
 	return auth.AllowAll{}
+}
+
+// coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.
+func (n *Node) coordinatorStats() coordinator.Stats {
+	s, p := n.coordinator.Stats(), n.parts.Proposer.Stats()
+	s.WriteTimeouts += p.WriteTimeouts
+	s.Unavailable += p.Unavailable
+	s.Overloaded += p.Overloaded
+	s.Replans += p.Replans
+	return s
 }

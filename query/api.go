@@ -159,10 +159,13 @@ type Limits struct {
 
 // Options configure a Processor.
 type Options struct {
-	Executor   *request.Executor // what statements read and write with
-	View       View
-	Changer    Changer
-	Virtual    VirtualSource // nil: there are no virtual tables
+	Executor *request.Executor // what statements read and write with
+	View     View
+	Changer  Changer
+	Virtual  VirtualSource // nil: there are no virtual tables
+	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
+	// known; nil means that nothing is.
+	Estimate   func(t *schema.Table) (partitions, meanBytes int64, ok bool)
 	Clock      env.Clock
 	Rand       env.Rand       // for uuid() and similar functions; query serializes its use
 	Timestamps Timestamps     // nil means a generator from Clock

@@ -18,6 +18,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
@@ -36,6 +37,8 @@ func authorized() map[string][]string {
 		"SELECT v FROM ks.t WHERE k = 1":                   {read},
 		"SELECT count(*) FROM t":                           {read},
 		"SELECT * FROM system.local":                       {"SELECT on <table system.local>"},
+		"EXPLAIN SELECT * FROM t":                          {read},
+		"EXPLAIN ANALYZE SELECT * FROM other.u":            {"SELECT on <table other.u>"},
 		"INSERT INTO t (k, v) VALUES (1, 1)":               {modify},
 		`INSERT INTO t JSON '{"k": 1, "v": 1}'`:            {modify},
 		`INSERT INTO t JSON '{"k": 1}' IF NOT EXISTS`:      {modify, read},
@@ -195,7 +198,7 @@ func (w *watched) Batch(req *coordinator.WriteRequest, done func(error)) {
 	w.modelStore.Batch(req, done)
 }
 
-func (w *watched) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (w *watched) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	w.effects++
 	w.modelStore.CAS(req, done)
 }
@@ -221,7 +224,7 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	w, g := &watched{oneNode: newOneNode()}, &guarded{}
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	p := New(Options{View: w, Changer: w, Clock: clock, Rand: rand.NewPCG(1, 2),
-		Executor: request.New(request.Options{Coordinator: w, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: w, Batches: testBatches{w}, Counters: testCounters{w}, Proposer: w, Clock: clock, Authorizer: g})})
 	s := &Session{Version: 5}
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

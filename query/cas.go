@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"slices"
 
-	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -63,7 +63,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
-	req := &coordinator.CASRequest{
+	req := &paxos.CASRequest{
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Update: x.update,
 	}

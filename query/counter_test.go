@@ -49,6 +49,26 @@ func (s *modelStore) Batch(req *coordinator.WriteRequest, done func(error)) {
 	s.Write(req, done)
 }
 
+// batching is a coordinator of tests that takes logged batches, too.
+type batching interface {
+	Batch(req *coordinator.WriteRequest, done func(error))
+}
+
+// testBatches writes the logged batches of such a coordinator.
+type testBatches struct{ batching }
+
+// counting is a coordinator of tests that takes counter updates, too.
+type counting interface {
+	Count(req *coordinator.WriteRequest, done func(error))
+}
+
+// testCounters updates the counters of such a coordinator.
+type testCounters struct{ counting }
+
+func (c testCounters) Update(req *coordinator.WriteRequest, done func(error)) { c.Count(req, done) }
+
+func (b testBatches) Write(req *coordinator.WriteRequest, done func(error)) { b.Batch(req, done) }
+
 const counterTable = "CREATE TABLE hits (k int, r int, c counter, d counter, s counter static, PRIMARY KEY (k, r))"
 
 func TestCountersAreTheSumOfTheirShards(t *testing.T) {

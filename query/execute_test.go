@@ -10,6 +10,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/model"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
@@ -43,7 +44,7 @@ func (s *modelStore) Write(req *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-func (s *modelStore) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s *modelStore) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	s.ballot++
 	page := s.table(req.Command.Table).Read(req.Command)
 	m, applies, err := req.Update(page, 2_000_000_000_000_000+s.ballot)
@@ -72,9 +73,12 @@ func at(level ring.Consistency) *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: level, SerialConsistency: ring.Serial}
 }
 
-// over returns an Executor of a coordinator, which may be nil if no statement reads or writes rows.
+// over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or writes rows.
 func over(c request.Coordinator) *request.Executor {
-	return request.New(request.Options{Coordinator: c, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+	proposer, _ := c.(request.Proposer)
+	batches, _ := c.(batching)
+	counters, _ := c.(counting)
+	return request.New(request.Options{Coordinator: c, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
 // newTestProcessor returns a Processor over a model, with a keyspace ks in use.
@@ -110,7 +114,7 @@ type nullStore struct{ page []byte }
 
 func (s *nullStore) Count(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Batch(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
-func (s *nullStore) CAS(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s *nullStore) CAS(_ *paxos.CASRequest, done func(bool, []byte, error)) {
 	done(true, s.page, nil)
 }
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }

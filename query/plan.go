@@ -8,6 +8,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/permissions"
 	"cqld/query/term"
 	"cqld/schema"
 )
@@ -25,6 +26,7 @@ type plan struct {
 	modification *modification
 	selectPlan   *selectPlan
 	batch        *batchPlan
+	explain      *explainPlan
 
 	markers      []term.Marker
 	partitionKey []uint16
@@ -34,7 +36,7 @@ type plan struct {
 
 // isData reports whether the statement reads or writes rows; other statements are executed from their AST.
 func (pl *plan) isData() bool {
-	return pl.modification != nil || pl.selectPlan != nil || pl.batch != nil
+	return pl.modification != nil || pl.selectPlan != nil || pl.batch != nil || pl.explain != nil
 }
 
 // valid reports whether the plan is valid for s.
@@ -70,6 +72,9 @@ func sameColumn(a, b *schema.Column) bool {
 func (pl *plan) metadata() *Metadata {
 	if pl.selectPlan != nil {
 		return pl.selectPlan.selection.metadata
+	}
+	if pl.explain != nil {
+		return pl.explain.metadata
 	}
 	return nil
 }
@@ -114,13 +119,17 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
-	if pl.needs, err = requirements(keyspace, stmt); err != nil {
-		return nil, err
+	if pl.needs, err = permissions.Required(keyspace, stmt); err != nil {
+		return nil, definitionError(err)
 	}
 	switch stmt := stmt.(type) {
 	case *cql.Select:
 		if err = c.enter(pl, stmt.Table); err == nil {
 			pl.selectPlan, err = c.selectStatement(stmt)
+		}
+	case *cql.Explain:
+		if err = c.enter(pl, stmt.Select.Table); err == nil {
+			pl.explain, err = c.explain(stmt)
 		}
 	case *cql.Insert, *cql.InsertJSON, *cql.Update, *cql.Delete:
 		pl.modification, err = c.modification(pl, stmt)
@@ -236,6 +245,8 @@ func fullyQualified(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.Select:
 		return stmt.Table.Keyspace != ""
+	case *cql.Explain:
+		return stmt.Select.Table.Keyspace != ""
 	case *cql.Insert:
 		return stmt.Table.Keyspace != ""
 	case *cql.InsertJSON:

@@ -207,6 +207,8 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 		return p.executeModification(r, pl.modification, params, params.Values)
 	case pl.selectPlan != nil:
 		return p.executeSelect(r, pl.selectPlan, s, params, params.Values)
+	case pl.explain != nil:
+		return p.executeExplain(r, pl.explain, s, params)
 	case pl.batch != nil:
 		return p.executeBatchPlan(r, pl.batch, params)
 	}

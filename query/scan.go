@@ -61,6 +61,14 @@ type scan struct {
 	more   bool // stopped before the end
 	view   rowView
 	reader row.PageReader
+	cost   scanCost
+}
+
+// scanCost counts what the coordinator did for a scan, besides what request.Cost counts.
+type scanCost struct {
+	commands   int // sent to replicas
+	bytes      int // of the pages that answered them, also of those of virtual tables
+	partitions int // in those pages
 }
 
 // run passes rows to c until it has enough or no row is left.
@@ -192,7 +200,10 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 	}
 	r := &s.reader
 	r.Reset(page)
+	s.cost.commands++
+	s.cost.bytes += len(page)
 	for r.NextPartition() {
+		s.cost.partitions++
 		stop, err = s.runRows(c, r, resumed && bytes.Equal(r.Key.Bytes, s.at.key.Bytes))
 		if stop || err != nil {
 			return stop, false, err

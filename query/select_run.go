@@ -47,6 +47,11 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	}
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	return run.execute(r, p, plan, s, params, values)
+}
+
+// execute executes a plan. What it cost is in r.Cost and run.scan.cost afterwards.
+func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
 	limit, err := run.limit(plan.limit)
 	if err != nil {

@@ -3,8 +3,9 @@ package repair
 import (
 	"time"
 
-	"cqld/replica"
+	"cqld/paxos"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 )
 
@@ -64,7 +65,14 @@ type Peers interface {
 type PaxosStates interface {
 	// Conditional reports whether this node has Paxos state of the table, as of its last look.
 	Conditional(table schema.StorageID, done func(bool, error))
-	Paxos(node ring.NodeID, req *replica.PaxosRequest, timeout time.Duration, done func(replica.PaxosStep, error))
+	Paxos(node ring.NodeID, req *paxos.PurgeRequest, timeout time.Duration, done func(paxos.PurgeStep, error))
+}
+
+// Proposer makes rounds of Paxos in which every replica votes. package paxos implements it.
+type Proposer interface {
+	// SettleProposals makes a round of a partition: afterwards, what any replica had accepted before is decided and on all
+	// replicas, or void. All replicas must be alive.
+	SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error))
 }
 
 // LocalStore stores keys of this node that are not replicated.

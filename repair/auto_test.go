@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/ring"
@@ -21,7 +22,7 @@ func (w *world) auto(i int) *repair.Auto {
 		Repairer: n.repairer(repair.Limits{}), Store: n.engine, Interval: time.Hour, Delay: time.Second, RetryAfter: 10 * time.Second,
 		Note: func(message string, err error) { w.printf("note: %s, %v", message, err) },
 	})
-	n.coord.OnHintLost(a.Dirty)
+	n.hints.OnLost(a.Dirty)
 	return a
 }
 
@@ -34,7 +35,7 @@ func (w *world) equal() bool {
 }
 
 func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	a := w.auto(0)
 	b, c := w.auto(1), w.auto(2)
 	for i := range 30 {
@@ -77,7 +78,7 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 // TestLostHintsAreRepaired keeps no more than a few bytes of hints for a node that is down: what is lost
 // is repaired when it is back, by the node that lost it, whoever's range it is.
 func TestLostHintsAreRepaired(t *testing.T) {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{HintBytesPerNode: 10})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{BytesPerNode: 10})
 	a := w.auto(0)
 	defer func() { a.Close() }()
 	a.Start()
@@ -122,14 +123,14 @@ func TestLostHintsAreRepaired(t *testing.T) {
 func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		w := newWorld(t, 3, 3, "NONE", 400, coordinator.Limits{HintBytesPerNode: int64(rnd.IntN(200))})
+		w := newWorld(t, 3, 3, "NONE", 400, hints.Limits{BytesPerNode: int64(rnd.IntN(200))})
 		var autos []*repair.Auto
 		for i, n := range w.nodes {
 			a := repair.NewAuto(repair.AutoOptions{
 				Repairer: n.repairer(repair.Limits{BytesPerSecond: 100, LeafBytes: 500, RetryPause: 10 * time.Millisecond}), Store: n.engine,
 				Interval: time.Hour, Delay: time.Hour, RetryAfter: 10 * time.Minute,
 			})
-			n.coord.OnHintLost(a.Dirty)
+			n.hints.OnLost(a.Dirty)
 			a.Start()
 			if i == 0 && rnd.IntN(2) == 0 { // a slow scheduled repair is under way
 				w.pass(2 * time.Hour)
@@ -165,7 +166,7 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 			}
 			for i, n := range w.nodes {
 				if n != gone {
-					n.coord.NodeUp(gone.id)
+					n.hints.NodeUp(gone.id)
 					autos[i].Look()
 				}
 			}
@@ -185,7 +186,7 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 
 // TestDirtyRangesSurviveARestart ends the process before the lost hint was acted on.
 func TestDirtyRangesSurviveARestart(t *testing.T) {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	a := w.auto(0)
 	a.Dirty(w.table.StorageID, 42)
 	a.Close()

@@ -11,9 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/hints"
+	"cqld/internal/env"
 	"cqld/internal/testclock"
 	"cqld/internal/testcluster"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -50,10 +53,13 @@ type node struct {
 	topology *ring.Topology
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
+	hints    *hints.Hints
 	repaired *repair.History
 	local    *replica.Local
 	peers    *repair.Service
-	paxos    *replica.PaxosPurge
+	proposer *paxos.Proposer
+	acceptor *paxos.Acceptor
+	purge    *paxos.Purge
 	down     map[ring.NodeID]bool // as this node sees it
 	floor    int64
 }
@@ -65,7 +71,7 @@ func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
 func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
 
 // newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
-func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits coordinator.Limits) *world {
+func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits hints.Limits) *world {
 	w := &world{t: t, clock: &testclock.Clock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
 	w.schema, w.table = testSchema(t, rf, readRepair)
 	var members []*ring.Node
@@ -84,7 +90,7 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 	return w
 }
 
-func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits coordinator.Limits) *node {
+func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits hints.Limits) *node {
 	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
 	var err error
 	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true, Sync: storage.SyncNone}); err != nil {
@@ -100,14 +106,23 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	}
 	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(n, local)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replica.NewDirectory(local, n, n), Clock: w.clock,
-		LocalDatacenter: "dc1", Hints: n.engine, Limits: limits})
+	replicas := replica.NewDirectory(local, n, n)
+	n.hints = hints.New(hints.Options{View: n, Replicas: replicas, Clock: w.clock, Store: n.engine, Limits: limits})
+	stamps := env.NewHLC(w.clock, time.Minute)
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replicas, Clock: w.clock, LocalDatacenter: "dc1", Hints: n.hints,
+		Store: n.engine, Stamps: stamps})
+	n.hints.Start(n.coord, nil)
+	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
+	n.acceptor = acceptor
+	paxos.Serve(n, acceptor)
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: n, Clock: w.clock, Run: func(f func()) { f() },
+		Streaming: func(schema.StorageID) bool { return false }})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, n, n), Coordinator: n.coord, Clock: w.clock,
+		Stamps: stamps, LocalDatacenter: "dc1"})
 	n.local = local
 	run := func(f func()) { f() }
 	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
 		Run: run, History: n.repaired, StepBytes: step})
-	n.paxos = replica.NewPaxosPurge(replica.PaxosPurgeOptions{Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
-		Run: run, Streaming: func(schema.StorageID) bool { return false }})
 	return n
 }
 
@@ -123,7 +138,7 @@ func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schem
 // repairer is a node's, with the limits given.
 func (n *node) repairer(limits repair.Limits) *repair.Repairer {
 	limits.Timeout = 2 * time.Second
-	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.paxos, Store: n.engine, Limits: limits})
+	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.purge, Proposer: n.proposer, Store: n.engine, Limits: limits})
 }
 
 // verbName is how the stories call a message.

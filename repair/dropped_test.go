@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
@@ -18,7 +19,7 @@ import (
 func TestRepairOfADroppedTable(t *testing.T) {
 	dropped := 0
 	for n := range 60 {
-		w := newWorld(t, 3, 3, "BLOCKING", 300, coordinator.Limits{})
+		w := newWorld(t, 3, 3, "BLOCKING", 300, hints.Limits{})
 		for i := range 40 {
 			w.putKey(i%3, fmt.Sprint("key", i))
 		}

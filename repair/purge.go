@@ -6,7 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/replica"
+	"cqld/paxos"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -102,11 +102,11 @@ func (u *unit) keep() {
 }
 
 // step asks the present replica, and goes on with then.
-func (p *purge) step(forget bool, then func(replica.PaxosStep), failed func()) {
+func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
 	u := p.u
-	req := &replica.PaxosRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
-		Floor: p.floor, Forget: forget, After: p.after}
-	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s replica.PaxosStep, err error) {
+	req := &paxos.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
+		LowBound: p.floor, Forget: forget, After: p.after}
+	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s paxos.PurgeStep, err error) {
 		u.j.events.do(func() {
 			var refusal *coordinator.NotReplica
 			switch {
@@ -139,7 +139,7 @@ func (p *purge) retry(failed, try func()) {
 
 // list asks for what is unsettled, one replica after the other.
 func (p *purge) list() {
-	p.step(false, func(s replica.PaxosStep) {
+	p.step(false, func(s paxos.PurgeStep) {
 		p.found += len(s.Unsettled)
 		p.after = s.Next
 		p.settle(s.Unsettled)
@@ -153,7 +153,7 @@ func (p *purge) settle(keys []row.PartitionKey) {
 		p.listed()
 		return
 	}
-	u.r.c.SettleProposals(u.table.StorageID, keys[0], u.r.limits.Timeout, func(err error) {
+	u.r.propose.SettleProposals(u.table.StorageID, keys[0], u.r.limits.Timeout, func(err error) {
 		u.j.events.do(func() {
 			switch {
 			case u.j.ended || u.ended || u.purge != p:
@@ -202,7 +202,7 @@ func (p *purge) forget() {
 		p.u.nextLeaf()
 		return
 	}
-	p.step(true, func(s replica.PaxosStep) {
+	p.step(true, func(s paxos.PurgeStep) {
 		p.u.j.report.Forgotten += s.Forgotten
 		if p.after = s.Next; p.after == nil {
 			p.node++

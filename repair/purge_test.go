@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
@@ -18,7 +19,7 @@ func (w *world) change(n *node, key, value string) {
 	w.t.Helper()
 	outcome := errors.New("no answer")
 	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: []row.Slice{row.AllRows()}}
-	n.coord.CAS(&coordinator.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: time.Second, Timeout: time.Second,
+	n.proposer.CAS(&paxos.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: time.Second, Timeout: time.Second,
 		Update: func(_ []byte, ts int64) (*row.Mutation, bool, error) { return w.insert(key, "c", value, ts), true, nil },
 	}, func(_ bool, _ []byte, err error) { outcome = err })
 	w.pass(2 * time.Second)
@@ -53,7 +54,7 @@ func (w *world) states() (out []int) {
 // purger repairs at the first node; a floor is heard of by the nodes given.
 func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
 	raised := new(int)
-	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers, Paxos: w.nodes[0].paxos,
+	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers, Paxos: w.nodes[0].purge, Proposer: w.nodes[0].proposer,
 		Limits: repair.Limits{Timeout: 2 * time.Second, Margin: time.Millisecond, PaxosMargin: time.Second, PaxosEvery: time.Hour},
 		RaiseFloor: func(_ schema.StorageID, micros int64, done func(error)) {
 			*raised++
@@ -78,15 +79,15 @@ func (w *world) run(r *repair.Repairer) (report repair.Report) {
 // paxosWorld has ten partitions that were changed with conditions, one of them not at the last node, which only accepted
 // a proposal for it.
 func paxosWorld(t *testing.T) *world {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
 	}
 	m := w.insert("k", "c", "lost?", w.clock.Now().UnixMicro())
-	p := &coordinator.Proposal{Ballot: coordinator.Ballot{Micros: w.clock.Now().UnixMicro(), Node: 2}, Table: m.Table, Key: m.Key,
+	p := &paxos.Proposal{Ballot: paxos.Ballot{Micros: w.clock.Now().UnixMicro(), Node: 2}, Table: m.Table, Key: m.Key,
 		Update: row.AppendMutation(nil, m)}
 	p.Origin = p.Ballot
-	w.nodes[2].local.Accept(1, p, time.Second, func(refused coordinator.Ballot, err error) {
+	w.nodes[2].acceptor.Accept(1, p, func(refused paxos.Ballot, err error) {
 		if err != nil || refused.Present() {
 			t.Fatal(refused, err)
 		}
@@ -166,7 +167,7 @@ func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
 
 // TestATableWithoutConditionsHasNoFloor costs its repair nothing.
 func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
-	w := newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	w.put(w.nodes[1], w.insert("x", "c", "plain", 5))
 	r, raised := w.purger(w.nodes...)
 	if report := w.run(r); *raised != 0 || w.counts[messaging.VerbPaxosPurge] != 0 || report.Rows == 0 {
@@ -176,7 +177,7 @@ func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 
 // TestATableWithOneReplicaIsPurgedToo without being compared.
 func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
-	w := newWorld(t, 3, 1, "BLOCKING", 0, coordinator.Limits{})
+	w := newWorld(t, 3, 1, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
 	}

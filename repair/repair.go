@@ -23,6 +23,7 @@ type Options struct {
 	Clock       env.Clock
 	Peers       Peers
 	Paxos       PaxosStates
+	Proposer    Proposer
 	Store       LocalStore // keeps the positions of jobs; nil keeps none
 	// Run runs work that waits for the disk in a goroutine of its own: one for each job and for Auto. Nil runs it in the
 	// caller's goroutine.
@@ -40,6 +41,7 @@ type Repairer struct {
 	clock   env.Clock
 	peers   Peers
 	paxos   PaxosStates
+	propose Proposer
 	store   LocalStore
 	run     func(func())
 	limits  Limits
@@ -54,7 +56,7 @@ type Repairer struct {
 
 // NewRepairer returns a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, store: o.Store, run: o.Run,
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer, store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/ring"
@@ -38,7 +38,7 @@ func TestRepairScenarios(t *testing.T) {
 			if d.Cmd == "cluster" {
 				readRepair := "BLOCKING"
 				d.MaybeScanArgs(t, "read_repair", &readRepair)
-				s.world = newWorld(t, number(t, d, "nodes", 3), number(t, d, "rf", 3), readRepair, int64(number(t, d, "step", 0)), coordinator.Limits{})
+				s.world = newWorld(t, number(t, d, "nodes", 3), number(t, d, "rf", 3), readRepair, int64(number(t, d, "step", 0)), hints.Limits{})
 				return "ok\n"
 			}
 			f := commands[d.Cmd]

@@ -33,7 +33,7 @@ type Local struct {
 	onTruncate func(coordinator.Truncation, func(error))
 	pages      sync.Pool // *page
 	memory     *pageMemory
-	paxos      *acceptors
+	paxos      PaxosState // nil: there is none
 	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
 	// for all mutations that were admitted before.
 	gate *gate
@@ -55,7 +55,7 @@ const pageKept = 2 << 20
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
 	memory := &pageMemory{total: pageMemoryDefault}
 	return &Local{
-		memory: memory, engine: engine, view: view, onTruncate: onTruncate, paxos: newAcceptors(), gate: newGate(), truncations: newTruncations(),
+		memory: memory, engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations(),
 		pages: sync.Pool{New: func() any { return &page{all: memory} }},
 	}
 }

@@ -12,7 +12,7 @@ import (
 // that continues after short pages gets every row.
 func TestPagesShareMemory(t *testing.T) {
 	const rows, size, readers, total = 400, 10 << 10, 60, 8 << 20
-	l, engine, table := newAcceptor(t)
+	l, engine, table := newStored(t)
 	l.SetPageMemory(total)
 	key := row.NewPartitionKey([]byte("huge"))
 	for i := range rows {

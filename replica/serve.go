@@ -24,10 +24,6 @@ func Serve(transport messaging.Transport, l *Local) {
 		messaging.Service{Verb: messaging.VerbTruncate, Name: "truncate", Blocking: true, Handler: s.truncate},
 		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Call: s.partitions},
 		messaging.Service{Verb: messaging.VerbNewest, Name: "newest", Blocking: true, Handler: s.newest},
-		// These read what is not in memory in a worker, each when it is the partition's turn.
-		messaging.Service{Verb: messaging.VerbPaxosPrepare, Name: "paxos prepare", Handler: s.paxosPrepare},
-		messaging.Service{Verb: messaging.VerbPaxosAccept, Name: "paxos accept", Handler: s.paxosAccept},
-		messaging.Service{Verb: messaging.VerbPaxosCommit, Name: "paxos commit", Handler: s.paxosCommit},
 	)
 }
 

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/messaging"
-	"cqld/ring"
 	"cqld/row"
 )
 
@@ -14,16 +12,7 @@ import (
 // to t.
 func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
 	traced := *r
-	traced.transport = messaging.Traced(r.transport, func(to ring.NodeID) func([]messaging.TraceEvent) {
-		answered := t.Asked(to)
-		return func(events []messaging.TraceEvent) {
-			converted := make([]coordinator.TraceEvent, len(events))
-			for i, e := range events {
-				converted[i] = coordinator.TraceEvent(e)
-			}
-			answered(converted)
-		}
-	})
+	traced.transport = TracedTransport(r.transport, t)
 	return &traced
 }
 

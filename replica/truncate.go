@@ -210,7 +210,7 @@ func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 // committingLocked reports whether a stream file is being committed that a truncation of the table must wait for: a file of the
 // table, or of Paxos state, some of which the truncation removes.
 func (t *Truncations) committingLocked(id schema.StorageID) bool {
-	for _, of := range []schema.StorageID{id, paxosTable} {
+	for _, of := range []schema.StorageID{id, schema.PaxosTable} {
 		if s := t.tables[of]; s != nil && s.committing > 0 {
 			return true
 		}
@@ -239,7 +239,7 @@ func (t *Truncations) countLocked(id schema.StorageID) uint64 {
 	if t.unsafe {
 		return 0
 	}
-	if id == paxosTable {
+	if id == schema.PaxosTable {
 		return t.all
 	}
 	if s := t.tables[id]; s != nil {
@@ -253,7 +253,7 @@ func (t *Truncations) Required(id schema.StorageID) (named []coordinator.Truncat
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for of, s := range t.tables {
-		if (of == id || id == paxosTable) && s.last != 0 && t.now() < s.until && len(named) < truncationsNamed {
+		if (of == id || id == schema.PaxosTable) && s.last != 0 && t.now() < s.until && len(named) < truncationsNamed {
 			named = append(named, coordinator.Truncation{Table: of, ID: s.last})
 		}
 	}
@@ -278,7 +278,7 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 		return true
 	}
 	for of, s := range t.tables {
-		if (of == id || id == paxosTable) && s.running > 0 {
+		if (of == id || id == schema.PaxosTable) && s.running > 0 {
 			return false
 		}
 	}
@@ -309,7 +309,7 @@ func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) 
 	s.committing--
 	var next []func()
 	for of, x := range t.tables {
-		if len(x.waiting) > 0 && (of == id || id == paxosTable) && !t.committingLocked(of) {
+		if len(x.waiting) > 0 && (of == id || id == schema.PaxosTable) && !t.committingLocked(of) {
 			next, x.waiting = append(next, x.waiting...), nil
 		}
 	}
@@ -384,7 +384,7 @@ func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error
 		}
 	}
 	l.forgetPaxos(t.Table, func(err error) {
-		l.Changed(paxosTable)
+		l.Changed(schema.PaxosTable)
 		end(err)
 	})
 	err := l.engine.Truncate(t.Table)

@@ -23,7 +23,7 @@ func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(erro
 // TestLateTruncations sends a replica truncations that must not remove anything: their coordinator may have died before the
 // table was truncated again and filled.
 func TestLateTruncations(t *testing.T) {
-	l, engine, table := newAcceptor(t)
+	l, engine, table := newStored(t)
 	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {
 		l.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: id, Phase: phase}, timeout, func(e error) { err = e })
 		return err

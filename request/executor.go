@@ -9,23 +9,42 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/schema"
 )
 
 // Coordinator is the coordinator as an Executor uses it. Each method calls done exactly once, possibly before it returns.
 type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
-	Count(req *coordinator.WriteRequest, done func(error))
-	Batch(req *coordinator.WriteRequest, done func(error))
-	CAS(req *coordinator.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
 
-// Options are what an Executor is made of. Coordinator and Clock are required.
+// Batches writes logged batches (package batchlog). Write calls done exactly once, possibly before it returns.
+type Batches interface {
+	Write(req *coordinator.WriteRequest, done func(error))
+}
+
+// Counters changes counters (package counters). Update calls done exactly once, possibly before it returns.
+type Counters interface {
+	Update(req *coordinator.WriteRequest, done func(error))
+}
+
+// Proposer makes conditional changes and serial reads of one partition (package paxos). Each method calls done exactly once,
+// possibly before it returns.
+type Proposer interface {
+	CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error))
+	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
+}
+
+// Options are what an Executor is made of. Coordinator and Clock are required, and so are Batches, Counters and Proposer where
+// requests need them.
 type Options struct {
 	Coordinator Coordinator
+	Batches     Batches
+	Counters    Counters
+	Proposer    Proposer
 	Clock       env.Clock
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
 	NewWaiter   func() env.Waiter // what a request waits with; nil means a channel
@@ -122,10 +141,10 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	switch req.Type {
 	case coordinator.WriteCounter:
 		c.begin(KindCounter)
-		e.o.Coordinator.Count(req, c.onDone)
+		e.o.Counters.Update(req, c.onDone)
 	case coordinator.WriteBatch:
 		c.begin(KindBatch)
-		e.o.Coordinator.Batch(req, c.onDone)
+		e.o.Batches.Write(req, c.onDone)
 	default:
 		c.begin(KindWrite)
 		e.o.Coordinator.Write(req, c.onDone)
@@ -172,13 +191,17 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 	}
 	req.Trace, req.Blocks = r.Trace, true // the request's own goroutine may wait for the disk
 	c.begin(KindRead)
-	e.o.Coordinator.Read(req, c.onPage)
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		e.o.Proposer.Read(req, c.onPage)
+	} else {
+		e.o.Coordinator.Read(req, c.onPage)
+	}
 	return c
 }
 
 // CAS makes a conditional change. If the condition doesn't hold, the Call has the page that shows why. The caller releases the
 // Call, which is nil if there is an error. When the request's context ends, the change is given up if nothing was proposed yet.
-func (e *Executor) CAS(r *Request, req *coordinator.CASRequest) (applied bool, c *Call, err error) {
+func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return false, nil, err
 	}
@@ -189,7 +212,7 @@ func (e *Executor) CAS(r *Request, req *coordinator.CASRequest) (applied bool, c
 	c = e.call()
 	c.cancel = req.Cancel
 	c.begin(KindCAS)
-	e.o.Coordinator.CAS(req, c.onApplied)
+	e.o.Proposer.CAS(req, c.onApplied)
 	if _, err := c.Wait(r); err != nil {
 		c.Release()
 		return false, nil, err

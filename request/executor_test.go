@@ -12,6 +12,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -49,17 +50,23 @@ func (s *scripted) Write(req *coordinator.WriteRequest, done func(error)) {
 	done(s.err)
 }
 
-func (s *scripted) Count(req *coordinator.WriteRequest, done func(error)) {
+// scriptedCounters is a scripted coordinator as Counters.
+type scriptedCounters struct{ *scripted }
+
+func (s scriptedCounters) Update(req *coordinator.WriteRequest, done func(error)) {
 	s.note("count", req.Timeout, req.Trace)
 	done(s.err)
 }
 
-func (s *scripted) Batch(req *coordinator.WriteRequest, done func(error)) {
+// scriptedBatches is a scripted coordinator as Batches.
+type scriptedBatches struct{ *scripted }
+
+func (s scriptedBatches) Write(req *coordinator.WriteRequest, done func(error)) {
 	s.note("batch", req.Timeout, req.Trace)
 	done(s.err)
 }
 
-func (s *scripted) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (s *scripted) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	s.note("cas", req.Timeout, req.Trace)
 	done(s.applied, s.page, s.err)
 }
@@ -104,7 +111,7 @@ func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(er
 func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *handClock) {
 	clock := &handClock{}
 	clock.now.Store(int64(time.Hour))
-	o := Options{Coordinator: s, Clock: clock}
+	o := Options{Coordinator: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
 	for _, f := range change {
 		f(&o)
 	}
@@ -128,7 +135,7 @@ func operations() map[string]func(e *Executor, r *Request) error {
 			return err
 		},
 		"cas": func(e *Executor, r *Request) error {
-			_, c, err := e.CAS(r, &coordinator.CASRequest{Timeout: time.Second})
+			_, c, err := e.CAS(r, &paxos.CASRequest{Timeout: time.Second})
 			if err == nil {
 				c.Release()
 			}
@@ -221,6 +228,39 @@ func TestThePageIsACopyAndCountsAsCost(t *testing.T) {
 	}
 }
 
+// serialReads counts the reads that a proposer gets.
+type serialReads struct {
+	scripted
+	count int
+}
+
+func (p *serialReads) Read(_ *coordinator.ReadRequest, done func([]byte, error)) {
+	p.count++
+	done(nil, nil)
+}
+
+func TestTheProposerExecutesSerialReadsOfOnePartition(t *testing.T) {
+	for _, c := range []struct {
+		level  ring.Consistency
+		key    row.PartitionKey
+		serial bool
+	}{
+		{ring.Serial, row.NewPartitionKey([]byte("k")), true}, {ring.LocalSerial, row.NewPartitionKey([]byte("k")), true},
+		{ring.Serial, row.PartitionKey{}, false}, {ring.Quorum, row.NewPartitionKey([]byte("k")), false},
+	} {
+		s, p := &scripted{}, &serialReads{}
+		e, _ := newExecutor(s, func(o *Options) { o.Proposer = p })
+		call, err := e.Read(&Request{Context: t.Context()}, &coordinator.ReadRequest{Command: &row.ReadCommand{Key: c.key}, Consistency: c.level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Release()
+		if (p.count == 1) != c.serial || (len(s.asked) == 0) != c.serial {
+			t.Errorf("%s of key %q: the proposer gets %d reads, the coordinator %v", c.level, c.key.Bytes, p.count, s.asked)
+		}
+	}
+}
+
 func TestTheEndOfTheContextCancelsARead(t *testing.T) {
 	s := &scripted{hold: make(chan struct{})}
 	defer close(s.hold)
@@ -239,7 +279,7 @@ func TestAnUnappliedChangeHasAPage(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		s := &scripted{page: []byte("rows"), applied: applied}
 		e, _ := newExecutor(s)
-		ok, c, err := e.CAS(&Request{Context: t.Context()}, &coordinator.CASRequest{})
+		ok, c, err := e.CAS(&Request{Context: t.Context()}, &paxos.CASRequest{})
 		if err != nil || ok != applied || (string(c.Page()) == "rows") == applied {
 			t.Errorf("applied %v: %v, page %q, %v", applied, ok, c.Page(), err)
 		}
@@ -292,7 +332,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	}
 	page := make([]byte, 1000)
 	s := &quiet{page: page}
-	e := New(Options{Coordinator: s, Clock: &handClock{}})
+	e := New(Options{Coordinator: s, Proposer: s, Clock: &handClock{}})
 	r := &Request{Context: t.Context(), Principal: auth.Principal{Name: "alice"}, Consistency: ring.Quorum}
 	write, read := &coordinator.WriteRequest{}, &coordinator.ReadRequest{Command: &row.ReadCommand{}}
 	needs := []auth.Requirement{{Permission: auth.Select, Resource: auth.Table("ks", "t")}}

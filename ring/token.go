@@ -47,6 +47,16 @@ func (r Range) Unwrap() []Range {
 	return []Range{{MinToken, r.End}, {r.Start, MinToken}}
 }
 
+// Share is the share of all tokens that lie in r, from 0 to 1.
+func (r Range) Share() float64 {
+	const whole = 1 << 64
+	width := uint64(r.End) - uint64(r.Start)
+	if width == 0 {
+		return 1
+	}
+	return float64(width) / whole
+}
+
 // String is the range in interval notation.
 func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }
 

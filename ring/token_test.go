@@ -96,3 +96,15 @@ func randomReplication(rng *rand.Rand) Replication {
 	}
 	return NewNetworkTopology(DatacenterFactor{"c", rng.IntN(4)}, DatacenterFactor{"a", rng.IntN(5)}, DatacenterFactor{"b", 1})
 }
+func TestSharesAddUpToOne(t *testing.T) {
+	if got := FullRange().Share(); got != 1 {
+		t.Errorf("the whole ring is %v", got)
+	}
+	sum := Range{Start: MinToken, End: -5}.Share() + Range{Start: -5, End: 1 << 62}.Share() + Range{Start: 1 << 62, End: MinToken}.Share()
+	if sum < 0.999999 || sum > 1.000001 {
+		t.Errorf("the parts are %v", sum)
+	}
+	if got := (Range{Start: 1 << 62, End: -1 << 62}).Share(); got != 0.5 {
+		t.Errorf("a range that wraps is %v", got)
+	}
+}

@@ -10,6 +10,9 @@ import (
 	"cqld/types"
 )
 
+// PaxosTable is the table system.paxos, which holds the acceptors' state.
+const PaxosTable StorageID = 8
+
 // Initial is the schema of a new cluster: the system keyspaces and nothing else.
 func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 

@@ -3,22 +3,26 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/elle"
 )
 
 // appends is the workload: clients read and append to the lists of a partition by conditional changes,
-// which are transactions of it, and read them at SERIAL. checkAppends judges.
+// which are transactions of it, and read them at SERIAL. elle.Check judges.
 type appends struct {
 	clients
 	table   *schema.Table
-	history [appendPartitions][]*appendTxn
+	history [appendPartitions][]*elle.Transaction
 	value   int64
 	tried   int
 	acked   int
@@ -55,13 +59,13 @@ func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
 // run reads all lists of a partition and appends to some of them.
 func (w *appends) run(l *life, partition int, lists []int, end func(error) bool) {
-	t := &appendTxn{call: w.c.tick(), appends: map[string][]int64{}}
+	t := &elle.Transaction{Call: w.c.tick(), Appends: map[string][]int64{}}
 	w.history[partition] = append(w.history[partition], t)
 	w.tried++
 	for _, i := range lists {
 		for range 1 + w.rand.Intn(2) {
 			w.value++
-			t.appends[listName(i)] = append(t.appends[listName(i)], w.value)
+			t.Appends[listName(i)] = append(t.Appends[listName(i)], w.value)
 		}
 	}
 	cmd := l.partition(w.table, w.key(partition))
@@ -72,10 +76,10 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		w.c.kernel.Trace(fmt.Sprint("append ", partition, len(read), err))
 		switch {
 		case err == nil:
-			t.reads, t.returned = read, w.c.tick()
+			t.Reads, t.Returned = read, w.c.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
-			t.failed = true
+			t.Failed = true
 		}
 	}
 	if len(lists) == 0 {
@@ -89,13 +93,13 @@ func (w *appends) run(l *life, partition int, lists []int, end func(error) bool)
 		return
 	}
 	var read map[string][]int64
-	l.cas(&coordinator.CASRequest{
+	l.cas(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
 			if read, err = listsOf(page); err != nil {
 				return nil, false, err
 			}
-			return w.mutation(cmd.Key, read, t.appends, timestamp), true, nil
+			return w.mutation(cmd.Key, read, t.Appends, timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
 		if err == nil && !applied {
@@ -111,7 +115,7 @@ func listName(i int) string { return "list" + strconv.Itoa(i) }
 func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
-	for _, name := range sortedKeys(more) {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
 		var text []string
 		for _, list := range [][]int64{read[name], more[name]} {
 			for _, v := range list {
@@ -194,7 +198,7 @@ func (w *appends) readBack() {
 
 func (w *appends) check() {
 	for partition, txns := range w.history {
-		for _, anomaly := range checkAppends(txns) {
+		for _, anomaly := range elle.Check(txns) {
 			w.c.fail("lists %d: %s", partition, anomaly)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -77,7 +77,7 @@ func (w *bank) command(l *life) *row.ReadCommand {
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	w.tried++
 	shown := "" // what is wrong with what the last attempt was shown
-	l.cas(&coordinator.CASRequest{
+	l.cas(&paxos.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			balances, wrong, err := balancesOf(page)

@@ -66,7 +66,7 @@ func (w *batches) step(l *life, _ int, end func() bool) {
 		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
 	}
 	met := w.c.meetings.begin(opBatch, 2*operationTimeout)
-	l.coord.Batch(req, func(err error) {
+	l.parts.Batches.Write(req, func(err error) {
 		met()
 		w.c.kernel.Trace(fmt.Sprint("batch ", b.name, err))
 		switch {
@@ -85,7 +85,7 @@ func (w *batches) readBack() {
 	held := func() (n int) {
 		for _, x := range w.c.present() {
 			if x.life != nil {
-				n += x.life.coord.HeldBatches()
+				n += x.life.parts.Batches.Held()
 			}
 		}
 		return n

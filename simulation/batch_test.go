@@ -21,7 +21,7 @@ func TestBatchesOfLeaversAreWhole(t *testing.T) {
 // small, and coordinators are killed while batches are under way.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
 	mustFail(t, 0, 300, func(o *Options) {
-		o.Unsafe.NoHandOver = true
+		o.BatchUnsafe.NoHandOver, o.HintUnsafe.NoHandOver = true, true
 		smallRing(o)
 	}, "of its")
 }
@@ -53,7 +53,7 @@ func TestAFormerVoterIsNotNeeded(t *testing.T) {
 // else.
 func TestSimNeedsMoreThanHints(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
-		o.Unsafe.HintsSecure, o.Unsafe.NoHintHandOver = true, true
+		o.BatchUnsafe.HintsSecure, o.HintUnsafe.NoHandOver = true, true
 		leaving(o, 1)
 	}, "of its")
 }

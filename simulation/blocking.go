@@ -147,7 +147,7 @@ func (e slowEngine) DropRange(table schema.StorageID, tokens ring.Range) error {
 	return e.Engine.DropRange(table, tokens)
 }
 
-// SetLocal implements coordinator.HintStore.
+// SetLocal implements hints.Store.
 func (e slowEngine) SetLocal(key, value []byte, sync bool) error {
 	e.life.block(fmt.Sprintf("a write of %q", key))
 	return e.Engine.SetLocal(key, value, sync)
@@ -159,13 +159,13 @@ func (e slowEngine) GetLocal(key []byte) ([]byte, error) {
 	return e.Engine.GetLocal(key)
 }
 
-// DeleteLocal implements coordinator.HintStore.
+// DeleteLocal implements hints.Store.
 func (e slowEngine) DeleteLocal(key []byte, sync bool) error {
 	e.life.block(fmt.Sprintf("a deletion of %q", key))
 	return e.Engine.DeleteLocal(key, sync)
 }
 
-// ScanLocal implements coordinator.HintStore.
+// ScanLocal implements hints.Store.
 func (e slowEngine) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
 	e.life.block(fmt.Sprintf("a read of all %q", prefix))
 	return e.Engine.ScanLocal(prefix, f)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -94,7 +95,7 @@ func (w *calm) scan(l *life, _ int, done func(error)) {
 func (w *calm) change(l *life, client int, done func(error)) {
 	cmd := l.partition(w.table, w.key(client))
 	cmd.Slices[0] = row.ExactRow([]byte("r"))
-	l.cas(&coordinator.CASRequest{
+	l.cas(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			return textChange(w.table, cmd.Key, "r", strconv.FormatInt(timestamp, 10), timestamp), true, nil
@@ -108,15 +109,15 @@ func (w *calm) change(l *life, client int, done func(error)) {
 }
 
 func (w *calm) count(l *life, _ int, done func(error)) {
-	x := counters{table: w.counter}
-	l.coord.Count(&coordinator.WriteRequest{
+	x := additions{table: w.counter}
+	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
 		Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
 	}, done)
 }
 
 func (w *calm) batch(l *life, _ int, done func(error)) {
-	l.coord.Batch(&coordinator.WriteRequest{
+	l.parts.Batches.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
 	}, done)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -133,7 +134,7 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 		l.read(cmd, serial, func(page []byte, err error) { done(false, page, err) })
 		return op
 	}
-	l.cas(&coordinator.CASRequest{
+	l.cas(&paxos.CASRequest{
 		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)

@@ -26,12 +26,12 @@ func casMustFail(t *testing.T, without func(*Options)) {
 
 // TestSimNeedsPaxosRepair leaves what others began as it is.
 func TestSimNeedsPaxosRepair(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.Unsafe.NoPaxosRepair = true })
+	casMustFail(t, func(o *Options) { o.UnsafePaxos.NoRepair = true })
 }
 
 // TestSimNeedsPaxosQuorum takes one vote for a majority.
 func TestSimNeedsPaxosQuorum(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.Unsafe.PaxosQuorumOne = true })
+	casMustFail(t, func(o *Options) { o.UnsafePaxos.QuorumOne = true })
 }
 
 // TestSimCASOfOneVoter runs them where every partition has one replica, which other nodes ask, too, while

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cqld/cluster"
-	"cqld/coordinator"
+	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -164,8 +164,9 @@ type Result struct {
 // stats are what coordinators did, as far as it shows that rare ways were taken.
 type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
-func statsOf(o coordinator.Stats) stats {
-	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans, o.HintsStored, o.HintsReplayed, o.HintsLost, o.CASShared, o.CASUnprepared}
+func statsOf(p *assembly.Parts) stats {
+	o, h, x := p.Coordinator.Stats(), p.Hints.Stats(), p.Proposer.Stats()
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + x.Replans, h.Stored, h.Replayed, h.Lost, x.Shared, x.Unprepared}
 }
 
 func (s *stats) add(o stats) {
@@ -247,7 +248,7 @@ func (c *Cluster) result() Result {
 		if n.life == nil {
 			continue
 		}
-		r.Stats.add(statsOf(n.life.coord.Stats()))
+		r.Stats.add(statsOf(n.life.parts))
 		n.crash(true)
 	}
 	return r

@@ -3,11 +3,13 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -88,7 +90,7 @@ func (w *contended) step(i int, n *Node) {
 		}
 	})
 	l.do(func() {
-		l.coord.CAS(&coordinator.CASRequest{
+		l.proposer.CAS(&paxos.CASRequest{
 			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
 			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 				rows, err := textRows(page, 0)
@@ -140,7 +142,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 
 // readBack compares what there is with what clients were told.
 func (w *contended) readBack() {
-	for _, name := range sortedKeys(w.made) {
+	for _, name := range slices.Sorted(maps.Keys(w.made)) {
 		w.c.must(w.c.present()[0], "row "+name, func(l *life, done func(error)) {
 			cmd := l.partition(w.table, w.key())
 			cmd.Slices[0] = row.ExactRow([]byte(name))

@@ -36,7 +36,7 @@ func (c *Cluster) converge() {
 // alone, or a repair, must have made them equal.
 func (c *Cluster) convergeWithoutReads() {
 	switch {
-	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.NoHints && !c.losing && !c.excused.all:
+	case c.options.ConvergeBy == ByHints && !c.options.HintUnsafe.Disabled && !c.losing && !c.excused.all:
 		c.agree()
 		c.awaitEqual("after all hints were delivered", &c.excused)
 	case c.options.ConvergeBy == ByRepair:

@@ -15,9 +15,9 @@ import (
 	"cqld/types"
 )
 
-// counters is a workload of counters: clients add to a few and read them, at QUORUM. What a read
+// additions is a workload of counters: clients add to a few and read them, at QUORUM. What a read
 // shows lies between what was acknowledged before it began and what was tried before it ended.
-type counters struct {
+type additions struct {
 	clients
 	table     *schema.Table
 	additions []*addition
@@ -43,15 +43,15 @@ func counterTable(name string) *schema.CreateTable {
 	return t
 }
 
-func newCounters(c *Cluster) *counters {
-	return &counters{clients: newClients(c, "counters"), table: c.table("counters")}
+func newCounters(c *Cluster) *additions {
+	return &additions{clients: newClients(c, "counters"), table: c.table("counters")}
 }
 
-func (w *counters) start() { w.launch(counterClients, 40*time.Millisecond, w.step) }
+func (w *additions) start() { w.launch(counterClients, 40*time.Millisecond, w.step) }
 
-func (w *counters) counts() (tried, acked int) { return len(w.additions), w.acked }
+func (w *additions) counts() (tried, acked int) { return len(w.additions), w.acked }
 
-func (w *counters) step(l *life, _ int, end func() bool) {
+func (w *additions) step(l *life, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
 	delta := int64(w.rand.Intn(9) - 3)
 	if w.rand.Chance(300) {
@@ -61,7 +61,7 @@ func (w *counters) step(l *life, _ int, end func() bool) {
 	a := &addition{key: key, delta: delta, call: w.c.tick()}
 	w.additions = append(w.additions, a)
 	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
-	l.coord.Count(&coordinator.WriteRequest{
+	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
 	}, func(err error) {
 		met()
@@ -81,7 +81,7 @@ func counterKey(key int64) row.PartitionKey {
 	return row.NewPartitionKey([]byte("counter" + strconv.FormatInt(key, 10)))
 }
 
-func (w *counters) mutation(a *addition) *row.Mutation {
+func (w *additions) mutation(a *addition) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, counterKey(a.key))
 	r := row.NewRow()
@@ -91,7 +91,7 @@ func (w *counters) mutation(a *addition) *row.Mutation {
 	return m
 }
 
-func (w *counters) read(l *life, key int64, level ring.Consistency, done func(error)) {
+func (w *additions) read(l *life, key int64, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
@@ -120,7 +120,7 @@ func sumOf(page []byte) (sum int64) {
 }
 
 // judge checks a value that was read between two moments.
-func (w *counters) judge(key, value, call, returned int64) {
+func (w *additions) judge(key, value, call, returned int64) {
 	least, most := int64(0), int64(0)
 	for _, a := range w.additions {
 		if a.key != key || a.dropped || a.call > returned {
@@ -140,7 +140,7 @@ func (w *counters) judge(key, value, call, returned int64) {
 }
 
 // readBack reads every counter from every node.
-func (w *counters) readBack() {
+func (w *additions) readBack() {
 	for key := range int64(counterKeys) {
 		for _, n := range w.c.present() {
 			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
@@ -149,4 +149,4 @@ func (w *counters) readBack() {
 	}
 }
 
-func (w *counters) check() {}
+func (w *additions) check() {}

@@ -27,7 +27,7 @@ func runSmaller(t *testing.T, workload string) {
 // TestSimNeedsIdempotentCounters shows that it finds messages that are counted as often as they come.
 func TestSimNeedsIdempotentCounters(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
-		o.Unsafe.CounterNotIdempotent = true
+		o.CounterUnsafe.NotIdempotent = true
 		smaller(o, "counter")
 	}, "but lies between")
 }
@@ -35,7 +35,7 @@ func TestSimNeedsIdempotentCounters(t *testing.T) {
 // TestSimNeedsTheBatchlog shows that it finds batches of which a part is lost with the coordinator.
 func TestSimNeedsTheBatchlog(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
-		o.Unsafe.NoBatchlog = true
+		o.BatchUnsafe.Disabled = true
 		smaller(o, "batch")
 		o.FaultKinds = slices.Compact(append(o.FaultKinds, "kill", "isolate", "one-way"))
 	}, "of its")

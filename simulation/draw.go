@@ -97,7 +97,7 @@ func (o *Options) spareHints() {
 		return endsProcesses(kind) || kind == "disk-full" || kind == "removenode" || kind == "wiped-disk"
 	})
 	o.Points = slices.DeleteFunc(o.Points, func(p string) bool { return p == "drop-hint" })
-	o.Limits.HintBytesPerNode = 0
+	o.HintLimits.BytesPerNode = 0
 }
 
 // endsProcesses says whether a kind of fault ends processes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +65,8 @@ func (w *entities) store(l *life) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
-			Executor: request.New(request.Options{Coordinator: l.coord, Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
+			Executor: request.New(request.Options{Coordinator: l.coord, Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
+				Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
 			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.lives)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},
@@ -310,7 +313,7 @@ func (w *entities) list(l *life) error {
 		}
 	}
 	w.acked++
-	for _, key := range sortedKeys(w.inserts) {
+	for _, key := range slices.Sorted(maps.Keys(w.inserts)) {
 		if x := w.inserts[key]; x.acked != 0 && x.acked < call && key >= from && !listed[key] {
 			w.c.fail("entity %s was inserted at %d, and a listing that began at %d has it not", key, x.acked, call)
 		}

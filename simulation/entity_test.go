@@ -18,7 +18,7 @@ func TestSimEntities(t *testing.T) {
 func TestSimEntitiesNeedPaxos(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads = []string{"entity"}
-		o.Unsafe.PaxosQuorumOne = true
+		o.UnsafePaxos.QuorumOne = true
 	}, "not linearizable")
 }
 

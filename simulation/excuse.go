@@ -37,7 +37,7 @@ func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tab
 // ring has changed, so nothing rests on them.
 func (e *excuses) left(l *life) {
 	for id := range l.node.cluster.machines {
-		e.all = e.all || l != nil && l.coord != nil && l.coord.PendingHints(ring.NodeID(id+1)) > 0
+		e.all = e.all || l != nil && l.coord != nil && l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
 	}
 }
 

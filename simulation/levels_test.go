@@ -16,6 +16,6 @@ func TestSimLocalSerialReachesAllDataCenters(t *testing.T) {
 	runAlone(t, 6, 10, func(o *Options) {
 		o.Workloads, o.FaultKinds, o.Points = []string{"cas"}, []string{"flush"}, nil
 		o.Nodes, o.Factor, o.Datacenters, o.Levels, o.ConvergeBy = 3, 2, []int{1, 1}, true, ByHints
-		o.Limits.HintBytesPerNode, o.PaxosMargin = 0, 0
+		o.HintLimits.BytesPerNode, o.PaxosMargin = 0, 0
 	})
 }

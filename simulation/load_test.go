@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
+	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -37,8 +39,8 @@ const (
 // measured is what a load completed during its measurement.
 type measured struct {
 	completed, failed int
-	latency           []time.Duration   // of completed changes, sorted
-	before, after     coordinator.Stats // sums over all coordinators at the begin and at the end of the measurement
+	latency           []time.Duration // of completed changes, sorted
+	before, after     paxos.Stats     // sums over all coordinators at the begin and at the end of the measurement
 }
 
 // load is the workload. Its clients ask the coordinators that run by turns, and change a few partitions without pauses.
@@ -73,20 +75,20 @@ func (w *load) start() {
 }
 
 // stats adds up the statistics of the coordinators.
-func (w *load) stats() (sum coordinator.Stats) {
+func (w *load) stats() (sum paxos.Stats) {
 	for _, n := range w.c.nodes {
 		if n.life == nil {
 			continue
 		}
-		s := n.life.coord.Stats()
-		sum.CASRounds += s.CASRounds
-		sum.CASContentions += s.CASContentions
-		sum.CASUnprepared += s.CASUnprepared
-		sum.CASShared += s.CASShared
-		sum.CASCommitsSent += s.CASCommitsSent
-		sum.CASArbitersFailed += s.CASArbitersFailed
-		for i := range s.CASTimes {
-			sum.CASTimes[i] += s.CASTimes[i]
+		s := n.life.proposer.Stats()
+		sum.Rounds += s.Rounds
+		sum.Contentions += s.Contentions
+		sum.Unprepared += s.Unprepared
+		sum.Shared += s.Shared
+		sum.CommitsSent += s.CommitsSent
+		sum.ArbitersFailed += s.ArbitersFailed
+		for i := range s.Times {
+			sum.Times[i] += s.Times[i]
 		}
 	}
 	return sum
@@ -141,7 +143,7 @@ func (w *load) step(turn int) {
 func (w *load) change(l *life, key row.PartitionKey, name string, end func(error)) {
 	cmd := l.partition(w.table, key)
 	cmd.Slices[0] = row.ExactRow([]byte(name))
-	l.coord.CAS(&coordinator.CASRequest{
+	l.proposer.CAS(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: 2 * operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			rows, err := textRows(page, 0)
@@ -166,16 +168,16 @@ func (w *load) counts() (tried, acked int) {
 }
 
 // counted returns the increase of a count during the measurement.
-func (m *measured) counted(of func(*coordinator.Stats) uint64) uint64 {
+func (m *measured) counted(of func(*paxos.Stats) uint64) uint64 {
 	return of(&m.after) - of(&m.before)
 }
 
 func (m *measured) rounds() uint64 {
-	return m.counted(func(s *coordinator.Stats) uint64 { return s.CASRounds })
+	return m.counted(func(s *paxos.Stats) uint64 { return s.Rounds })
 }
 
 func (m *measured) contentions() uint64 {
-	return m.counted(func(s *coordinator.Stats) uint64 { return s.CASContentions })
+	return m.counted(func(s *paxos.Stats) uint64 { return s.Contentions })
 }
 
 // contended reports whether coordinators outvote each other.
@@ -194,12 +196,12 @@ func (m *measured) String() string {
 		return s
 	}
 	s += fmt.Sprintf("; %d rounds of", m.rounds())
-	for i := coordinator.CASStageNone + 1; i < coordinator.CASStages; i++ {
-		s += fmt.Sprintf(" %v %.1f ms", i, (m.after.CASTimes[i]-m.before.CASTimes[i]).Seconds()/float64(m.rounds())*1000)
+	for i := paxos.StageNone + 1; i < paxos.Stages; i++ {
+		s += fmt.Sprintf(" %v %.1f ms", i, (m.after.Times[i]-m.before.Times[i]).Seconds()/float64(m.rounds())*1000)
 	}
 	return s + fmt.Sprintf("; %d contentions, %d without prepare, %d shared, %d with a missing commit, %d arbiters failed",
-		m.contentions(), m.after.CASUnprepared-m.before.CASUnprepared, m.after.CASShared-m.before.CASShared,
-		m.after.CASCommitsSent-m.before.CASCommitsSent, m.after.CASArbitersFailed-m.before.CASArbitersFailed)
+		m.contentions(), m.after.Unprepared-m.before.Unprepared, m.after.Shared-m.before.Shared,
+		m.after.CommitsSent-m.before.CommitsSent, m.after.ArbitersFailed-m.before.ArbitersFailed)
 }
 
 // measureLoad runs a load on four nodes with three replicas. Only delays are drawn. adjust may be nil.
@@ -208,7 +210,7 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 	o := DefaultOptions(seed)
 	o.Workloads, o.Points, o.FaultKinds = []string{"load"}, nil, nil
 	o.Nodes, o.Factor, o.Faults, o.PageBytes, o.SpeculativeRetry = 4, 3, loadWarm+loadWindow, 0, "99p"
-	o.Limits = coordinator.Limits{}
+	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	w := &load{o: l}
 	o.Extra = []workloadKind{{name: "load", tables: tables(textTable("load")), make: func(c *Cluster) workload {
 		w.clients, w.table = newClients(c, "load"), c.table("load")
@@ -276,7 +278,7 @@ func TestPausedArbitersFailNoChanges(t *testing.T) {
 func TestLoadFindsContention(t *testing.T) {
 	failed := 0
 	for seed := *firstSeed; seed < *firstSeed+4; seed++ {
-		m := measureLoad(t, seed, overloaded(), func(o *Options) { o.Unsafe.NoTurns = true })
+		m := measureLoad(t, seed, overloaded(), func(o *Options) { o.UnsafePaxos.NoArbiter = true })
 		if failed += m.failed; !m.contended() {
 			t.Errorf("seed %d: %d attempts are outvoted in %d rounds", seed, m.contentions(), m.rounds())
 		}

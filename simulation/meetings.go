@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/hints"
+	"cqld/paxos"
 	"cqld/ring"
 )
 
@@ -151,7 +153,7 @@ func (c *Cluster) pendingHints() (n int) {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
 			if a.life != nil && b.life != nil {
-				n += a.life.coord.PendingHints(b.life.Self())
+				n += a.life.parts.Hints.Pending(b.life.Self())
 			}
 		}
 	}
@@ -159,9 +161,9 @@ func (c *Cluster) pendingHints() (n int) {
 }
 
 // cas makes a conditional change as a client of the process does.
-func (l *life) cas(r *coordinator.CASRequest, done func(applied bool, page []byte, err error)) {
+func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
-	l.coord.CAS(r, func(applied bool, page []byte, err error) {
+	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
 		end()
 		done(applied, page, err)
 	})
@@ -176,7 +178,7 @@ func MeetingOptions(seed uint64) Options {
 	o.Nodes, o.Factor, o.Faults, o.Hurry = 5, 4, 8*time.Second, 4
 	o.Levels, o.TornWrites = true, true
 	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
-	o.Limits = coordinator.Limits{}
+	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	o.Workloads, o.Clients = []string{"cas", "counter", "batch", "churn", "reborn"}, 3
 	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild", "repair", "snapshot", "clock-leap"}
 	if r.Chance(700) {

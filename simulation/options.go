@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
+	"cqld/paxos"
 	"cqld/storage"
 )
 
@@ -37,6 +41,7 @@ type Options struct {
 	PageBytes        int
 	SpeculativeRetry string
 	Limits           coordinator.Limits
+	HintLimits       hints.Limits
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
 	// SlowStreams lets ranges move in small blocks and for seconds, so that much happens meanwhile.
@@ -68,8 +73,12 @@ type Options struct {
 	Story io.Writer // gets what happened, in words; may be nil
 
 	// What tests remove.
-	Sync   storage.SyncMode
-	Unsafe coordinator.Unsafe
+	Sync          storage.SyncMode
+	Unsafe        coordinator.Unsafe
+	UnsafePaxos   paxos.Unsafe
+	HintUnsafe    hints.Unsafe
+	BatchUnsafe   batchlog.Unsafe
+	CounterUnsafe counters.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
 	BlankDisksServe bool
 	// NoWorkers runs what blocks where it was asked for: a run must then find reads on a stream or in the committer.
@@ -134,17 +143,17 @@ func DefaultOptions(seed uint64) Options {
 		o.PageBytes = 100 + r.Intn(400)
 	}
 	if r.Chance(300) {
-		o.Limits.HintBufferBytes = 200
-		o.Limits.HintBytesPerSecond = 100_000
+		o.HintLimits.BufferBytes = 200
+		o.HintLimits.BytesPerSecond = 100_000
 	}
 	if r.Chance(300) {
 		o.Limits.RoundRowsMax = 1
 	}
 	if r.Chance(200) {
-		o.Limits.HintBytesPerNode = int64(200 + r.Intn(2000)) // most hints are dropped
+		o.HintLimits.BytesPerNode = int64(200 + r.Intn(2000)) // most hints are dropped
 	}
 	if r.Chance(200) {
-		o.Limits.HintFlush = r.Between(time.Millisecond, time.Second)
+		o.HintLimits.Flush = r.Between(time.Millisecond, time.Second)
 	}
 	if r.Chance(200) {
 		o.Limits.ResultBytes = 200 + r.Intn(2000)
@@ -166,8 +175,8 @@ func DefaultOptions(seed uint64) Options {
 // String is all of it, for the report of a failure.
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
-		"speculative retry %s, limits %+v, without %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.Unsafe)
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

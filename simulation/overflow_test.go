@@ -9,7 +9,7 @@ import (
 func overflowOptions(o *Options) {
 	o.Workloads, o.FaultKinds, o.Points = []string{"overflow"}, []string{"isolate", "one-way", "halves"}, nil
 	o.Faults, o.Factor, o.PaxosMargin = 20*time.Second, 3, 0
-	o.Limits.HintBytesPerNode = 1 + int64(o.Seed%7)*100
+	o.HintLimits.BytesPerNode = 1 + int64(o.Seed%7)*100
 }
 
 // TestSimHintOverflow lets nodes miss more than hints can hold, and looks at the replicas when they are back.

@@ -18,7 +18,7 @@ type point struct {
 // points is the list that seeds draw from.
 func points() []point {
 	return []point{
-		{name: "drop-hint", set: func(o *Options) { o.Limits.HintBytesPerNode = 1 }}, // there is no room for any
+		{name: "drop-hint", set: func(o *Options) { o.HintLimits.BytesPerNode = 1 }}, // there is no room for any
 		{name: "early-timeout", set: func(*Options) {}},
 		{name: "one-row-pages", set: func(o *Options) {
 			if !o.wantsPartitions() {

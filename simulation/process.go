@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/node/assembly"
+	"cqld/paxos"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
@@ -36,6 +40,7 @@ type life struct {
 	parts     *assembly.Parts
 	moves     *rebalance.Movements
 	coord     *coordinator.Coordinator
+	proposer  *paxos.Proposer
 	repairer  *repair.Repairer
 	entities  *entity.Store // the Tables door's, once somebody asks
 
@@ -179,7 +184,7 @@ func (l *life) opening() assembly.Opening {
 // assembled is the event that the parts are there, before they are used.
 func (l *life) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
-	l.coord, l.moves = i.Coordinator, i.Movements
+	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
 	return nil
 }
@@ -212,6 +217,10 @@ func (l *life) partsOptions() assembly.Options {
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
+		Paxos:    assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}, Unsafe: c.options.UnsafePaxos},
+		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.HintUnsafe},
+		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
+		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
 		Streams:  l.streamLimits(),
 		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,

@@ -13,7 +13,7 @@ func graveOptions(seed uint64) Options {
 	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
 	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links"}
 	o.PageBytes, o.Sync = 0, storage.SyncBatch
-	o.Unsafe.NoHints = true
+	o.HintUnsafe.Disabled = true
 	return o
 }
 

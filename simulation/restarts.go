@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
@@ -123,7 +123,7 @@ func (w *restarts) step(l *life, _ int, end func() bool) {
 	}
 	cmd := l.partition(w.table, w.key(r.partition))
 	cmd.Slices[0] = row.ExactRow([]byte(r.clustering))
-	l.coord.CAS(&coordinator.CASRequest{
+	l.proposer.CAS(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: level, Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
 			return textChange(w.table, cmd.Key, r.clustering, "conditional", timestamp), true, nil

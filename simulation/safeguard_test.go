@@ -70,30 +70,30 @@ func TestSafeguards(t *testing.T) {
 		{
 			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
 			func(o *Options) {
-				o.Unsafe.NoPaxosPersist, o.Unsafe.NoTurns, o.Nodes, o.Factor, o.Keys = true, true, 3, 3, 1
+				o.UnsafePaxos.NoPersist, o.UnsafePaxos.NoArbiter, o.Nodes, o.Factor, o.Keys = true, true, 3, 3, 1
 			}, "linearizable", 200,
 		},
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
-			func(o *Options) { o.Unsafe.NoPaxosPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 0,
+			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 0,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
 			func(o *Options) {
-				o.Unsafe.NoPaxosFloor, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
+				o.UnsafePaxos.NoLowBound, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
 			}, "linearizable", 0,
 		},
 		{
 			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
 			func(o *Options) {
-				o.Unsafe.PaxosUnsynced, o.Nodes, o.Factor = true, 3, 3
+				o.UnsafePaxos.Unsynced, o.Nodes, o.Factor = true, 3, 3
 				o.loseCommits()
 			}, "linearizable", 0,
 		},
 		{
 			"every hint is kept, or its loss is reported", "register set", "isolate one-way halves bad-links",
 			func(o *Options) {
-				o.Unsafe.ForgetHints, o.ConvergeBy = true, ByHints
+				o.HintUnsafe.Forget, o.ConvergeBy = true, ByHints
 				o.spareHints()
 			}, "after all hints were delivered", 0,
 		},

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // snapshot is a copy of a node's storage, and what was in it when it was made.
@@ -86,13 +87,14 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 		return err
 	}
 	metadata := l.cluster.Metadata()
-	e, err := storage.Open(storage.Options{
+	options := storage.Options{
 		Table: func(id schema.StorageID) storage.TableInfo {
 			return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 		},
-		Ordered: func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) },
-		Dir:     s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
-	})
+		Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+	}
+	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) }))
+	e, err := storage.Open(options)
 	if err != nil {
 		return err
 	}

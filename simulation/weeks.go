@@ -111,12 +111,12 @@ func (c *Cluster) remains() Day {
 		if n.life == nil {
 			continue
 		}
-		w.Stats.add(statsOf(n.life.coord.Stats()))
+		w.Stats.add(statsOf(n.life.parts))
 		inFlight := n.life.coord.Load()
 		w.Reading += int(inFlight.Reads + inFlight.Writes)
 		for _, other := range c.present() {
 			if other.life != nil {
-				w.Hints += n.life.coord.PendingHints(other.life.Self())
+				w.Hints += n.life.parts.Hints.Pending(other.life.Self())
 			}
 		}
 		for _, dir := range []string{dataDir, raftDir} {

@@ -206,7 +206,12 @@ func (l *life) partition(table *schema.Table, key row.PartitionKey) *row.ReadCom
 
 // read reads as a client of the process does.
 func (l *life) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
-	l.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}, done)
+	req := &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}
+	if level.IsSerial() {
+		l.proposer.Read(req, done)
+		return
+	}
+	l.coord.Read(req, done)
 }
 
 // tick is the next moment in the order in which clients saw things happen: real time, as the

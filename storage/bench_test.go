@@ -68,27 +68,11 @@ func fillBench(b testing.TB, e *Engine, headers bool) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	benchApply(b, false, func(int) row.PartitionKey { return benchKey(1) })
+	benchApply(b, func(int) row.PartitionKey { return benchKey(1) })
 }
 
-// The next three write to one partition, to few, and to a new one each time; with and without the
-// partition index.
-func BenchmarkApplyIndexed(b *testing.B) {
-	benchApply(b, true, func(int) row.PartitionKey { return benchKey(1) })
-}
-func BenchmarkApplyFew(b *testing.B)        { benchApply(b, false, fewKeys) }
-func BenchmarkApplyFewIndexed(b *testing.B) { benchApply(b, true, fewKeys) }
-func BenchmarkApplyNew(b *testing.B)        { benchApply(b, false, benchKey) }
-func BenchmarkApplyNewIndexed(b *testing.B) { benchApply(b, true, benchKey) }
-
-func fewKeys(i int) row.PartitionKey { return benchKey(i % 1000) }
-
-func benchApply(b *testing.B, indexed bool, keyOf func(int) row.PartitionKey) {
-	o := Options{Sync: SyncNone}
-	if indexed {
-		o.Ordered = func(id schema.StorageID) bool { return id == testTable }
-	}
-	e := openBench(b, o)
+func benchApply(b *testing.B, keyOf func(int) row.PartitionKey) {
+	e := openBench(b, Options{Sync: SyncNone})
 	defer e.Close()
 	m, r := new(row.Mutation), row.NewRow()
 	ms := []*row.Mutation{m}
@@ -174,29 +158,3 @@ func BenchmarkReadPointHeaders(b *testing.B) { benchRead(b, true, true, exactRow
 func BenchmarkReadPointSlice(b *testing.B)   { benchRead(b, false, true, sliceOf) }
 func BenchmarkReadSlice100(b *testing.B)     { benchRead(b, false, true, allRows) }
 func BenchmarkReadSlice100Mem(b *testing.B)  { benchRead(b, false, false, allRows) }
-
-// BenchmarkPartitions lists 100 of 200,000 partitions, from anywhere.
-func BenchmarkPartitions(b *testing.B) {
-	const partitions = 200_000
-	e := openBench(b, Options{Sync: SyncNone, Ordered: func(schema.StorageID) bool { return true }})
-	defer e.Close()
-	m, r := new(row.Mutation), row.NewRow()
-	var wait sync.WaitGroup
-	for i := range partitions {
-		benchMutation(m, r, benchKey(i), 1, 1)
-		wait.Add(1)
-		mustTake(b, e, []*row.Mutation{m}, false, func(error) { wait.Done() })
-	}
-	wait.Wait()
-	if err := e.Flush(); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		page, err := e.Partitions(&PartitionsRead{Table: testTable, From: benchKey(i).Bytes, Limit: 100, Now: 5})
-		if err != nil || len(page.Keys) < 100 && page.More || page.Scanned > 100 {
-			b.Fatal(len(page.Keys), page.Scanned, err)
-		}
-	}
-}

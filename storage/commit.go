@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -281,21 +281,17 @@ func (e *Engine) publish(g *group) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if e.decides(g) {
-		e.index.deciding.Lock()
-		defer e.index.deciding.Unlock()
-	}
 	e.latches.rLock(g.stripes)
 	defer e.latches.rUnlock(g.stripes)
+	defer func() { e.settle(err) }()
 	defer e.commitPanic(&err)
 	e.watched.note(g.tokens)
-	e.addEntries(g)
+	e.enter(g)
 	if g.sync {
 		err = e.db.ApplyNoSyncWait(g.batch, pebble.Sync)
 	} else {
 		err = e.db.Apply(g.batch, pebble.NoSync)
 	}
-	e.settleEntries(g, err)
 	if err != nil {
 		return e.failure(err)
 	}
@@ -357,14 +353,19 @@ func (e *Engine) syncLog() {
 // Truncate removes all data of a table that was applied before, and frees its space soon after. A full disk does not
 // refuse it.
 func (e *Engine) Truncate(id schema.StorageID) error {
-	err := e.truncate(id)
+	return e.truncate(id, false)
+}
+
+// truncate is Truncate, and the removal of a dropped table.
+func (e *Engine) truncate(id schema.StorageID, drop bool) error {
+	err := e.removeTable(id, drop)
 	if err == nil {
 		e.reclaim(appendTable(nil, id), appendTableEnd(nil, id))
 	}
 	return err
 }
 
-func (e *Engine) truncate(id schema.StorageID) error {
+func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
@@ -374,11 +375,14 @@ func (e *Engine) truncate(id schema.StorageID) error {
 	e.sweeper.restart()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
-	e.index.strikeTable(id)
-	return e.indexWrite(pebble.Sync, func(b *pebble.Batch) error {
-		entries := appendIndexTable(nil, id)
-		return errors.Join(b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil),
-			b.DeleteRange(entries, prefixEnd(entries), nil))
+	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
+		e.remove(b, id, ring.FullRange())
+		if drop {
+			for _, m := range e.maintainers {
+				m.Drop(Derived{b, m.space}, id)
+			}
+		}
+		return b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil)
 	})
 }
 
@@ -396,11 +400,7 @@ func (e *Engine) DropTable(id schema.StorageID) error {
 	if err := e.drain(); err != nil {
 		return err
 	}
-	if err := e.Truncate(id); err != nil || e.index.state(id) == 0 {
-		return err
-	}
-	e.index.put(id, 0)
-	return e.indexWrite(pebble.NoSync, func(b *pebble.Batch) error { return b.Delete(indexMark(id), nil) })
+	return e.truncate(id, true)
 }
 
 // drain waits until everything queued so far is committed.

@@ -13,22 +13,20 @@
 //	                                                                    0      header: partition deletion, static row
 //	                                                                    1      range tombstone: escaped start, 00 01, end
 //	                                                                    2      row: clustering
-//	00000000   │ 00 engine's own │ 01 local key │ 02 partition index: table id 4, partition key
+//	00000000   │ 00 engine's own │ 01 local key │ 02… entries of a maintainer: table id 4, key
 //
 // Keys of a table sort as the ring does, those of a partition as its clusterings; the comparer is
 // Pebble's default.
 //
 //	Apply ─ group ─ committer ─ stripe read latches ─ Pebble batch ─ one fsync ─ done, done, done
 //	Read  ─ iterator ─ header ─ range tombstones ─ rows ─ shadow, purge, count ─ page
-//	Partitions ─ entries of the partition index ─ is a row alive? ─ keys
-//	Sweep ─ finds what is dead ─ stripe write latch ─ reads it again ─ Set or Delete
+//
+// //	Sweep ─ finds what is dead ─ stripe write latch ─ reads it again ─ Set or Delete
 //
 // Pebble never purges what the Merger merged, so the sweeper does. It reads, decides and overwrites;
 // a write between would be lost, hence the latches: a commit holds the read side of the stripes of
 // its partitions, who overwrites holds the write side.
 //
-// Tokens scatter keys. Where someone wants partitions in the order of their keys (Options.Ordered), the
-// first write of a partition leaves an entry in the partition index as well (partitionindex.go). A
-// directory made before there was one is opened as it is; the index of a table is then made at its first
-// read in key order, by a walk over its partitions.
+// Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their entries are
+// written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of them.
 package storage

@@ -25,11 +25,11 @@ type Engine struct {
 	// pebble contains the options with which db was opened.
 	pebble *pebble.Options
 
-	latches latches
-	headers headerFlags
-	index   partitionIndex
-	readers sync.Pool // *reader
-	watched watch
+	latches     latches
+	headers     headerFlags
+	maintainers []*maintainer
+	readers     sync.Pool // *reader
+	watched     watch
 
 	// queue contains the groups that wait for the committer, or for a caller of Commit.
 	queue struct {
@@ -135,7 +135,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	}
 	e.opened.Store(true)
 	e.guard.Opened()
-	if err := errors.Join(e.loadHeaderFlags(), e.loadIndexes(), e.loadLost()); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.checkSpace()
@@ -178,7 +178,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 }
 
 // spanPolicy ends each file where the tables of users begin. What the system writes all the time (Paxos state,
-// entries of the partition index) lies before them: a flushed file with both would overlap everything between,
+// entries of maintainers) lies before them: a flushed file with both would overlap everything between,
 // and compactions would write all of it again, even when the users' rows come in order.
 func spanPolicy(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	if users := appendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {

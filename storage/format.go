@@ -14,7 +14,7 @@ import (
 // by one with every change that an older cqld could not read.
 //
 //	1  rows
-//	2  the partition index (partitionindex.go): a cqld of version 1 would write rows without their entries
+//	2  entries of maintainers: a cqld of version 1 would write rows without their entries
 //	3  which disk it is (node's note), and what a Paxos proposal came after: without them, a directory would be
 //	   taken for one that lost its rows, and an older state of Paxos be misread
 //	4  the history of decided changes in the state of Paxos: an older state would be misread

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/ring"
@@ -16,9 +18,7 @@ type group struct {
 	stripes   uint64
 	tokens    []ring.Token
 	headers   []schema.StorageID // tables whose header flag the batch sets
-	indexed   []indexed          // partitions whose entries in the partition index must be there
-	keys      []byte             // theirs
-	marked    []schema.StorageID // tables whose index the batch marks as complete
+	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
 	early     []func(error)      // to be told when it is committed
 	synced    []func(error)      // to be told when it is on disk
@@ -32,7 +32,7 @@ func (g *group) reset() {
 	*g = group{
 		batch:  batch,
 		tokens: g.tokens[:0], headers: g.headers[:0], early: clearFuncs(g.early), synced: clearFuncs(g.synced),
-		indexed: g.indexed[:0], keys: g.keys[:0], marked: g.marked[:0],
+		tables: g.tables[:0],
 	}
 }
 
@@ -70,8 +70,8 @@ func checkMutation(m *row.Mutation) (size int, err error) {
 // add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
 func (e *Engine) add(g *group, m *row.Mutation) {
 	flags := &e.headers
-	if e.indexes(m.Table) {
-		g.index(m)
+	if n := len(g.tables); n == 0 || g.tables[n-1] != m.Table && !slices.Contains(g.tables, m.Table) {
+		g.tables = append(g.tables, m.Table)
 	}
 	stripe := stripeOf(m.Key.Token)
 	g.stripes |= stripe

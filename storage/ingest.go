@@ -37,14 +37,27 @@ type Ingestion struct {
 	last    []byte // the previous key
 	size    int64
 	headers bool
-	indexes bool               // the table had, or should have had, a partition index when it began
-	indexed []row.PartitionKey // then: those that are in it
+	staged  []stagedEntries // by maintainer
+}
+
+// stagedEntries are the entries that a maintainer has added for the rows of an ingestion.
+type stagedEntries struct {
+	*maintainer
+	batch *pebble.Batch // nil if the maintainer did not maintain the table when the ingestion began
 }
 
 // NewIngestion starts the ingestion of a part of a table. Keys outside of tokens, which may wrap, are refused.
 func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
-	return &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name), indexes: e.indexes(id)}
+	g := &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
+	for _, m := range e.maintainers {
+		s := stagedEntries{maintainer: m}
+		if m.Maintains(id) {
+			s.batch = e.db.NewBatch()
+		}
+		g.staged = append(g.staged, s)
+	}
+	return g
 }
 
 // Size returns the bytes of the added entries.
@@ -67,26 +80,37 @@ func (g *Ingestion) Add(block []byte) error {
 		if err := g.w.Merge(b.key, b.value); err != nil {
 			return g.e.failure(err)
 		}
-		g.note(b.key)
 		g.last = append(g.last[:0], b.key...)
 		g.size += int64(len(b.key) + len(b.value))
 	}
 	if err := b.c.Err(); err != nil {
 		return fmt.Errorf("%w block for %s: %w", ErrInvalid, g.path, err)
 	}
+	g.stage(block)
 	return nil
 }
 
-// note notes the partition of a key that was checked.
-func (g *Ingestion) note(key []byte) {
-	if !g.indexes {
-		return
+// stage lets maintainers add the entries of a block that was checked.
+func (g *Ingestion) stage(block []byte) {
+	for _, s := range g.staged {
+		if s.batch != nil {
+			b := blockReader{c: wire.NewCursor(block)}
+			s.Stage(Derived{s.batch, s.space}, &Entering{
+				tables: []schema.StorageID{g.table},
+				source: func() (key, value []byte, ok bool) { ok = b.next(); return b.key, b.value, ok },
+			})
+		}
 	}
-	_, k, _, _ := parseKey(key)
-	if n := len(g.indexed); n == 0 || !bytes.Equal(g.indexed[n-1].Bytes, k.Bytes) {
-		k.Bytes = append([]byte{}, k.Bytes...)
-		g.indexed = append(g.indexed, k)
+}
+
+// unstage lets go of the batches of maintainers.
+func (g *Ingestion) unstage() {
+	for _, s := range g.staged {
+		if s.batch != nil {
+			_ = s.batch.Close() // it frees memory
+		}
 	}
+	g.staged = nil
 }
 
 // check says what is wrong with an entry.
@@ -135,6 +159,7 @@ func (g *Ingestion) open() error {
 
 // Abort discards the added entries.
 func (g *Ingestion) Abort() {
+	g.unstage()
 	if g.w == nil {
 		return
 	}
@@ -146,6 +171,7 @@ func (g *Ingestion) Abort() {
 // Commit makes what was added part of the data, all of it or, after a crash, none. It is on disk, whatever
 // the mode of the engine, when Commit returns.
 func (g *Ingestion) Commit() error {
+	defer g.unstage()
 	if g.w == nil {
 		return nil
 	}
@@ -178,40 +204,36 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 		}
 		e.headers.persisted([]schema.StorageID{id})
 	}
-	e.index.deciding.Lock()
-	defer e.index.deciding.Unlock()
 	e.latches.rLock(allStripes)
 	defer e.latches.rUnlock(allStripes)
 	e.watched.noteAll()
-	if err := e.indexIngested(g); err != nil {
-		return err
-	}
-	e.awaitFlushes()
-	return e.db.Ingest(context.Background(), []string{g.path})
+	return e.ingestStaged(g, g.staged)
 }
 
-// indexIngested writes the entries of what will be ingested, on disk before it is. Nobody removes them
-// meanwhile: the latches are held.
-func (e *Engine) indexIngested(g *Ingestion) error {
-	if !g.indexes {
-		return e.voidIndex(g.table)
+// ingestStaged hands a file to Pebble in Ingest of all maintainers, innermost the entries of each are written. They
+// are on disk before the rows are visible, and are not removed meanwhile: the latches are held.
+func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
+	if len(staged) == 0 {
+		e.awaitFlushes()
+		return e.db.Ingest(context.Background(), []string{g.path})
 	}
-	marks := e.index.state(g.table) == 0 && !e.hasRows(g.table)
-	err := e.indexWrite(pebble.Sync, func(b *pebble.Batch) error {
-		for _, k := range g.indexed {
-			if err := b.Set(appendIndexEntry(nil, g.table, k.Bytes), nil, nil); err != nil {
+	s := staged[0]
+	batch := s.batch
+	if batch == nil {
+		batch = e.db.NewBatch()
+		defer batch.Close()
+	}
+	return s.Ingest(Derived{batch, s.space}, g.table, s.batch != nil, func() error {
+		if !batch.Empty() {
+			if err := e.db.Apply(batch, pebble.Sync); err != nil {
+				return err
+			}
+			if err := e.failedErr(); err != nil {
 				return err
 			}
 		}
-		if marks {
-			return b.Set(indexMark(g.table), nil, nil)
-		}
-		return nil
+		return e.ingestStaged(g, staged[1:])
 	})
-	if err == nil && marks {
-		e.index.put(g.table, indexComplete)
-	}
-	return err
 }
 
 // writable says why nothing may be written now.

@@ -18,7 +18,7 @@ import (
 
 // ship brings a range of the test table from one engine to another, in blocks and files of the sizes
 // that rng draws.
-func ship(t *testing.T, rng *rand.Rand, from, to *Engine, tokens ring.Range) {
+func ship(t testing.TB, rng *rand.Rand, from, to *Engine, tokens ring.Range) {
 	t.Helper()
 	var after []byte
 	g := to.NewIngestion(testTable, tokens)

@@ -41,18 +41,8 @@ const (
 	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
 	// checking whether it changes anything.
 	mergeLargeBytes = 4 << 10
-	// indexRemembered is how many entries of the partition index are remembered for each of 64 stripes:
-	// 16,384 partitions that are written to now, in 40 bytes and a key each. indexKeyRemembered is the
-	// longest key that is: 3 MiB in all.
-	indexRemembered    = 256
-	indexKeyRemembered = 128
-	// indexBuildStep is how many entries are written at once when an index is built: 100 KB of short keys.
-	indexBuildStep = 2_000
-	// A step of a read in key order looks at this many keys, or ends with this many bytes of them: 5 ms,
-	// and a page of a client. indexStepDropped is how many entries that nothing is left of it removes.
-	indexStepKeys    = 1_000
-	indexStepBytes   = 256 << 10
-	indexStepDropped = 64
+	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
+	probeBytesKept = 256 << 10
 	// quarantineMax bounds the corruptions that are remembered.
 	quarantineMax = 256
 	// freeSpaceMin and freeSpaceResume are the parts of the disk that must be free: below the first
@@ -80,8 +70,6 @@ const (
 	sweepPause = 20 * time.Millisecond
 	// sweepBatch is how many entries are overwritten under one latch: some 100 µs.
 	sweepBatch = 64
-	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs; cancelEveryKey is
-	// the same for partitions of a listing, of which each is a read.
-	cancelEvery    = 256
-	cancelEveryKey = 32
+	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
+	cancelEvery = 256
 )

@@ -38,7 +38,7 @@ const metaGrace = 50
 
 // meta is one run.
 type meta struct {
-	t      *testing.T
+	t      testing.TB
 	rng    *rand.Rand
 	clock  *testClock
 	disk   *vfs.MemFS

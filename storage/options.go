@@ -115,9 +115,11 @@ type Options struct {
 	// table exists and nothing is purged.
 	Table func(schema.StorageID) TableInfo
 
-	// Ordered says whether the partitions of a table are kept in the order of their keys, too (the partition
-	// index); it is asked for every mutation and must be quick. What it said once may change. Nil: of none.
-	Ordered func(schema.StorageID) bool
+	// Maintainers keep entries that are derived from rows (Maintainer). Each belongs to this engine alone.
+	Maintainers []Maintainer
+	// Lister answers Engine.Partitions, usually by the entries of one of the maintainers. Nil means that the engine keeps the
+	// partition keys of no table in their order.
+	Lister PartitionLister
 
 	// OnFatal is called once when the engine cannot continue: the log or the MANIFEST could not be written. Nothing
 	// is acknowledged after that, and the node must stop. It is called with Pebble's locks held, and must not call
@@ -173,8 +175,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Table == nil {
 		o.Table = func(schema.StorageID) TableInfo { return TableInfo{Exists: true, GC: GCDisabled} }
 	}
-	if o.Ordered == nil {
-		o.Ordered = func(schema.StorageID) bool { return false }
+	if o.Lister == nil {
+		o.Lister = noLister{}
 	}
 	if o.OnFatal == nil {
 		o.OnFatal = func(error) {}

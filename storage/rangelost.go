@@ -94,22 +94,26 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	if len(info.Start) < tableSize || len(info.End) < tableSize {
 		return nil, errors.New("its key range is unknown; replace the node")
 	}
-	e.index.building.Lock() // what is void now is built when the file is gone
-	defer e.index.building.Unlock()
-	entries, void := e.entriesIn(info)
+	entries := entriesIn(info)
 	lost := e.lostIn(info)
 	if len(lost) == 0 && !bytes.Equal(entries, info.Start) {
 		return nil, errors.New("it contains the node's own data; replace the node")
 	}
-	if err := e.voidIndexes(void); err != nil {
-		return nil, err
+	if entries == nil {
+		return lost, e.removeFile(info, nil, lost)
 	}
+	return lost, loseEntries(e.maintainers, entries, info.End, func() error { return e.removeFile(info, entries, lost) })
+}
+
+// removeFile notes what is lost and removes it. entries is where the entries of maintainers begin in the file, nil
+// if it has none.
+func (e *Engine) removeFile(info *CorruptionInfo, entries []byte, lost []LostRange) error {
 	lower, upper := entries, append(bytes.Clone(info.End), 0)
 	if len(lost) > 0 {
 		e.lost.mu.Lock()
 		defer e.lost.mu.Unlock()
 		if err := e.putLostLocked(append(e.Lost(), lost...)); err != nil {
-			return nil, err
+			return err
 		}
 		first, last := lost[0], lost[len(lost)-1]
 		if entries == nil {
@@ -117,39 +121,19 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 		}
 		_, upper, _ = tokenBounds(nil, nil, last.Table, last.Tokens)
 	}
-	return lost, e.excise(lower, upper, void)
+	return e.excise(lower, upper, lost)
 }
 
-// entriesIn is where entries of the partition index begin in a file, nil when it has none, and of which tables
-// they are.
-func (e *Engine) entriesIn(info *CorruptionInfo) (first []byte, of []schema.StorageID) {
-	first = append(appendTable(nil, 0), indexPrefix)
+// entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
+func entriesIn(info *CorruptionInfo) (first []byte) {
+	first = append(appendTable(nil, 0), derivedPrefix)
 	if tableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
-		return nil, nil
+		return nil
 	}
 	if bytes.Compare(info.Start, first) > 0 {
 		first = info.Start
 	}
-	for id := range e.index.all() {
-		prefix := appendIndexTable(nil, id)
-		if bytes.Compare(prefix, info.End) <= 0 && bytes.Compare(prefixEnd(prefix), first) > 0 {
-			of = append(of, id)
-		}
-	}
-	slices.Sort(of)
-	return first, of
-}
-
-// voidIndexes makes the indexes of tables incomplete.
-func (e *Engine) voidIndexes(ids []schema.StorageID) error {
-	e.index.deciding.Lock()
-	defer e.index.deciding.Unlock()
-	for _, id := range ids {
-		if err := e.voidIndex(id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first
 }
 
 // lostIn returns the tokens of tables in a file.
@@ -183,22 +167,24 @@ func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 	return ring.Token(binary.BigEndian.Uint64(key[tableSize:]) ^ (1 << 63))
 }
 
-// excise removes keys without reading them, as far as whole files are concerned; those of tables' entries in
-// the partition index among them.
-func (e *Engine) excise(lower, upper []byte, entries []schema.StorageID) (err error) {
+// excise removes keys without reading them, as far as whole files are concerned, and tells maintainers of the
+// ranges that were lost.
+func (e *Engine) excise(lower, upper []byte, lost []LostRange) (err error) {
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
 	e.sweeper.restart()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
 	defer e.commitPanic(&err)
-	for _, id := range entries {
-		e.index.strikeTable(id)
-	}
 	if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 		return err
 	}
-	return e.failedErr()
+	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
+		for _, x := range lost {
+			e.remove(b, x.Table, x.Tokens)
+		}
+		return nil
+	})
 }
 
 // Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:

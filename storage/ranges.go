@@ -67,6 +67,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
 	if batch.Empty() {
 		return nil
 	}
+	e.remove(batch, id, tokens)
 	if err := e.db.Apply(batch, pebble.Sync); err != nil {
 		return e.failure(err)
 	}

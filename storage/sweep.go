@@ -262,19 +262,29 @@ func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) er
 	canonical.Purge(p.gcBefore)
 	if canonical.Empty() {
 		p.removed = true
-		e.counters.purged.Add(1)
-		return b.Delete(key, nil)
+		return e.replace(b, key, value, nil)
 	}
 	encoded := row.AppendRow(nil, canonical)
 	if bytes.Equal(encoded, value) {
 		return nil
 	}
+	return e.replace(b, key, value, encoded)
+}
+
+// replace adds to a batch that a key has another value or, if after is nil, none. The latch of its partition is held.
+func (e *Engine) replace(b *pebble.Batch, key, before, after []byte) error {
 	e.counters.purged.Add(1)
-	return b.Set(key, encoded, nil)
+	if err := e.purge(b, key, before, after); err != nil {
+		return err
+	}
+	if after == nil {
+		return b.Delete(key, nil)
+	}
+	return b.Set(key, after, nil)
 }
 
 // endPartition purges what is left of the partition: its range tombstones and its header, unless it
-// was written to since the sweep of it began. When that was all, it leaves the partition index.
+// was written to since the sweep of it began. If nothing is left then, maintainers are told.
 func (e *Engine) endPartition() error {
 	p := &e.sweeper.part
 	if !p.active {
@@ -284,10 +294,10 @@ func (e *Engine) endPartition() error {
 		return err
 	}
 	p.active = false
-	if err := e.endHeader(); err != nil || !p.removed || e.index.state(p.table) == 0 {
+	if err := e.endHeader(); err != nil || !p.removed {
 		return err
 	}
-	return e.dropEntry(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[fixedSize:]})
+	return e.emptied(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[fixedSize:]})
 }
 
 // endHeader is endPartition's look at range tombstones and header.
@@ -321,19 +331,24 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 		return appendSuffix(slices.Clone(p.prefix), row.KindRangeTombstone, t.Start, t.End)
 	}
 	if !slices.EqualFunc(kept, p.raw, same) {
-		for _, t := range p.raw {
-			if err := b.Delete(key(t), nil); err != nil {
-				return err
-			}
-		}
-		for _, t := range kept {
+		value := func(t row.RangeTombstone) []byte {
 			deletion := row.NewRow()
 			deletion.Deletion = t.Deletion
-			if err := b.Set(key(t), row.AppendRow(nil, deletion), nil); err != nil {
+			return row.AppendRow(nil, deletion)
+		}
+		for _, t := range p.raw {
+			if err := e.replace(b, key(t), value(t), nil); err != nil {
 				return err
 			}
 		}
-		e.counters.purged.Add(int64(len(p.raw)))
+		for _, t := range kept { // of which some were removed just now
+			if err := e.purge(b, key(t), nil, value(t)); err != nil {
+				return err
+			}
+			if err := b.Set(key(t), value(t), nil); err != nil {
+				return err
+			}
+		}
 	}
 	canonical := row.NewRow()
 	row.Reconcile(canonical, &p.header, row.NewRow())
@@ -344,11 +359,9 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 	switch {
 	case canonical.Empty():
 		p.removed = true
-		e.counters.purged.Add(1)
-		return b.Delete(header, nil)
+		return e.replace(b, header, before, nil)
 	case !bytes.Equal(before, after):
-		e.counters.purged.Add(1)
-		return b.Set(header, after, nil)
+		return e.replace(b, header, before, after)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"cqld/auth"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/row"
 )
@@ -248,7 +249,7 @@ func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time
 
 // deletePartition tries it once; stamps are those that the deletion was proposed with.
 func (s *Store) deletePartition(r *request.Request, cmd row.ReadCommand) (stamps []int64, err error) {
-	req := &coordinator.CASRequest{Command: &cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
+	req := &paxos.CASRequest{Command: &cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
 	req.Update = func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
 		stamps = append(stamps, timestamp)

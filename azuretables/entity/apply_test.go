@@ -13,6 +13,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/paxos"
 )
 
 // The first operation that fails is told, and nothing is done.
@@ -164,12 +165,12 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 		}
 		return nil
 	}
-	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+	n.faults.cas = func(req *paxos.CASRequest, done func(bool, []byte, error)) {
 		switch rnd.IntN(4) {
 		case 0: // it was made, and nobody knows
-			n.coord.CAS(req, func(bool, []byte, error) { done(false, nil, &coordinator.CASUnknown{}) })
+			n.proposer.CAS(req, func(bool, []byte, error) { done(false, nil, &coordinator.CASUnknown{}) })
 		case 1: // it was decided, and not acknowledged
-			n.coord.CAS(req, func(applied bool, page []byte, err error) {
+			n.proposer.CAS(req, func(applied bool, page []byte, err error) {
 				if applied && err == nil {
 					err = &coordinator.WriteTimeout{Type: coordinator.WriteSimple}
 				}
@@ -178,7 +179,7 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 		case 2: // it certainly was not made
 			done(false, nil, &coordinator.WriteTimeout{Type: coordinator.WriteCAS})
 		default:
-			n.coord.CAS(req, done)
+			n.proposer.CAS(req, done)
 		}
 	}
 	for i := range 60 {
@@ -204,9 +205,9 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	r.create("Things")
 	n := r.nodes[0]
 	lost := &coordinator.CASUnknown{Received: 1}
-	n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+	n.faults.cas = func(req *paxos.CASRequest, done func(bool, []byte, error)) {
 		n.faults.cas = nil
-		n.coord.CAS(req, func(bool, []byte, error) {
+		n.proposer.CAS(req, func(bool, []byte, error) {
 			go func() {
 				r.apply("things", op(entity.Merge, "p", "r", text("v", "other's")))
 				done(false, nil, lost)
@@ -222,7 +223,7 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	n.faults.cas = lose
 	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
 	overloaded := &coordinator.Overloaded{What: "a test"}
-	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
+	n.faults.cas = func(_ *paxos.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
 	if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
 		t.Error(err)
 	}
@@ -234,7 +235,7 @@ func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 	r.create("Things")
 	n := r.nodes[0]
 	refused, tried := &coordinator.WriteTimeout{Type: coordinator.WriteCAS}, 0
-	n.faults.cas = func(_ *coordinator.CASRequest, done func(bool, []byte, error)) {
+	n.faults.cas = func(_ *paxos.CASRequest, done func(bool, []byte, error)) {
 		tried++
 		done(false, nil, refused)
 	}
@@ -258,10 +259,10 @@ func TestAPartitionIsDeletedOnce(t *testing.T) {
 		p := fmt.Sprint("made ", made)
 		r.apply("things", op(entity.InsertOrReplace, p, "before"))
 		tried, lost := 0, &coordinator.CASUnknown{Received: 1}
-		n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
-			n.faults.cas = func(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+		n.faults.cas = func(req *paxos.CASRequest, done func(bool, []byte, error)) {
+			n.faults.cas = func(req *paxos.CASRequest, done func(bool, []byte, error)) {
 				tried++
-				n.coord.CAS(req, done)
+				n.proposer.CAS(req, done)
 			}
 			if !made {
 				_, _, err := req.Update(nil, time.Now().Add(-time.Second).UnixMicro())
@@ -270,7 +271,7 @@ func TestAPartitionIsDeletedOnce(t *testing.T) {
 				done(false, nil, errors.Join(err, lost))
 				return
 			}
-			n.coord.CAS(req, func(bool, []byte, error) {
+			n.proposer.CAS(req, func(bool, []byte, error) {
 				go func() {
 					r.apply("things", op(entity.Insert, p, "meanwhile"))
 					tried = 0

@@ -9,6 +9,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
@@ -21,7 +22,7 @@ type hollow struct {
 	keys  [][]byte
 }
 
-func (h *hollow) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
+func (h *hollow) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	h.stamp++
 	_, applies, err := req.Update(h.page, h.stamp)
 	done(applies, h.page, err)
@@ -29,8 +30,6 @@ func (h *hollow) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)
 
 func (h *hollow) Read(_ *coordinator.ReadRequest, done func([]byte, error))   { done(h.page, nil) }
 func (h *hollow) Write(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
-func (h *hollow) Count(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
-func (h *hollow) Batch(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
 func (h *hollow) Truncate(_ *schema.Table, _ time.Duration, done func(error)) { done(nil) }
 func (h *hollow) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
 	done(&coordinator.Partitions{Keys: h.keys}, nil)
@@ -59,7 +58,7 @@ func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 		t.Fatal(err)
 	}
 	h := &hollow{page: page, stamp: 2_000_000_000_000_000}
-	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
+	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Proposer: h, Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
 }
 
 func tenProperties(rowKey string) entity.Operation {

@@ -5,6 +5,6 @@
 //	account ─▶ keyspace          Azure table ─▶ CQL table with PRIMARY KEY ("PartitionKey", "RowKey")
 //	property ─▶ column           ETag, Timestamp ─▶ the newest write time of the row, in µs
 //
-//	Apply ─▶ one coordinator.CAS on the partition: all or nothing, linearizable
+//	Apply ─▶ one paxos.Proposer.CAS on the partition: all or nothing, linearizable
 //	Query ─▶ point │ rows of a partition │ partitions in a range of keys │ all of the table
 package entity

@@ -14,15 +14,22 @@ import (
 
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/paxos"
+	"cqld/paxos/contention"
 	"cqld/query"
 	"cqld/replica"
 	"cqld/request"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // testRing is a few nodes in one process that call each other's replicas directly: storage in memory, the
@@ -39,20 +46,25 @@ type testRing struct {
 
 // testNode is one of them.
 type testNode struct {
-	ring   *testRing
-	id     ring.NodeID
-	fs     *vfs.MemFS
-	engine *storage.Engine
-	local  *replica.Local
-	coord  *coordinator.Coordinator
-	store  *entity.Store
-	cql    *query.Processor
-	faults faults
+	ring     *testRing
+	id       ring.NodeID
+	fs       *vfs.MemFS
+	engine   *storage.Engine
+	local    *replica.Local
+	coord    *coordinator.Coordinator
+	acceptor *paxos.Acceptor
+	proposer *paxos.Proposer
+	hints    *hints.Hints
+	batches  *batchlog.Log
+	counters *counters.Counters
+	store    *entity.Store
+	cql      *query.Processor
+	faults   faults
 }
 
 // faults is what happens between entity and the coordinator.
 type faults struct {
-	cas  func(req *coordinator.CASRequest, done func(bool, []byte, error)) // nil: nothing special
+	cas  func(req *paxos.CASRequest, done func(bool, []byte, error)) // nil: nothing special
 	read func(req *coordinator.ReadRequest) error
 	mu   sync.Mutex
 	hold func(release func()) // of a read, before it begins; called with mu held
@@ -103,7 +115,8 @@ const settle = 20 * time.Millisecond
 
 func (r *testRing) close() {
 	for _, n := range r.nodes {
-		n.coord.Close()
+		n.hints.Close()
+		n.batches.Close()
 	}
 	time.Sleep(settle)
 	for _, n := range r.nodes {
@@ -114,26 +127,38 @@ func (r *testRing) close() {
 }
 
 func (n *testNode) open(options ...func(*entity.Options)) {
+	disk := storage.Options{Dir: "data", FS: n.fs, Clock: n.ring.clock, Sync: storage.SyncBatch}
+	index.Maintain(&disk, index.NewPartitions(n.ordered))
 	var err error
-	n.engine, err = storage.Open(storage.Options{Dir: "data", FS: n.fs, Clock: n.ring.clock, Sync: storage.SyncBatch, Ordered: n.ordered})
+	n.engine, err = storage.Open(disk)
 	if err != nil {
 		n.ring.t.Fatal(err)
 	}
 	n.local = replica.NewLocal(n.engine, n, nil)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.engine,
-		Rand: testRand{}, Stamps: env.NewHLC(n.ring.clock, time.Minute)})
+	n.hints = hints.New(hints.Options{View: n, Replicas: n, Clock: n.ring.clock, Store: n.engine, Rand: testRand{}})
+	stamps := env.NewHLC(n.ring.clock, time.Minute)
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.hints, Store: n.engine,
+		Rand: testRand{}, Stamps: stamps})
+	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Store: n.engine})
+	n.hints.Start(n.coord, n.batches)
+	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1"})
+	n.acceptor = paxos.NewAcceptor(n.local, n, paxos.Unsafe{})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord, Clock: n.ring.clock,
+		LocalDatacenter: "dc1", Rand: testRand{}, Stamps: stamps})
 	o := entity.Options{Executor: n.executor(nil), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
 	for _, f := range options {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
+	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
+		Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
 }
 
 // executor returns an Executor of the node's coordinator with its faults; nil means that requests wait with channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
-	return request.New(request.Options{Coordinator: (*between)(n), Clock: n.ring.clock, NewWaiter: newWaiter})
+	return request.New(request.Options{Coordinator: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
+		Clock: n.ring.clock, NewWaiter: newWaiter})
 }
 
 // anyone returns a request of an anonymous client, as the protocol server makes them.
@@ -154,6 +179,35 @@ func (n *testNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 
 // Replica implements coordinator.Replicas.
 func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.nodes[id-1].local }
+
+// inProcess calls the acceptors of all nodes.
+type inProcess struct{ n *testNode }
+
+func (p inProcess) of(to ring.NodeID) *paxos.Acceptor { return p.n.ring.nodes[to-1].acceptor }
+
+func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous paxos.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*paxos.Promise, error)) {
+	p.of(to).Prepare(epoch, b, previous, cmd, done)
+}
+
+func (p inProcess) Accept(to []ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration, done func(int, paxos.Ballot, error)) {
+	for i, node := range to {
+		p.of(node).Accept(epoch, x, func(refused paxos.Ballot, err error) { done(i, refused, err) })
+	}
+}
+
+func (p inProcess) Commit(to ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration, done func(error)) {
+	p.of(to).Commit(epoch, x, done)
+}
+
+func (p inProcess) Decide(epoch uint64, cmd *row.ReadCommand, decide func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+	p.n.acceptor.Decide(epoch, cmd, decide, done)
+}
+
+func (p inProcess) RequestTurn(_ ring.NodeID, _ string, _ time.Duration, done func(contention.Turn, error)) {
+	done(contention.Turn{}, coordinator.ErrNotSent)
+}
+
+func (p inProcess) EndTurn(ring.NodeID, string, uint64) {}
 
 // ProposeSchema implements entity.Changer.
 func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
@@ -177,14 +231,6 @@ func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error 
 // between is a node's coordinator with its faults.
 type between testNode
 
-func (b *between) CAS(req *coordinator.CASRequest, done func(bool, []byte, error)) {
-	if b.faults.cas != nil {
-		b.faults.cas(req, done)
-		return
-	}
-	b.coord.CAS(req, done)
-}
-
 func (b *between) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 	b.faults.reads.Add(1)
 	if b.faults.read != nil {
@@ -202,11 +248,35 @@ func (b *between) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 	b.coord.Read(req, done)
 }
 
+// proposing is a node's proposer with its faults.
+type proposing testNode
+
+func (b *proposing) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
+	if b.faults.cas != nil {
+		b.faults.cas(req, done)
+		return
+	}
+	b.proposer.CAS(req, done)
+}
+
+func (b *proposing) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
+	b.faults.reads.Add(1)
+	if b.faults.read != nil {
+		if err := b.faults.read(req); err != nil {
+			done(nil, err)
+			return
+		}
+	}
+	if b.faults.hold != nil {
+		b.faults.mu.Lock()
+		b.faults.hold(func() { b.proposer.Read(req, done) })
+		b.faults.mu.Unlock()
+		return
+	}
+	b.proposer.Read(req, done)
+}
+
 func (b *between) Write(req *coordinator.WriteRequest, done func(error)) { b.coord.Write(req, done) }
-
-func (b *between) Count(req *coordinator.WriteRequest, done func(error)) { b.coord.Count(req, done) }
-
-func (b *between) Batch(req *coordinator.WriteRequest, done func(error)) { b.coord.Batch(req, done) }
 
 func (b *between) Truncate(t *schema.Table, timeout time.Duration, done func(error)) {
 	b.coord.Truncate(t, timeout, done)

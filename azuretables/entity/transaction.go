@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"cqld/azuretables/odata"
-	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/paxos"
 	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
@@ -40,7 +40,7 @@ type transaction struct {
 // asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
 // at it after the answer.
 type asked struct {
-	req    coordinator.CASRequest
+	req    paxos.CASRequest
 	cmd    row.ReadCommand
 	slices [1]row.Slice
 	keys   []byte // the partition's, and every clustering with a zero byte behind it
@@ -138,7 +138,7 @@ func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) erro
 		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
 	}
 	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
-	a.req = coordinator.CASRequest{Command: &a.cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
+	a.req = paxos.CASRequest{Command: &a.cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: t.s.o.Timeouts.CAS, Timeout: t.s.o.Timeouts.Write, Update: t.onUpdate}
 	return nil
 }

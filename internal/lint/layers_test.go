@@ -41,6 +41,7 @@ azuretables/odata:
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/wire ring
 
 # Cluster metadata.
@@ -50,30 +51,36 @@ cluster: internal/env internal/invariant internal/wire messaging ring schema sto
 coordinator/fence:
 coordinator/quorum: ring
 coordinator/latency: ring schema
-coordinator/counter: internal/wire ring row schema
-coordinator/paxos: ring row schema
 coordinator/resolve: ring row
-coordinator/turn: coordinator/latency internal/env ring row schema
-coordinator: coordinator/counter coordinator/fence coordinator/latency coordinator/paxos coordinator/quorum coordinator/resolve coordinator/turn internal/env internal/guard internal/wire ring row schema
-replica: coordinator coordinator/paxos coordinator/turn internal/env internal/guard internal/wire messaging ring row schema storage types
-repair: coordinator internal/env internal/wire messaging replica ring row schema storage
+coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
+replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
+paxos/contention: coordinator/latency internal/env ring row schema
+paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
+repair: coordinator internal/env internal/wire messaging paxos replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
+
+# Protocols of the coordinator, each with both of its halves.
+hints: coordinator internal/env internal/wire ring row schema
+counters/shard: internal/wire ring row schema
+counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row schema
+batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 
 # What tests of several packages need.
 internal/testcluster: coordinator ring schema types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram ring schema
+request: auth coordinator internal/env internal/histogram paxos ring schema
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
 query/definition: cql internal/wire ring schema types
+query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire query/definition query/function query/identifier query/plancache query/term request ring row schema types
-azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire request ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
+azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire paxos request ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -83,8 +90,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
-node/assembly: cluster coordinator internal/env messaging rebalance repair replica ring schema storage
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket query query/system rebalance repair replica request ring row schema server server/frame storage types
+node/assembly: batchlog cluster coordinator counters hints internal/env messaging paxos rebalance repair replica ring schema storage storage/index
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -94,7 +101,8 @@ azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
-simulation: azuretables/entity azuretables/odata cluster coordinator internal/env internal/model internal/wire messaging node/assembly rebalance repair replica request ring row schema storage storage/faultfs types
+simulation/elle:
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica request ring row schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient

@@ -19,7 +19,7 @@ func exceptions() map[string]int {
 
 // largePackages are to be divided by protocol; until then they may have so many lines.
 func largePackages() map[string]int {
-	return map[string]int{"coordinator": 9500, "simulation": 9700, "query": 8600}
+	return map[string]int{"simulation": 9500, "query": 8500}
 }
 
 func TestFilesAndFunctionsStaySmall(t *testing.T) {

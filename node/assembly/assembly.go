@@ -4,7 +4,7 @@
 // It does not open storage, the transport or the cluster, and knows no clients.
 //
 //	cluster ──▶ View ──▶ Coordinator ──▶ Directory ──▶ Local ──▶ engine
-//	  ▲                     │ hints lost      └─ messaging ──▶ other nodes
+//	  ▲                     Hints │ lost      └─ messaging ──▶ other nodes
 //	  └── Movements ◀─ Streams  └──▶ AutoRepair ──▶ Repairer ──▶ Peers (hashes)
 //	        └── compares by ───────────────────────────────────┘
 package assembly
@@ -14,10 +14,14 @@ import (
 	"slices"
 	"time"
 
+	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/paxos"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
@@ -45,11 +49,16 @@ type Options struct {
 
 	// Coordinator has what is not made here: random numbers, stamps, limits, the data center.
 	Coordinator coordinator.Options
-	Streams     rebalance.Limits
-	Repair      repair.Limits
-	AutoRepair  repair.AutoOptions // without Repairer and Store
-	Note        func(string)       // reports range movements to the operator; nil discards
-	Log         *slog.Logger       // records dropped ranges; nil discards
+	// Paxos has the limits and the removed safeguards of the proposer and the acceptor.
+	Paxos      PaxosOptions
+	Hints      hints.Options    // has limits and switches of tests
+	Batches    batchlog.Options // has limits and switches of tests
+	Counters   counters.Options // has limits and switches of tests
+	Streams    rebalance.Limits
+	Repair     repair.Limits
+	AutoRepair repair.AutoOptions // without Repairer and Store
+	Note       func(string)       // reports range movements to the operator; nil discards
+	Log        *slog.Logger       // records dropped ranges; nil discards
 	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil, and
 	// must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
@@ -65,7 +74,7 @@ type Options struct {
 	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
 	NoCompare            bool          // of tests; see rebalance.MovementOptions
 	NoPaxosStreams       bool          // of tests; see rebalance.MovementOptions
-	PaxosLook            time.Duration // see replica.PaxosPurgeOptions.Look
+	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
 }
 
 // Parts are what Assemble has made.
@@ -75,9 +84,14 @@ type Parts struct {
 	Streams     *rebalance.Streams
 	Movements   *rebalance.Movements
 	Drops       *rebalance.Drops
-	PaxosPurge  *replica.PaxosPurge
 	Repairs     *repair.Service
 	Coordinator *coordinator.Coordinator
+	Acceptor    *paxos.Acceptor
+	Purge       *paxos.Purge
+	Proposer    *paxos.Proposer
+	Hints       *hints.Hints
+	Batches     *batchlog.Log
+	Counters    *counters.Counters
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
 
@@ -117,13 +131,10 @@ func Assemble(o Options) *Parts {
 		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, History: o.Repaired,
 		StepBytes: o.StepBytes,
 	})
-	p.PaxosPurge = replica.NewPaxosPurge(replica.PaxosPurgeOptions{
-		Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
-		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
-	})
+	p.assemblePaxos(o)
 	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
 		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
-		HandOver: func(done func(error)) { p.Coordinator.HandOver(done) },
+		HandOver: p.handOver,
 		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
 		NoPaxosStreams: o.NoPaxosStreams,
 	})
@@ -133,20 +144,26 @@ func Assemble(o Options) *Parts {
 		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
-	c.View, c.Replicas, c.Clock, c.Hints = p.View, replica.NewDirectory(p.Local, o.Transport, p.View), o.Clock, o.Store
-	c.Arriving, c.Confirmed, c.Run = o.Cluster.Arriving, o.Confirmed, o.Run
+	replicas := replica.NewDirectory(p.Local, o.Transport, p.View)
+	h := o.Hints
+	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = p.View, replicas, o.Clock, o.Store, o.Run, c.Rand, c.OnError
+	p.Hints = hints.New(h)
+	c.View, c.Replicas, c.Clock, c.Store = p.View, replicas, o.Clock, o.Store
+	c.Arriving, c.Confirmed = o.Cluster.Arriving, o.Confirmed
+	if !h.Unsafe.Disabled {
+		c.Hints = p.Hints
+	}
 	p.Coordinator = coordinator.New(c)
-	replica.ServeCounters(o.Transport, p.Coordinator)
-	replica.ServeBatches(o.Transport, p.Coordinator)
-	replica.ServeTurns(o.Transport, p.Coordinator)
+	p.assembleProtocols(o, replicas)
+	p.assembleProposer(o)
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.PaxosPurge, Store: o.Store, Run: o.Run, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store
 	p.AutoRepair = repair.NewAuto(a)
-	p.Coordinator.OnHintLost(p.hintLost(o.HintLost))
+	p.Hints.OnLost(p.hintLost(o.HintLost))
 	return p
 }
 
@@ -159,6 +176,61 @@ func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.St
 		p.AutoRepair.Dirty(table, token)
 		then(table, token)
 	}
+}
+
+// assembleProtocols makes counters and logged batches, and starts hints, which give their mutations to logged batches.
+func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
+	c, n, b := o.Coordinator, o.Counters, o.Batches
+	n.Coordinator, n.View, n.Replicas, n.Clock, n.Leaders = p.Coordinator, p.View, replicas, o.Clock, counters.NewClient(o.Transport)
+	n.Stamps, n.LocalDatacenter, n.Guard = c.Stamps, c.LocalDatacenter, c.Guard
+	p.Counters = counters.New(n)
+	counters.Serve(o.Transport, p.Counters)
+	b.Coordinator, b.View, b.Clock, b.Holders, b.Store, b.Run = p.Coordinator, p.View, o.Clock, batchlog.NewClient(o.Transport), o.Store, o.Run
+	b.LocalDatacenter, b.OnError, b.Guard = c.LocalDatacenter, c.OnError, c.Guard
+	p.Batches = batchlog.New(b)
+	batchlog.Serve(o.Transport, p.Batches)
+	if !o.Hints.Unsafe.Disabled {
+		p.Hints.Start(p.Coordinator, p.Batches)
+	}
+}
+
+// PaxosOptions are what the proposer and the acceptor of a node are made of, besides what Options has. The zero value has
+// the defaults.
+type PaxosOptions struct {
+	Limits paxos.Limits
+	Unsafe paxos.Unsafe
+}
+
+// assemblePaxos makes the acceptor, and what purges its state.
+func (p *Parts) assemblePaxos(o Options) {
+	p.Acceptor = paxos.NewAcceptor(p.Local, p.View, o.Paxos.Unsafe)
+	paxos.Serve(o.Transport, p.Acceptor)
+	p.Purge = paxos.NewPurge(paxos.PurgeOptions{
+		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
+		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
+	})
+}
+
+// assembleProposer makes the proposer. It draws from the timestamps and the random numbers of the coordinator.
+func (p *Parts) assembleProposer(o Options) {
+	c, unsafe := o.Coordinator, o.Paxos.Unsafe
+	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
+	p.Proposer = paxos.NewProposer(paxos.Options{
+		View: p.View, Acceptors: paxos.NewDirectory(p.Acceptor, o.Transport, p.View), Coordinator: p.Coordinator, Clock: o.Clock,
+		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe, Guard: c.Guard,
+	})
+	paxos.ServeTurns(o.Transport, p.Proposer)
+}
+
+// handOver hands over what this node stores for others, before it leaves the ring: logged batches, then hints.
+func (p *Parts) handOver(done func(error)) {
+	p.Batches.HandOver(func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		p.Hints.HandOver(done)
+	})
 }
 
 // unclean is the epoch since which this node has data that it lost; zero: it has none.

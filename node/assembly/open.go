@@ -12,11 +12,12 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // Opening is what a node is opened with. Fields without a comment are required.
 type Opening struct {
-	Storage storage.Options // without Table and Ordered
+	Storage storage.Options // without Table, Maintainers and Lister
 	Cluster cluster.Options // without Changed and AliveChanged
 	Parts   Options         // without Cluster, Requests, Store, Repaired, Transport and Confirmed
 	// Transport is what the parts use, and what Cluster.Network is.
@@ -72,7 +73,8 @@ type Instance struct {
 func Open(o Opening) (*Instance, error) {
 	i := &Instance{opening: &o}
 	i.confirmed.Store(o.ReactToReplay)
-	o.Storage.Table, o.Storage.Ordered = i.tableInfo, i.ordered
+	o.Storage.Table = i.tableInfo
+	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
 	engine, err := storage.Open(o.Storage)
 	if err != nil {
 		return i, err
@@ -168,7 +170,8 @@ func (i *Instance) Stop() {
 		i.Movements.Close()
 		i.Streams.Close()
 		i.Parts.AutoRepair.Close()
-		i.Coordinator.Close()
+		i.Hints.Close()
+		i.Batches.Close()
 	}
 }
 
@@ -205,7 +208,7 @@ func (i *Instance) tableInfo(id schema.StorageID) storage.TableInfo {
 	return info
 }
 
-// ordered is storage.Options.Ordered.
+// ordered says for which tables the partition index is kept.
 func (i *Instance) ordered(id schema.StorageID) bool {
 	if c := i.cluster.Load(); c != nil {
 		return Ordered(c.Metadata(), id)

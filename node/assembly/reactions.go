@@ -106,7 +106,7 @@ func (r *Reactions) alive(id ring.NodeID, up bool) {
 	r.mu.Unlock()
 	if enabled && up && id != r.o.cluster.Self() {
 		r.o.run(func() {
-			r.o.parts.Coordinator.NodeUp(id)
+			r.o.parts.Hints.NodeUp(id)
 			r.o.parts.AutoRepair.Look()
 		})
 	}

@@ -48,7 +48,7 @@ func candidates(fn function) []candidate {
 func uninteresting(name string) bool {
 	for _, s := range []string{"String", "Error", "Unwrap", "Stats", "Status", "trace", "report", "release", "buffer", "stopTimer",
 		"withDefaults", "verb", "whyStuck", "describe", "reasonOf", "pause", "giveBack", "progress", "clocked", "crowded", "failure",
-		"PendingHints", "HeldBatches", "Totals", "newGroup", "lookLocked"} {
+		"Pending", "Held", "Totals", "newGroup", "lookLocked"} {
 		if strings.EqualFold(name, s) || strings.HasPrefix(name, s) && s == "trace" {
 			return true
 		}

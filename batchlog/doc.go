@@ -1,0 +1,16 @@
+// Package batchlog applies logged batches: eventually all mutations of a batch are applied, or none, whichever node crashes.
+//
+//	coordinator            two other nodes (holders)
+//	─ VerbBatchStore ──▶   the batch is synced to disk
+//	  coordinator.Write    when a batch is not removed in time, its holder writes it
+//	─ VerbBatchRemove ─▶   once every replica has its share, or a stored hint (Log.secured)
+//
+// Invariants:
+//
+//  1. No replica gets a part of a batch before as many nodes as must have stored the batch on disk: two, or all live ones if fewer
+//     are alive.
+//  2. A holder removes a batch only when the coordinator, or its own replay, has secured it.
+//  3. A node that leaves the ring hands over every batch that it stores, and accepts none from then on.
+//  4. A batch is applied with the timestamps that it had, never after gc_grace_seconds of a table, and never after a truncation of
+//     a table that came later than the batch.
+package batchlog

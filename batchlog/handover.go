@@ -1,0 +1,171 @@
+package batchlog
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// errStays ends a hand-over when the node does not leave after all.
+var errStays = errors.New("batchlog: this node does not leave")
+
+// stays reports whether this node is a member and is not leaving. Only such a node may store batches.
+func (l *Log) stays() bool {
+	n := l.view.Topology().Node(l.view.Self())
+	return n != nil && n.State != ring.Leaving
+}
+
+// HandOver copies each batch that this node stores to two other nodes and removes its own copy. A node does this before
+// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver calls
+// done once: with nil when this node stores no batch any more, or with an error when the node does not leave after all.
+func (l *Log) HandOver(done func(error)) {
+	if l.unsafe.NoHandOver {
+		done(nil)
+		return
+	}
+	h := &handOver{l: l, done: done}
+	h.proceed()
+}
+
+// GiveAway asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the mutations
+// were made. It calls done once, with nil when the batch is on their disks.
+func (l *Log) GiveAway(created int64, mutations []*row.Mutation, done func(error)) {
+	l.handAway(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
+}
+
+// handAway asks two other nodes to store an encoded batch.
+func (l *Log) handAway(id coordinator.RequestID, encoded []byte, done func(error)) {
+	op := &storeOp{l: l, id: id, encoded: encoded, handed: true, done: done}
+	op.req.Timeout = handOverTimeout
+	op.deadline = l.clock.Monotonic() + op.req.Timeout
+	if err := op.choose(); err != nil {
+		done(err)
+		return
+	}
+	op.begin()
+}
+
+// handOver is the handover of a Log.
+//
+//	todo ──▶ under way, a few at a time ──▶ forgotten here
+//	  ▲              │ too few took it
+//	  └── a pause ───┘
+type handOver struct {
+	l    *Log
+	done func(error)
+
+	// Guarded by Log.mu.
+	begun   bool
+	todo    []*held // by name
+	again   []*held // after a pause
+	open    int     // under way
+	paused  bool
+	ended   bool
+	working bool // a goroutine is in proceed, and continues while more is true
+	more    bool
+}
+
+// proceed is the event of the beginning, of a batch's end, and of a pause's.
+func (h *handOver) proceed() {
+	l := h.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h.more = true; h.more && !h.working && !h.ended && !l.mu.closed; {
+		h.more, h.working = false, true
+		next, err := h.nextLocked()
+		l.mu.Unlock()
+		for _, b := range next {
+			h.give(b)
+		}
+		if h.ended { // only this goroutine sets it while working
+			h.done(err)
+		}
+		l.mu.Lock()
+		h.working = false
+	}
+}
+
+// nextLocked takes what is to be given now, and judges whether all is over.
+func (h *handOver) nextLocked() (next []*held, err error) {
+	l := h.l
+	if l.stays() {
+		h.ended = true
+		return nil, errStays
+	}
+	if !h.begun && l.mu.loaded {
+		h.begun = true
+		h.todo = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(recordKey(a.id), recordKey(b.id)) })
+	}
+	for len(h.todo) > 0 && h.open < l.limits.HandOvers {
+		b := h.todo[0]
+		h.todo = h.todo[1:]
+		switch {
+		case l.mu.held[b.id] != b: // applied meanwhile, or forgotten
+		case !b.stored:
+			h.again = append(h.again, b)
+		default:
+			h.open++
+			next = append(next, b)
+		}
+	}
+	switch {
+	case h.open > 0 || len(h.todo) > 0:
+	case h.begun && len(h.again) == 0:
+		h.ended = true
+	case !h.paused:
+		h.paused = true
+		l.clock.After(l.limits.Retry, func() { l.run(h.resume) })
+	}
+	return next, nil
+}
+
+// resume is the event of a pause's end.
+func (h *handOver) resume() {
+	h.l.mu.Lock()
+	h.paused = false
+	h.todo, h.again = append(h.todo, h.again...), nil
+	h.l.mu.Unlock()
+	h.proceed()
+}
+
+// give asks two others to keep a batch.
+func (h *handOver) give(b *held) {
+	l := h.l
+	encoded, err := l.encoded(b.id)
+	switch {
+	case err != nil:
+		l.onError(err)
+		h.given(b, err)
+		return
+	case encoded == nil:
+		h.given(b, nil)
+		return
+	}
+	l.handAway(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
+}
+
+// given is the event that others keep a batch, or that too few do.
+func (h *handOver) given(b *held, err error) {
+	l := h.l
+	l.mu.Lock()
+	h.open--
+	held := l.mu.held[b.id] == b
+	switch {
+	case err != nil:
+		h.again = append(h.again, b)
+	case held:
+		l.dropLocked(b.id)
+	}
+	l.mu.Unlock()
+	if err == nil && held {
+		if err := l.store.DeleteLocal(recordKey(b.id), false); err != nil {
+			l.onError(err) // it is applied once more than it need be
+		}
+	}
+	h.proceed()
+}

@@ -1,0 +1,39 @@
+package batchlog
+
+import "time"
+
+// Limits are the bounds of the batch log. Zero means the default.
+type Limits struct {
+	// Bytes bounds the stored batches: at 10 KiB each and two holders, 64 MiB cover 3,000 batches a second from each of as many
+	// nodes as hold them, for the second that they are stored.
+	Bytes int64
+	// BytesPerSecond limits the replay of batches whose coordinator died, like Cassandra's batchlog_replay_throttle.
+	BytesPerSecond int64
+	// Retry is the pause before a batch that could not be written or handed over is tried again.
+	Retry time.Duration
+	// Spare is how long a holder may take to store a batch before another node is asked, too: several times a sync of a slow
+	// disk, and a tenth of the default write timeout.
+	Spare time.Duration
+	// HandOvers is how many batches a node that leaves hands over at a time: at 5 ms for the syncs of two holders, 3,000 a
+	// second; at 50 KiB, the largest that clients may send, 800 KiB are in flight.
+	HandOvers int
+	// Release is how long removals of batches are gathered: 50 messages a second to each holder.
+	Release time.Duration
+}
+
+// withDefaults replaces zero by the defaults.
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.Bytes, 64<<20)
+	setDefault(&l.BytesPerSecond, 1<<20)
+	setDefault(&l.Retry, 5*time.Second)
+	setDefault(&l.Spare, 200*time.Millisecond)
+	setDefault(&l.HandOvers, 16)
+	setDefault(&l.Release, 20*time.Millisecond)
+	return l
+}
+
+func setDefault[T ~int | ~int64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}

@@ -1,0 +1,436 @@
+package batchlog
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/guard"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// The local keys of batches kept for their coordinators:
+//
+//	batch/ node incarnation sequence (8 each)   → appendBatch
+const prefix = "batch/"
+
+func recordKey(id coordinator.RequestID) []byte {
+	k := wire.AppendUint64([]byte(prefix), uint64(id.Node))
+	return wire.AppendUint64(wire.AppendUint64(k, id.Incarnation), id.Sequence)
+}
+
+// Store keeps batches in the local keys of this node's storage.
+type Store interface {
+	SetLocal(key, value []byte, sync bool) error
+	DeleteLocal(key []byte, sync bool) error
+	ScanLocal(prefix []byte, f func(key, value []byte) error) error
+}
+
+// Options configures a Log. Coordinator, View, Clock and Holders are required.
+type Options struct {
+	Coordinator     *coordinator.Coordinator
+	View            coordinator.View
+	Clock           env.Clock
+	Holders         Holders // the logs of the other nodes
+	LocalDatacenter string
+	Store           Store // nil means that this node stores no batches
+	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one such
+	// piece of work runs for replay and for a handover. nil means that the caller runs it.
+	Run     func(func())
+	Limits  Limits
+	Unsafe  Unsafe
+	OnError func(error)  // receives failures that no request waits for; nil means that they are dropped
+	Guard   *guard.Guard // ends operations that panic; nil means that the panic goes on
+}
+
+// Unsafe removes safeguards in tests that show that the safeguards are needed.
+type Unsafe struct {
+	Disabled    bool // write logged batches as others
+	NoHandOver  bool // a node that leaves the ring keeps its batches to itself
+	HintsSecure bool // remove a batch when hints for all of its replicas are on one disk
+}
+
+// Log stores logged batches for other nodes and applies those that are not removed in time, one after the other, at a bounded
+// rate and with the timestamps that they had. Holders need not agree, because applying a batch twice has the same effect as
+// applying it once. Its methods may be called from any goroutine.
+type Log struct {
+	c        *coordinator.Coordinator
+	view     coordinator.View
+	clock    env.Clock
+	holders  Holders
+	localDC  string
+	store    Store
+	run      func(func())
+	limits   Limits
+	unsafe   Unsafe
+	onError  func(error)
+	guard    *guard.Guard // may be nil
+	stored   atomic.Uint64
+	replayed atomic.Uint64
+	mu       struct {
+		sync.Mutex
+		loaded bool
+		closed bool
+		held   map[coordinator.RequestID]*held
+		order  []*held // by time of arrival; those that are not in held are removed
+		bytes  int64
+		timer  env.Timer // of the next look; nil also while a batch is replayed
+		busy   bool
+
+		releases map[ring.NodeID][]coordinator.RequestID // to be sent
+		flushing bool
+	}
+}
+
+// New returns a Log and begins to replay the batches of an earlier process.
+func New(o Options) *Log {
+	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter, store: o.Store, run: o.Run,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard}
+	if l.run == nil {
+		l.run = func(f func()) { f() }
+	}
+	if l.onError == nil {
+		l.onError = func(error) {}
+	}
+	l.mu.held, l.mu.releases = map[coordinator.RequestID]*held{}, map[ring.NodeID][]coordinator.RequestID{}
+	if l.store != nil {
+		l.load()
+	}
+	return l
+}
+
+// Stats are counts since the start.
+type Stats struct{ Stored, Replayed uint64 }
+
+// Stats returns the counts.
+func (l *Log) Stats() Stats { return Stats{Stored: l.stored.Load(), Replayed: l.replayed.Load()} }
+
+// Held returns the number of batches that this node stores, its own among them.
+func (l *Log) Held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.held)
+}
+
+// held is a batch that this node stores.
+type held struct {
+	id         coordinator.RequestID
+	size       int64
+	due        time.Duration // by the monotonic clock
+	stored     bool          // on its disk; false while it is being written
+	generation uint64        // of Coordinator.sent, while it is replayed
+}
+
+// load finds the batches on disk; until it has succeeded, none are taken.
+func (l *Log) load() {
+	var found []*held
+	now := l.clock.Monotonic()
+	err := l.store.ScanLocal([]byte(prefix), func(key, value []byte) error {
+		k := wire.NewCursor(key[len(prefix):])
+		id := coordinator.RequestID{Node: ring.NodeID(k.Uint64()), Incarnation: k.Uint64(), Sequence: k.Uint64()}
+		v := wire.NewCursor(value)
+		v.Int64()
+		delay := min(max(time.Duration(v.Int64()), 0), delayMax)
+		if k.Finish() == nil {
+			found = append(found, &held{id: id, size: int64(len(value)), due: now + delay, stored: true})
+		}
+		return nil
+	})
+	if err != nil {
+		l.onError(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.mu.closed:
+		return
+	case err != nil:
+		l.clock.After(loadRetry, func() { l.run(l.load) })
+		return
+	}
+	for _, h := range found {
+		l.holdLocked(h)
+	}
+	l.mu.loaded = true
+	l.lookLocked()
+}
+
+func (l *Log) holdLocked(h *held) {
+	l.mu.held[h.id] = h
+	l.mu.order = append(l.mu.order, h)
+	l.mu.bytes += h.size
+}
+
+// lookLocked schedules the look at the oldest batch.
+func (l *Log) lookLocked() {
+	if len(l.mu.order) > 2*len(l.mu.held)+64 {
+		l.mu.order = slices.DeleteFunc(l.mu.order, func(h *held) bool { return l.mu.held[h.id] != h })
+	}
+	if l.mu.timer != nil || l.mu.busy || l.mu.closed || len(l.mu.order) == 0 {
+		return
+	}
+	l.mu.timer = l.clock.After(max(l.mu.order[0].due-l.clock.Monotonic(), 0), func() { l.run(l.look) })
+}
+
+// Keep stores a batch, as its coordinator encoded it, and calls done when it is on disk. Overloaded means that the log is full,
+// Unavailable that this node leaves the ring.
+func (l *Log) Keep(id coordinator.RequestID, encoded []byte, done func(error)) {
+	done(l.keep(id, encoded))
+}
+
+func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
+	batch, err := decodeBatch(id, encoded)
+	if err != nil {
+		return &coordinator.ReplicaFailure{Message: err.Error()}
+	}
+	size := int64(len(encoded))
+	h := &held{id: id, size: size, due: l.clock.Monotonic() + batch.delay}
+	l.mu.Lock()
+	switch {
+	case !l.stays(): // looked at with mu held: HandOver, which comes later, finds all that was taken
+		l.mu.Unlock()
+		return &coordinator.Unavailable{Consistency: ring.One, Required: 1}
+	case !l.mu.loaded || l.mu.closed || l.mu.bytes+size > l.limits.Bytes:
+		l.mu.Unlock()
+		return &coordinator.Overloaded{What: "the batch log is full"}
+	}
+	if l.mu.held[id] == nil { // or the message came twice; the first may not be on disk yet
+		l.holdLocked(h)
+	}
+	l.mu.Unlock()
+	err = l.store.SetLocal(recordKey(id), encoded, true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.mu.held[id]
+	switch {
+	case err != nil && held != nil && !held.stored:
+		l.dropLocked(id)
+		fallthrough
+	case err != nil: // what came first is on disk
+		return &coordinator.ReplicaFailure{Message: err.Error()}
+	case held == nil: // the other of two was not stored
+		l.holdLocked(h)
+		held = h
+	}
+	held.stored = true
+	l.stored.Add(1)
+	l.lookLocked()
+	return nil
+}
+
+// dropLocked forgets that a batch is held.
+func (l *Log) dropLocked(id coordinator.RequestID) {
+	if h := l.mu.held[id]; h != nil {
+		delete(l.mu.held, id)
+		l.mu.bytes -= h.size
+	}
+}
+
+// Forget removes batches that are secured.
+func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
+	var first error
+	for _, id := range ids {
+		l.mu.Lock()
+		held := l.mu.held[id] != nil
+		l.dropLocked(id)
+		l.mu.Unlock()
+		if !held {
+			continue
+		}
+		// Without a sync: one that comes back after a crash is applied again, which changes nothing.
+		if err := l.store.DeleteLocal(recordKey(id), false); err != nil && first == nil {
+			first = err
+		}
+	}
+	if first != nil {
+		first = &coordinator.ReplicaFailure{Message: first.Error()}
+	}
+	done(first)
+}
+
+// look replays the oldest batch when its time has come.
+func (l *Log) look() {
+	l.mu.Lock()
+	l.mu.timer = nil
+	for len(l.mu.order) > 0 && l.mu.held[l.mu.order[0].id] != l.mu.order[0] {
+		l.mu.order = l.mu.order[1:]
+	}
+	if l.mu.busy || l.mu.closed || len(l.mu.order) == 0 || l.mu.order[0].due > l.clock.Monotonic() {
+		l.lookLocked()
+		l.mu.Unlock()
+		return
+	}
+	if !l.c.MayReplay() {
+		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.look) })
+		l.mu.Unlock()
+		return
+	}
+	h := l.mu.order[0]
+	l.mu.order, l.mu.busy = l.mu.order[1:], true
+	h.generation = l.c.BeginSending()
+	l.mu.Unlock()
+	batch, err := l.read(h.id)
+	switch {
+	case err != nil:
+		l.onError(err)
+		l.written(h, false)
+	case batch == nil:
+		l.written(h, true)
+	default:
+		l.replay(h, batch)
+	}
+}
+
+// read is a batch as it is on disk; nil when there is none that can be read: it helps nobody then.
+func (l *Log) read(id coordinator.RequestID) (*loggedBatch, error) {
+	encoded, err := l.encoded(id)
+	if encoded == nil || err != nil {
+		return nil, err
+	}
+	batch, err := decodeBatch(id, encoded)
+	if err != nil {
+		l.onError(err)
+		return nil, nil
+	}
+	return batch, nil
+}
+
+// encoded is a batch as its coordinator sent it; nil when there is none.
+func (l *Log) encoded(id coordinator.RequestID) (encoded []byte, err error) {
+	err = l.store.ScanLocal(recordKey(id), func(_, value []byte) error {
+		encoded = slices.Clone(value)
+		return nil
+	})
+	return encoded, err
+}
+
+// replay writes what is still valid of a batch, to all replicas; who is down gets a hint. When nobody lives who could
+// have a part of it, it waits: hints alone do not secure it.
+func (l *Log) replay(h *held, batch *loggedBatch) {
+	c := l.c
+	catalog, now := l.view.Schema(), l.clock.Now()
+	if slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool {
+		return catalog.TableByStorage(m.Table) == nil && !catalog.Dropped(m.Table)
+	}) {
+		l.written(h, false) // its coordinator knows a table of which this node has not heard yet
+		return
+	}
+	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool {
+		table := catalog.TableByStorage(m.Table)
+		if table == nil || batch.created <= c.TruncatedAt(m.Table) {
+			return true
+		}
+		// As with hints: what is older could bring back what was deleted.
+		return batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
+	})
+	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return !l.someAlive(m) }) {
+		l.written(h, false)
+		return
+	}
+	l.replayed.Add(1)
+	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch, Timeout: max(batch.delay/2, time.Second),
+		Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
+	c.Write(req, func(error) {})
+}
+
+// someAlive says whether a replica of the mutation lives, as far as this node knows. One of an unknown table has
+// whom it wants.
+func (l *Log) someAlive(m *row.Mutation) bool {
+	table := l.view.Schema().TableByStorage(m.Table)
+	if table == nil {
+		return true
+	}
+	set := coordinator.ReplicasOf(l.view.Self(), l.view.Topology(), table, m.Key.Token)
+	alive := func(n ring.NodeID) bool { return n == l.view.Self() || l.view.Alive(n) }
+	return slices.ContainsFunc(set.Natural, alive) || slices.ContainsFunc(set.Pending, alive)
+}
+
+// written is the event that a batch is written, or that it must be tried again.
+func (l *Log) written(h *held, secured bool) {
+	l.c.EndSending(h.generation)
+	pause := time.Duration(h.size * int64(time.Second) / l.limits.BytesPerSecond)
+	due := l.clock.Monotonic() + l.limits.Retry
+	l.mu.Lock()
+	held := l.mu.held[h.id] == h
+	if held && secured {
+		l.dropLocked(h.id)
+	}
+	if held && !secured {
+		h.due = due
+		l.mu.order = append(l.mu.order, h)
+	}
+	l.mu.Unlock()
+	if held && secured {
+		if err := l.store.DeleteLocal(recordKey(h.id), false); err != nil {
+			l.onError(err)
+		}
+	}
+	l.clock.After(pause, func() {
+		l.mu.Lock()
+		l.mu.busy = false
+		l.lookLocked()
+		l.mu.Unlock()
+	})
+}
+
+// release tells the holders of a batch that it need not be kept; some wait for each other, so that
+// one message serves many.
+func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock() // the event of a batch may panic in the clock
+	for _, n := range holders {
+		l.mu.releases[n] = append(l.mu.releases[n], id)
+	}
+	if !l.mu.flushing && !l.mu.closed {
+		l.clock.After(l.limits.Release, func() { l.run(l.flush) })
+		l.mu.flushing = true
+	}
+}
+
+// flush sends the releases. One that is lost costs a replay, nothing else.
+func (l *Log) flush() {
+	l.mu.Lock()
+	releases := l.mu.releases
+	l.mu.releases, l.mu.flushing = map[ring.NodeID][]coordinator.RequestID{}, false
+	var nodes []ring.NodeID
+	for n := range releases {
+		nodes = append(nodes, n)
+	}
+	l.mu.Unlock()
+	slices.Sort(nodes)
+	report := func(err error) {
+		if err != nil && !errors.Is(err, coordinator.ErrNotSent) && !errors.Is(err, coordinator.ErrNoReply) {
+			l.onError(err)
+		}
+	}
+	for _, n := range nodes {
+		if n == l.view.Self() {
+			l.Forget(releases[n], report)
+		} else {
+			l.holders.Forget(n, releases[n], forgetTimeout, report)
+		}
+	}
+}
+
+// The timeouts of a release, which no request waits for, and of a handover; and the pause after the disk could not be read.
+const (
+	loadRetry       = time.Second
+	forgetTimeout   = 10 * time.Second
+	handOverTimeout = 2 * time.Second
+)
+
+// Close ends the replay. A batch that is under way is not waited for.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.closed = true
+	if l.mu.timer != nil {
+		l.mu.timer.Stop()
+	}
+}

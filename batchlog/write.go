@@ -1,0 +1,89 @@
+package batchlog
+
+import (
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/row"
+)
+
+// Write applies mutations of several partitions: eventually all of them, or none. Before it sends the first, two other nodes have
+// the batch on disk; they apply it unless this node tells them in time that it is secured (see Log.secured).
+func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
+	c := l.c
+	if len(req.Mutations) < 2 || l.unsafe.Disabled {
+		c.Write(req, done)
+		return
+	}
+	if req.Ordered { // before it is stored: holders apply it unchanged
+		c.Order(req, l.Write, done)
+		return
+	}
+	for _, m := range req.Mutations {
+		if err := c.Available(m, req.Consistency); err != nil {
+			if c.MayArrive(err, l.clock.Monotonic()+req.Timeout) {
+				again := *req
+				again.Timeout -= coordinator.ArrivalPause
+				l.clock.After(coordinator.ArrivalPause, func() { l.run(func() { l.Write(&again, done) }) })
+				return
+			}
+			done(err)
+			return
+		}
+	}
+	op := &storeOp{l: l, req: *req, deadline: l.clock.Monotonic() + req.Timeout, done: done}
+	op.id = c.NextRequestID()
+	if err := op.choose(); err != nil {
+		done(err)
+		return
+	}
+	op.size = coordinator.WriteSize(req.Mutations...)
+	if err := c.Reserve(op.size); err != nil {
+		done(err)
+		return
+	}
+	op.encoded = appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations)
+	op.begin()
+}
+
+// secured reports whether a batch needs no holders any more: every replica will get its share without them. Each has it, or has a
+// hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores them. Then repair brings what some
+// replica has. So a majority of each mutation's replicas must have it, or all that were alive, and at least one.
+func (l *Log) secured(s coordinator.Settlement) bool {
+	return s.Hinted && (s.Majority || l.unsafe.HintsSecure)
+}
+
+// loggedBatch is a batch as it is stored.
+type loggedBatch struct {
+	id        coordinator.RequestID
+	created   int64         // ns since 1970
+	delay     time.Duration // a holder applies the batch when nobody has removed it for so long
+	mutations []*row.Mutation
+}
+
+// appendBatch encodes a batch as it is stored and sent: created (8), delay (8), mutations.
+func appendBatch(dst []byte, created int64, delay time.Duration, mutations []*row.Mutation) []byte {
+	dst = wire.AppendInt64(dst, created)
+	dst = wire.AppendInt64(dst, int64(delay))
+	for _, m := range mutations {
+		dst = row.AppendMutation(dst, m)
+	}
+	return dst
+}
+
+// delayMax bounds how long a holder waits before it applies a batch.
+const delayMax = time.Hour
+
+// decodeBatch is the inverse of appendBatch; the mutations point into b.
+func decodeBatch(id coordinator.RequestID, b []byte) (*loggedBatch, error) {
+	c := wire.NewCursor(b)
+	batch := &loggedBatch{id: id, created: c.Int64()}
+	batch.delay = min(max(time.Duration(c.Int64()), 0), delayMax)
+	for c.Len() > 0 && c.Err() == nil {
+		m := new(row.Mutation)
+		row.ConsumeMutation(&c, m)
+		batch.mutations = append(batch.mutations, m)
+	}
+	return batch, c.Finish()
+}

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"sync/atomic"
+	"time"
+
+	"cqld/coordinator/latency"
+	"cqld/coordinator/quorum"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// RequestID identifies a request by coordinator, process incarnation and sequence number. A node that has executed the
+// request does not execute a duplicate. Node zero means that the request did not leave its node.
+type RequestID struct {
+	Node        ring.NodeID
+	Incarnation uint64
+	Sequence    uint64
+}
+
+// NextRequestID returns an ID that no other request has.
+func (c *Coordinator) NextRequestID() RequestID {
+	return RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
+}
+
+// AppendRequestID appends node, incarnation (8 bytes) and sequence.
+func AppendRequestID(dst []byte, id RequestID) []byte {
+	dst = wire.AppendUvarint(dst, uint64(id.Node))
+	dst = wire.AppendUint64(dst, id.Incarnation)
+	return wire.AppendUvarint(dst, id.Sequence)
+}
+
+// RequestIDSizeMin is the least number of bytes that AppendRequestID appends.
+const RequestIDSizeMin = 1 + 8 + 1
+
+// ConsumeRequestID is the inverse of AppendRequestID.
+func ConsumeRequestID(c *wire.Cursor) RequestID {
+	return RequestID{Node: ring.NodeID(c.Uvarint()), Incarnation: c.Uint64(), Sequence: c.Uvarint()}
+}
+
+// Event is what protocols above this package count in Stats together with ordinary requests.
+type Event uint8
+
+// The events.
+const (
+	EventWriteTimeout Event = iota
+	EventReadTimeout
+	EventUnavailable
+	EventOverloaded
+	EventSpeculated
+	EventReplan
+)
+
+// Note counts an event.
+func (c *Coordinator) Note(e Event) {
+	n := &c.counts
+	[...]*atomic.Uint64{&n.writeTimeouts, &n.readTimeouts, &n.unavailable, &n.overloaded, &n.speculated, &n.replans}[e].Add(1)
+}
+
+// WriteSize returns the bytes that a write of the mutations reserves.
+func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + writeOpBytes }
+
+// Reserve admits one more write of size bytes, or refuses it with Overloaded. GiveBack ends what Reserve began.
+func (c *Coordinator) Reserve(size int64) error { return c.reserve(size) }
+
+// GiveBack ends a write that Reserve admitted.
+func (c *Coordinator) GiveBack(size int64) { c.giveBack(size) }
+
+// Available returns Unavailable if too few replicas are alive for a write of m at level, as far as this node knows, and
+// UnknownTable if its table was dropped.
+func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
+	table := c.view.Schema().TableByStorage(m.Table)
+	if table == nil {
+		return &UnknownTable{Table: m.Table}
+	}
+	t := c.view.Topology()
+	var y quorum.Tally
+	y.Reset(level, table.Replication, t, c.view.Self(), c.localDC)
+	set := c.replicasOf(t, table, m.Key.Token)
+	y.Join(set)
+	open := func(n ring.NodeID) {
+		if c.believes(n) {
+			y.Opened(n)
+		}
+	}
+	for _, n := range set.Natural {
+		open(n)
+	}
+	for _, n := range set.Pending {
+		open(n)
+	}
+	if q := y.Short(); q != nil && (level != ring.Any || c.hints == nil || len(set.Natural) == 0) {
+		c.counts.unavailable.Add(1)
+		return &Unavailable{Consistency: level, Required: q.Need, Alive: q.Open}
+	}
+	return nil
+}
+
+// Order gives the mutations of req timestamps after everything that is stored, where their tables have write_ordering, and
+// then calls write. If it fails, it calls done with the error of a write, and nothing was sent.
+func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
+	c.order(req, write, done)
+}
+
+// Continue calls next, which ends an operation by another one that calls done. If next panics before it has called done, done
+// gets the error. done is called once.
+func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
+	c.handOver(where, done, next)
+}
+
+// MayReplan reports whether a request may be planned again that was planned so many times.
+func (c *Coordinator) MayReplan(plans int) bool {
+	return plans < c.limits.PlansMax && !c.unsafe.NoReplan
+}
+
+// LatencyRank returns the latency of a node's answers in steps, for the choice between nodes: fewer is faster.
+func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
+	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
+}
+
+// TracedReplica returns a node's replica for a request whose trace is t, which may be nil.
+func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
+	r := replicas.Replica(node)
+	if t != nil {
+		if traceable, ok := r.(TraceableReplica); ok {
+			return traceable.Traced(t)
+		}
+	}
+	return r
+}
+
+// Remaining returns what is left of a monotonic deadline, at least a millisecond so that a request can still fail in order.
+func (c *Coordinator) Remaining(deadline time.Duration) time.Duration { return c.remaining(deadline) }
+
+// reserve admits size bytes of one more write, or refuses.
+func (c *Coordinator) reserve(size int64) error {
+	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
+		c.writing.Add(-1)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "too many writes in flight"}
+	}
+	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
+		c.giveBack(size)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "too many bytes of writes in flight"}
+	}
+	return nil
+}
+
+func (c *Coordinator) giveBack(size int64) {
+	c.writing.Add(-1)
+	c.writeBytes.Add(-size)
+}

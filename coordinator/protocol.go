@@ -1,0 +1,58 @@
+package coordinator
+
+import (
+	"time"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// What the protocols above this package share with it: which replicas hold a token, what a replica's error means, and how
+// long to wait for the metadata or for a new node.
+
+// ReplanPause is how long the first new plan of a request waits for newer metadata; it doubles with each plan.
+const ReplanPause = replanPause
+
+// ArrivalPause is how long a request waits before it is planned again because a new node has not sent its first heartbeat.
+const ArrivalPause = arrivalPause
+
+// ReplicasOf returns the replicas of a token of a table in topology t. The only replica of a keyspace of LocalStrategy is
+// this node, self.
+func ReplicasOf(self ring.NodeID, t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
+	if table.Replication.Class == ring.Local {
+		return ring.ReplicaSet{Natural: []ring.NodeID{self}}
+	}
+	return t.Placement(table.Replication).Replicas(token)
+}
+
+// OnlySelf reports whether this node, self, is the only replica of a token of a table.
+func OnlySelf(self ring.NodeID, t *ring.Topology, table *schema.Table, token ring.Token) bool {
+	if table.Replication.Class == ring.Local {
+		return true
+	}
+	s := t.Placement(table.Replication).Replicas(token)
+	return len(s.Natural) == 1 && len(s.Pending) == 0 && s.Natural[0] == self
+}
+
+// Silent reports whether err means that a replica did not answer, rather than that it failed.
+func Silent(err error) bool { return silent(err) }
+
+// ReasonOf returns the reason of a replica's failure as clients are told it.
+func ReasonOf(err error) FailureReason { return reasonOf(err) }
+
+// MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause: a
+// node was let into the ring moments ago and has not sent its first heartbeat. deadline is monotonic.
+func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
+	return c.waits(err, deadline)
+}
+
+// TracesOf joins the traces of requests that are executed together; it returns nil when none is traced.
+func TracesOf[R any](requests []R, of func(R) Trace) Trace { return tracesOf(requests, of) }
+
+// AddTrace adds an event to a request's trace, which may be nil.
+func AddTrace(t Trace, source ring.NodeID, activity string) { trace(t, source, activity) }
+
+// AddNodeTrace adds an event that concerns another node to a request's trace, which may be nil.
+func AddNodeTrace(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
+	traceNode(t, source, activity, node)
+}

@@ -1,0 +1,278 @@
+package counters
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/counters/shard"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// leader leads updates of counters. Updates of one partition run one after the other, because each reads the shard that the one before
+// wrote. Updates that wait meanwhile are led together, with one read and one sync.
+type leader struct {
+	c       *Counters
+	seen    *shard.Windows
+	stripes [64]stripe
+}
+
+// stripe is the partitions of some tokens that have an update under way.
+type stripe struct {
+	mu   sync.Mutex
+	busy map[key]*queue
+}
+
+type key struct {
+	table schema.StorageID
+	key   string
+}
+
+// queue is the updates of a partition that wait; guarded by its stripe.
+type queue struct {
+	stripe  *stripe
+	key     key
+	waiting []*ledUpdate
+}
+
+// ledUpdate is one update at its leader.
+type ledUpdate struct {
+	Update
+	deadline time.Duration
+	size     int64
+	done     func(error)
+}
+
+func newLeader(c *Counters) *leader {
+	l := &leader{c: c, seen: shard.NewWindows(c.limits.Names, coordinator.ErrNoReply)}
+	for i := range l.stripes {
+		l.stripes[i].busy = map[key]*queue{}
+	}
+	return l
+}
+
+// Lead changes counters of a partition that this node is a replica of, on behalf of update's
+// coordinator. update.Mutation is kept; it must not change any more. done is told Unavailable,
+// Overloaded, NotReplica or another ErrNotSent when certainly nothing was counted, WriteTimeout and
+// WriteFailure with what the replicas did, and ReplicaFailure when this node failed.
+func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
+	if !c.unsafe.NotIdempotent {
+		life := shard.Life{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
+		if done = c.leader.seen.Enter(life, update.ID.Sequence, done); done == nil {
+			return
+		}
+	}
+	if err := c.mayLead(update); err != nil {
+		done(err)
+		return
+	}
+	u := &ledUpdate{Update: *update, deadline: c.clock.Monotonic() + timeout, size: coordinator.WriteSize(update.Mutation)}
+	if err := c.c.Reserve(u.size); err != nil {
+		done(err)
+		return
+	}
+	u.done = func(err error) {
+		c.c.GiveBack(u.size)
+		done(err)
+	}
+	c.leader.enqueue(u)
+}
+
+// mayLead says why this node must not lead the update: it is no replica, or too few others live.
+func (c *Counters) mayLead(u *Update) error {
+	t := c.view.Topology()
+	table := c.view.Schema().TableByStorage(u.Mutation.Table)
+	if table == nil {
+		return &coordinator.UnknownTable{Table: u.Mutation.Table}
+	}
+	natural := false
+	for _, n := range coordinator.ReplicasOf(c.view.Self(), t, table, u.Mutation.Key.Token).Natural {
+		natural = natural || n == c.view.Self()
+	}
+	if !natural || u.Epoch < t.Moved() {
+		return &coordinator.NotReplica{Epoch: t.Epoch()}
+	}
+	return c.c.Available(u.Mutation, u.Consistency)
+}
+
+// enqueue appends the update to its partition's queue, and starts the queue when it was idle.
+func (l *leader) enqueue(u *ledUpdate) {
+	key := key{u.Mutation.Table, string(u.Mutation.Key.Bytes)}
+	s := &l.stripes[uint64(u.Mutation.Key.Token)%uint64(len(l.stripes))]
+	s.mu.Lock()
+	q := s.busy[key]
+	idle := q == nil
+	if idle {
+		q = &queue{stripe: s, key: key}
+		s.busy[key] = q
+	}
+	q.waiting = append(q.waiting, u)
+	s.mu.Unlock()
+	if idle {
+		l.next(q)
+	}
+}
+
+// next leads the updates that wait, as far as they want the same level; there is one at least.
+func (l *leader) next(q *queue) {
+	s := q.stripe
+	s.mu.Lock()
+	n := 1
+	for n < len(q.waiting) && n < l.c.limits.Group && q.waiting[n].Consistency == q.waiting[0].Consistency {
+		n++
+	}
+	updates := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	s.mu.Unlock()
+
+	g := &group{l: l, queue: q, updates: updates}
+	defer g.guarded()
+	now := l.c.clock.Monotonic()
+	g.updates = nil
+	for _, u := range updates {
+		if u.deadline <= now { // nobody waits for it any more
+			u.done(coordinator.ErrNoReply)
+			continue
+		}
+		g.updates = append(g.updates, u)
+		g.deadline = max(g.deadline, u.deadline)
+		g.epoch = max(g.epoch, u.Epoch)
+	}
+	if len(g.updates) == 0 {
+		l.onwards(q)
+		return
+	}
+	g.trace = coordinator.TracesOf(g.updates, func(u *ledUpdate) coordinator.Trace { return u.Trace })
+	g.begin()
+}
+
+// group is updates of one partition that are led together.
+type group struct {
+	l        *leader
+	queue    *queue
+	updates  []*ledUpdate
+	deadline time.Duration
+	epoch    uint64
+	change   shard.Change
+	result   *row.Mutation
+	passed   bool // the next group may begin
+	trace    coordinator.Trace
+}
+
+// begin reads the shards that will grow.
+func (g *group) begin() {
+	c := g.l.c
+	for _, u := range g.updates {
+		if err := g.change.Add(u.Mutation); err != nil {
+			g.conclude(&coordinator.ReplicaFailure{Message: err.Error()})
+			return
+		}
+	}
+	g.change.Merge()
+	g.read(g.change.Command(g.updates[0].Mutation, c.clock.Now().Unix()))
+}
+
+func (g *group) read(cmd *row.ReadCommand) {
+	c := g.l.c
+	if cmd == nil {
+		g.write()
+		return
+	}
+	c.self(g.trace).Read(g.epoch, cmd, c.c.Remaining(g.deadline), func(page []byte, err error) {
+		defer g.guarded()
+		if err == nil {
+			cmd, err = g.change.Take(page, cmd)
+		}
+		if err != nil {
+			g.conclude(err)
+			return
+		}
+		g.read(cmd)
+	})
+}
+
+// write makes the new sums durable here. No other replica may have them before: after a crash the
+// next sums are made from what is here.
+func (g *group) write() {
+	c := g.l.c
+	first := g.updates[0].Mutation
+	g.result = g.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
+	c.self(g.trace).Apply(g.epoch, []*row.Mutation{g.result}, c.c.Remaining(g.deadline), func(err error) {
+		defer g.guarded()
+		if err != nil {
+			g.conclude(err)
+			return
+		}
+		g.replicate()
+	})
+}
+
+// replicate gives the other replicas the new sums, while the next updates are led.
+func (g *group) replicate() {
+	c := g.l.c
+	level := g.updates[0].Consistency
+	req := &coordinator.WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level, Type: coordinator.WriteCounter,
+		Timeout: c.c.Remaining(g.deadline), Applied: true, Trace: g.trace}
+	c.c.Write(req, func(err error) {
+		defer g.guarded()
+		if errors.Is(err, coordinator.ErrNotSent) { // to the others; it is counted here
+			c.c.Note(coordinator.EventWriteTimeout)
+			table := c.view.Schema().TableByStorage(g.result.Table)
+			blockFor := 1
+			if table != nil {
+				blockFor = level.BlockFor(table.Replication, c.localDC)
+			}
+			err = &coordinator.WriteTimeout{Consistency: level, Received: 1, BlockFor: blockFor, Type: coordinator.WriteCounter}
+		}
+		g.answer(err)
+	})
+	g.pass()
+}
+
+// pass lets the next group of the partition begin, once.
+func (g *group) pass() {
+	if !g.passed {
+		g.passed = true
+		g.l.onwards(g.queue)
+	}
+}
+
+// onwards goes on with what has come meanwhile, as an event of its own: this one may be the disk's.
+func (l *leader) onwards(q *queue) {
+	q.stripe.mu.Lock()
+	more := len(q.waiting) > 0
+	if !more {
+		delete(q.stripe.busy, q.key)
+	}
+	q.stripe.mu.Unlock()
+	if more {
+		l.c.clock.After(0, func() { l.next(q) })
+	}
+}
+
+// conclude answers after a failure on this node.
+func (g *group) conclude(err error) {
+	g.answer(err)
+	g.pass()
+}
+
+func (g *group) answer(err error) {
+	updates := g.updates
+	g.updates = nil
+	for _, u := range updates {
+		u.done(err)
+	}
+}
+
+// guarded is deferred by the events of a group. A panic ends it with an error, and the next group of the partition begins.
+func (g *group) guarded() {
+	c := g.l.c
+	if c.guard == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		g.conclude(c.guard.Caught("coordinator counter", p))
+	}
+}

@@ -1,0 +1,229 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// shardPath is the path of a node's shard.
+func shardPath(node ring.NodeID) []byte { return wire.AppendUint64(nil, uint64(node)) }
+
+// errValue says that an update does not hold what it must.
+var errValue = errors.New("counter: an update with a value that is not 8 bytes")
+
+// Change turns additions into sums: those of some updates of one partition.
+type Change struct {
+	rows       []*changedRow // sorted by clustering, the header first
+	tombstones []row.RangeTombstone
+	header     row.Deletion // the partition's
+}
+
+// changedRow is what is done to one row, or to the header.
+type changedRow struct {
+	header     bool
+	clustering []byte
+	changes    row.Row // deletions, and one cell of what is added for each column
+	stored     row.Row
+	covered    row.Deletion // the latest deletion of wider scope that was found or is made
+}
+
+// delta is the value of a cell of an update.
+func delta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
+
+// Add takes the entries of an update; they are kept.
+func (x *Change) Add(m *row.Mutation) error {
+	if len(x.rows) == 0 {
+		x.header = row.NoDeletion()
+	}
+	entries := m.Entries()
+	var e row.Entry
+	for entries.Next(&e) {
+		r := &changedRow{header: e.Kind == row.KindHeader, clustering: e.Start, covered: row.NoDeletion()}
+		r.changes.Reset()
+		r.stored.Reset()
+		if err := row.DecodeRow(&r.changes, e.Value); err != nil {
+			return err
+		}
+		if e.Kind == row.KindRangeTombstone {
+			x.tombstones = append(x.tombstones, row.RangeTombstone{Start: e.Start, End: e.End, Deletion: r.changes.Deletion})
+			continue
+		}
+		for i := range r.changes.Cells {
+			if c := &r.changes.Cells[i]; c.Tombstone || len(c.Value) != 8 {
+				return errValue
+			}
+		}
+		if r.header {
+			r.clustering = nil
+			x.header = x.header.Max(r.changes.Deletion)
+		}
+		x.rows = append(x.rows, r)
+	}
+	return entries.Err()
+}
+
+// Merge makes one of all changes of a row.
+func (x *Change) Merge() {
+	slices.SortStableFunc(x.rows, func(a, b *changedRow) int {
+		switch {
+		case a.header != b.header && a.header:
+			return -1
+		case a.header != b.header:
+			return 1
+		}
+		return bytes.Compare(a.clustering, b.clustering)
+	})
+	kept := x.rows[:0]
+	for _, r := range x.rows {
+		if n := len(kept); n > 0 && kept[n-1].header == r.header && bytes.Equal(kept[n-1].clustering, r.clustering) {
+			kept[n-1].join(r)
+			continue
+		}
+		kept = append(kept, r)
+	}
+	x.rows = kept
+	deleted := row.NormalizeRangeTombstones(slices.Clone(x.tombstones), row.NoDeletion())
+	for _, r := range x.rows {
+		r.covered = x.header
+		if !r.header {
+			r.covered = r.covered.Max(row.DeletionAt(deleted, r.clustering))
+		}
+	}
+}
+
+// join adds what o does to the same row.
+func (r *changedRow) join(o *changedRow) {
+	a := &r.changes
+	a.Deletion = a.Deletion.Max(o.changes.Deletion)
+	a.HasRangeTombstones = a.HasRangeTombstones || o.changes.HasRangeTombstones
+	for _, d := range o.changes.Complex {
+		i := slices.IndexFunc(a.Complex, func(h row.ComplexDeletion) bool { return h.Column == d.Column })
+		if i < 0 {
+			a.Complex = append(a.Complex, d)
+		} else {
+			a.Complex[i].Deletion = a.Complex[i].Deletion.Max(d.Deletion)
+		}
+	}
+	for _, c := range o.changes.Cells {
+		i := slices.IndexFunc(a.Cells, func(h row.Cell) bool { return h.Column == c.Column })
+		if i < 0 {
+			a.Cells = append(a.Cells, c)
+		} else {
+			a.Cells[i].Value = wire.AppendInt64(nil, delta(&a.Cells[i])+delta(&c))
+		}
+	}
+	a.Sort()
+}
+
+// Command reads the rows whose sums will change; nil when there are none.
+func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
+	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, StaticCounts: true, Now: now}
+	any := false
+	for _, r := range x.rows {
+		if len(r.changes.Cells) == 0 {
+			continue
+		}
+		any = true
+		if !r.header {
+			cmd.Slices = append(cmd.Slices, row.ExactRow(r.clustering))
+		}
+	}
+	if !any {
+		return nil
+	}
+	return cmd
+}
+
+// errPage says that a page ends before it began.
+var errPage = errors.New("counter: a page holds nothing and is not the last")
+
+// Take keeps what a page says, and gives the command for the rest; nil when there is none.
+func (x *Change) Take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, error) {
+	var p row.PageReader
+	p.Reset(page)
+	if !p.NextPartition() {
+		return nil, p.Err()
+	}
+	for _, r := range x.rows {
+		deletion := p.Header.Deletion
+		if r.header {
+			r.stored = p.Header.Clone()
+		} else {
+			deletion = deletion.Max(row.DeletionAt(p.RangeTombstones, r.clustering))
+		}
+		r.covered = r.covered.Max(deletion)
+	}
+	var stored row.Row
+	var last []byte
+	for i := 0; p.NextRow(&stored); {
+		for i < len(x.rows) && (x.rows[i].header || bytes.Compare(x.rows[i].clustering, stored.Clustering) < 0) {
+			i++
+		}
+		if i < len(x.rows) && bytes.Equal(x.rows[i].clustering, stored.Clustering) {
+			x.rows[i].stored = stored.Clone()
+		}
+		last = append(last[:0], stored.Clustering...)
+	}
+	if err := p.Err(); err != nil || !p.More() {
+		return nil, err
+	}
+	if last == nil {
+		return nil, errPage
+	}
+	rest := *cmd
+	rest.Slices = slices.DeleteFunc(slices.Clone(cmd.Slices), func(s row.Slice) bool { return bytes.Compare(s.Start, last) <= 0 })
+	if len(rest.Slices) == 0 {
+		return nil, nil
+	}
+	return &rest, nil
+}
+
+// Result is the mutation that holds the new sums of self's shards, stamped later than all that they
+// follow, and the deletions as they are.
+func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
+	m := &row.Mutation{}
+	m.Reset(table, key)
+	path := shardPath(self)
+	for _, r := range x.rows {
+		r.sum(path, stamp)
+		if r.header {
+			m.AddHeader(&r.changes)
+		} else {
+			r.changes.Clustering = r.clustering
+			m.AddRow(&r.changes)
+		}
+	}
+	for _, t := range x.tombstones {
+		m.AddRangeTombstone(t)
+	}
+	return m
+}
+
+// sum replaces what is added by the new sums.
+func (r *changedRow) sum(path []byte, stamp int64) {
+	for i := range r.changes.Cells {
+		c := &r.changes.Cells[i]
+		deleted := r.covered.Max(r.changes.Deletion).Max(r.changes.ComplexDeletionOf(c))
+		deleted = deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c))
+		after := deleted.Timestamp
+		total := delta(c)
+		for k := range r.stored.Cells {
+			s := &r.stored.Cells[k]
+			if s.Column != c.Column || !bytes.Equal(s.Path, path) {
+				continue
+			}
+			after = max(after, s.Timestamp)
+			if !s.Tombstone && len(s.Value) == 8 && !deleted.Deletes(s.Timestamp) {
+				total += delta(s)
+			}
+		}
+		*c = row.Cell{Column: c.Column, Path: path, Timestamp: max(stamp, after+1), Value: wire.AppendInt64(nil, total)}
+	}
+}

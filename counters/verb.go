@@ -1,0 +1,148 @@
+package counters
+
+import (
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// updater leads the updates of other nodes. Counters implements it.
+type updater interface {
+	Lead(update *Update, timeout time.Duration, done func(error))
+}
+
+// Serve makes transport answer the requests of other nodes to lead updates of counters. It is called before the transport starts.
+//
+//	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), row.AppendMutation
+//	              reply: outcome (1), with its figures
+func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
+
+func serve(transport messaging.Transport, leader updater) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is kept
+		if err != nil {
+			respond(nil, replica.ToRemote(err))
+			return
+		}
+		leader.Lead(update, timeout, func(err error) {
+			reply, err := appendOutcome(nil, err)
+			respond(reply, replica.ToRemote(err))
+		})
+	}})
+}
+
+// Client implements Leaders by messages.
+type Client struct{ transport messaging.Transport }
+
+var _ Leaders = (*Client)(nil)
+
+// NewClient returns a Client that sends through transport.
+func NewClient(transport messaging.Transport) *Client { return &Client{transport} }
+
+// Lead implements Leaders.
+func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
+	request := appendCounter(nil, update, LeaderTimeout(timeout))
+	transport := c.transport
+	if update.Trace != nil {
+		transport = replica.TracedTransport(transport, update.Trace)
+	}
+	transport.Request(node, messaging.VerbCounter, request, timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(replica.FromRemote(err))
+			return
+		}
+		done(decodeOutcome(payload))
+	})
+}
+
+func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
+	dst = wire.AppendUvarint(dst, u.Epoch)
+	dst = coordinator.AppendRequestID(dst, u.ID)
+	dst = append(dst, byte(u.Consistency))
+	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
+	return row.AppendMutation(dst, u.Mutation)
+}
+
+// counterTimeoutMax bounds what a request may ask for.
+const counterTimeoutMax = time.Hour
+
+// decodeCounter is the inverse of appendCounter; the mutation points into payload.
+func decodeCounter(payload []byte) (*Update, time.Duration, error) {
+	c := wire.NewCursor(payload)
+	u := &Update{Mutation: new(row.Mutation)}
+	u.Epoch = c.Uvarint()
+	u.ID = coordinator.ConsumeRequestID(&c)
+	u.Consistency = ring.Consistency(c.Uint8())
+	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
+	row.ConsumeMutation(&c, u.Mutation)
+	return u, timeout, c.Finish()
+}
+
+// The outcomes of a counter update that was planned, at least.
+const (
+	outcomeDone = iota
+	outcomeUnavailable
+	outcomeTimeout
+	outcomeFailure
+)
+
+// appendOutcome appends what a client is to be told; other errors it gives back.
+func appendOutcome(dst []byte, err error) ([]byte, error) {
+	switch e := err.(type) {
+	case nil:
+		return append(dst, outcomeDone), nil
+	case *coordinator.Unavailable:
+		return appendCounts(dst, outcomeUnavailable, e.Consistency, e.Required, e.Alive), nil
+	case *coordinator.WriteTimeout:
+		return appendCounts(dst, outcomeTimeout, e.Consistency, e.Received, e.BlockFor), nil
+	case *coordinator.WriteFailure:
+		dst = appendCounts(dst, outcomeFailure, e.Consistency, e.Received, e.BlockFor)
+		dst = wire.AppendUvarint(dst, uint64(len(e.Failures)))
+		for _, f := range e.Failures {
+			dst = wire.AppendUvarint(dst, uint64(f.Node))
+			dst = wire.AppendUint16(dst, uint16(f.Reason))
+		}
+		return dst, nil
+	}
+	return nil, err
+}
+
+func appendCounts(dst []byte, outcome byte, level ring.Consistency, a, b int) []byte {
+	dst = append(dst, outcome, byte(level))
+	return wire.AppendUvarint(wire.AppendUvarint(dst, uint64(a)), uint64(b))
+}
+
+// decodeOutcome is the inverse of appendOutcome. A reply that cannot be read says nothing.
+func decodeOutcome(payload []byte) error {
+	c := wire.NewCursor(payload)
+	outcome := c.Uint8()
+	if outcome == outcomeDone && c.Finish() == nil {
+		return nil
+	}
+	level := ring.Consistency(c.Uint8())
+	a, b := int(c.Uvarint()), int(c.Uvarint())
+	var result error
+	switch outcome {
+	case outcomeUnavailable:
+		result = &coordinator.Unavailable{Consistency: level, Required: a, Alive: b}
+	case outcomeTimeout:
+		result = &coordinator.WriteTimeout{Consistency: level, Received: a, BlockFor: b, Type: coordinator.WriteCounter}
+	case outcomeFailure:
+		f := &coordinator.WriteFailure{Consistency: level, Received: a, BlockFor: b, Type: coordinator.WriteCounter}
+		const sizeMin = 1 + 2
+		for range c.Count(sizeMin) {
+			f.Failures = append(f.Failures, coordinator.NodeFailure{Node: ring.NodeID(c.Uvarint()), Reason: coordinator.FailureReason(c.Uint16())})
+		}
+		result = f
+	}
+	if result == nil || c.Finish() != nil {
+		return coordinator.ErrNoReply
+	}
+	return result
+}

@@ -1,0 +1,64 @@
+package cql
+
+import "strings"
+
+// Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. The grammar, which is Cassandra's,
+// does not have it: Parse recognizes the words before it parses the SELECT.
+type Explain struct {
+	Analyze bool // the SELECT is executed as well
+	Select  *Select
+}
+
+func (*Explain) statement() {}
+
+const (
+	explainWord = "EXPLAIN"
+	analyzeWord = "ANALYZE"
+)
+
+// explained reports whether text begins with EXPLAIN, and perhaps ANALYZE. rest is the text with spaces in the place of
+// these words, so that positions in it are those in text.
+func explained(text string) (rest string, analyze, ok bool) {
+	at, ok := wordAt(text, 0, explainWord)
+	if !ok {
+		return text, false, false
+	}
+	b := []byte(text)
+	blank(b[at : at+len(explainWord)])
+	if at, analyze = wordAt(text, at+len(explainWord), analyzeWord); analyze {
+		blank(b[at : at+len(analyzeWord)])
+	}
+	return string(b), analyze, true
+}
+
+// wordAt returns where word is, in letters of any case, after white space from a position on and before white space.
+func wordAt(text string, from int, word string) (at int, ok bool) {
+	const space = " \t\r\n"
+	at = len(text) - len(strings.TrimLeft(text[from:], space))
+	end := at + len(word)
+	return at, end < len(text) && strings.EqualFold(text[at:end], word) && strings.IndexByte(space, text[end]) >= 0
+}
+
+func blank(b []byte) {
+	for i := range b {
+		b[i] = ' '
+	}
+}
+
+// explain parses what follows EXPLAIN.
+func (p *parser) explain(rest string, analyze bool) (Statement, error) {
+	s, err := p.parsePlain(rest)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := s.(*Select); ok {
+		return &Explain{Analyze: analyze, Select: s}, nil
+	}
+	return nil, &SyntaxError{Msg: "EXPLAIN is allowed for SELECT statements only"}
+}
+
+func appendExplain(dst []byte, s *Explain) []byte {
+	dst = append(dst, explainWord+" "...)
+	dst = appendIf(dst, s.Analyze, analyzeWord+" ")
+	return appendSelect(dst, s.Select)
+}

@@ -1,0 +1,430 @@
+package paxos
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"cqld/coordinator"
+	"cqld/paxos/contention"
+	"cqld/replica"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// The acceptor's state is a row of system.paxos for each partition and table that ever had a
+// conditional change, stored under the partition's own key and token: it moves with the range. Every
+// cell's timestamp is the ballot it tells of, so merging the states of two acceptors, in any order,
+// gives the greater promise, the latest accepted proposal and the latest commit.
+//
+//	in_progress_ballot                        the latest ballot promised
+//	proposal_ballot, proposal                 the latest accepted; deleted by a commit that comes whole
+//	most_recent_commit_at, most_recent_commit the latest decided, for those that lack it
+//
+// A commit of what was accepted here leaves the update where it is, and is written without it. When a later
+// proposal takes its place, the update is gone: whoever made that one has seen to it that a quorum has the
+// change.
+//
+// Nothing in it expires. What lies up to the table's floor is purged with repairs (purge.go); from when it is
+// raised, the floor is as good as a promise of every acceptor for every partition.
+
+// paxosLine bounds how many requests wait for one partition at an acceptor: a hundred coordinators
+// with a few attempts each.
+const paxosLine = 512
+
+// Acceptor is this node's acceptor. Its methods may be called concurrently; they return at once and call done exactly once,
+// possibly before they return. What done is given is valid until it returns.
+type Acceptor struct {
+	replica *replica.Local
+	view    coordinator.View
+
+	promised, accepted, proposal, at, decision schema.ColumnID
+	// forgetful, of tests, is what acceptors promised and accepted instead of storing it; nil: they do.
+	forgetful map[string]acceptorState
+	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
+	noPrevious, noFloor bool
+	// unsynced, of tests, answers before the state is synced.
+	unsynced bool
+	// generation is counted when rows are written past the turns.
+	generation atomic.Uint64
+	shards     [64]acceptorShard
+	writes     sync.Pool // *stateWrite
+	// tables are those of which this process was asked anything; replaced, never changed.
+	tables atomic.Pointer[map[schema.StorageID]bool]
+}
+
+var _ replica.PaxosState = (*Acceptor)(nil)
+
+// acceptorShard is the partitions whose state is being changed, with who waits for each.
+type acceptorShard struct {
+	sync.Mutex
+	busy map[string][]func()
+	// states are known ones (cache.go).
+	states      map[string]*acceptorState
+	updateBytes int
+}
+
+// NewAcceptor makes the acceptor that keeps its state with local, and informs local of it.
+func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
+	t := schema.Initial().Table("system", "paxos")
+	id := func(name string) schema.ColumnID { return t.Column(name).ID }
+	a := &Acceptor{
+		replica: local, view: view, noPrevious: unsafe.NoPrevious, noFloor: unsafe.NoLowBound, unsynced: unsafe.Unsynced,
+		promised: id("in_progress_ballot"), accepted: id("proposal_ballot"), proposal: id("proposal"),
+		at: id("most_recent_commit_at"), decision: id("most_recent_commit"),
+	}
+	if unsafe.NoPersist {
+		a.forgetful = map[string]acceptorState{}
+	}
+	a.tables.Store(&map[schema.StorageID]bool{})
+	local.SetPaxos(a)
+	return a
+}
+
+// acceptorState is what the row says, and the floor.
+type acceptorState struct {
+	floor            Ballot
+	promised         Ballot
+	accepted, commit Proposal
+	commitCell       int64 // the time of the update of commit
+	elsewhere        bool  // the update of commit is on disk only
+	generation       uint64
+}
+
+// latest is the latest ballot known in whatever way.
+func (s *acceptorState) latest() Ballot { return s.stored().Latest(s.floor) }
+
+// stored is the latest ballot that the row has.
+func (s *acceptorState) stored() Ballot {
+	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
+}
+
+// enter runs step when no other step of the partition is under way; step ends with leave. False:
+// too many wait. A step that waited runs where the one before it left, which may be storage's committer: it must not
+// block.
+func (a *Acceptor) enter(key string, step func()) bool {
+	s := a.shard(key)
+	s.Lock()
+	waiting, busy := s.busy[key]
+	if busy {
+		defer s.Unlock()
+		if len(waiting) >= paxosLine {
+			return false
+		}
+		s.busy[key] = append(waiting, step)
+		return true
+	}
+	if s.busy == nil {
+		s.busy = map[string][]func(){}
+	}
+	s.busy[key] = nil
+	s.Unlock()
+	step()
+	return true
+}
+
+// leave lets the next step run.
+func (a *Acceptor) leave(key string) {
+	s := a.shard(key)
+	s.Lock()
+	waiting := s.busy[key]
+	if len(waiting) == 0 {
+		delete(s.busy, key)
+		s.Unlock()
+		return
+	}
+	s.busy[key] = waiting[1:]
+	s.Unlock()
+	waiting[0]()
+}
+
+func (a *Acceptor) shard(key string) *acceptorShard {
+	return &a.shards[contention.Hash(key)%uint32(len(a.shards))]
+}
+
+// clusteringOf is where the state of a table's partitions is.
+func clusteringOf(t *schema.Table) []byte {
+	return types.Native(types.UUID).AppendOrdered(nil, t.ID[:], false)
+}
+
+// state reads the acceptor's row.
+func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
+	cmd := row.ReadCommand{
+		Table: schema.PaxosTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: 1},
+	}
+	page, err := a.replica.ReadPage(&cmd)
+	if err != nil {
+		return s, err
+	}
+	var p row.PageReader
+	var r row.Row
+	p.Reset(page)
+	for p.NextPartition() {
+		for p.NextRow(&r) {
+			if s, err = a.stateOf(&r); err != nil {
+				return s, err
+			}
+		}
+	}
+	if f, ok := a.forgetful[contention.Line(table.StorageID, key)]; ok {
+		s.promised, s.accepted = f.promised, f.accepted
+		s.settle()
+	}
+	s.floor = a.floor(table)
+	return s, p.Err()
+}
+
+// floor is the table's, as this node knows it.
+func (a *Acceptor) floor(table *schema.Table) Ballot {
+	if a.noFloor {
+		return Ballot{}
+	}
+	return Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
+}
+
+// stateOf is what a row says.
+func (a *Acceptor) stateOf(r *row.Row) (s acceptorState, err error) {
+	for i := range r.Cells {
+		if err := a.note(&s, &r.Cells[i]); err != nil {
+			return s, err
+		}
+	}
+	s.settle()
+	return s, nil
+}
+
+// settle takes away what cells of earlier ballots say.
+func (s *acceptorState) settle() {
+	if s.commitCell != s.commit.Ballot.Micros {
+		s.commit = Proposal{Ballot: s.commit.Ballot} // the rest is of an earlier one
+	}
+	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
+		s.commit = s.accepted
+	}
+	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
+		s.accepted = Proposal{} // it was decided, or something later was
+	}
+}
+
+// note takes one cell into the state.
+func (a *Acceptor) note(s *acceptorState, c *row.Cell) (err error) {
+	if c.Tombstone {
+		return nil
+	}
+	switch c.Column {
+	case a.promised:
+		s.promised, err = ballotOf(c)
+	case a.accepted:
+		s.accepted.Ballot, err = ballotOf(c)
+	case a.at:
+		s.commit.Ballot, err = ballotOf(c)
+	case a.proposal:
+		err = decodeUpdate(c.Value, &s.accepted)
+	case a.decision:
+		s.commitCell = c.Timestamp
+		err = decodeUpdate(c.Value, &s.commit)
+	}
+	return err
+}
+
+// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The caller
+// has entered the gate.
+func (a *Acceptor) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
+	if err := a.replica.AdmitToken(epoch, id, schema.PaxosTable, key.Token); err != nil {
+		return nil, err
+	}
+	a.meet(id)
+	return a.view.Schema().TableByStorage(id), nil
+}
+
+// meet notes that this process is asked to vote on a table.
+func (a *Acceptor) meet(table schema.StorageID) {
+	for {
+		old := a.tables.Load()
+		if (*old)[table] {
+			return
+		}
+		next := maps.Clone(*old)
+		next[table] = true
+		if a.tables.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// met says whether meet was told of the table.
+func (a *Acceptor) met(table schema.StorageID) bool { return (*a.tables.Load())[table] }
+
+// Prepare implements Acceptor.
+func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+	a.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may do without this node, and the memory be reused
+}
+
+// prepare is Prepare with a command that it may keep.
+func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+	line := contention.Line(cmd.Table, cmd.Key)
+	if !a.enter(line, func() { a.promise(line, epoch, b, previous, cmd, done) }) {
+		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// promise is Prepare when it is its turn. A worker reads.
+func (a *Acceptor) promise(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+	answer := func(p *Promise, err error) {
+		a.leave(line)
+		done(p, err)
+	}
+	a.replica.Block(0, func() { a.promiseHere(line, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+}
+
+// promiseHere is promise in a goroutine that may wait for the disk.
+func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
+	phase := a.replica.Enter()
+	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
+	var s acceptorState
+	var generation uint64
+	if err == nil {
+		s, generation, err = a.known(&remembered{}, line, table, cmd.Key, !previous.Present())
+	}
+	if err == nil && s.elsewhere && s.latest().After(previous) {
+		s, err = a.state(table, cmd.Key)
+	}
+	p := &Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, Floor: s.floor}
+	p.Refused = !b.After(p.Promised)
+	if previous.Present() && !p.Promised.After(previous) && !p.Refused {
+		p = &Promise{Unchanged: true}
+	}
+	if err == nil && !p.Refused {
+		// After the state, so that it has all that the state calls decided.
+		p.Page, err = a.replica.ReadPage(cmd)
+	}
+	if err != nil || p.Refused || p.Unchanged {
+		a.replica.Leave(phase)
+		if err == nil {
+			a.remember(line, s, generation)
+		}
+		if err != nil {
+			p = nil
+		}
+		answer(p, err)
+		return
+	}
+	if a.forgetful != nil {
+		s.promised = b
+		a.forgetful[line] = s
+		a.replica.Leave(phase)
+		answer(p, nil)
+		return
+	}
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(a.promised, b))
+	err = a.replica.Write([]*row.Mutation{a.mutation(table, cmd.Key, r)}, !a.unsynced, func(err error) {
+		if err != nil {
+			a.doubt(line)
+			answer(nil, err)
+			return
+		}
+		s.promised = b
+		a.remember(line, s, generation)
+		answer(p, nil)
+	})
+	a.replica.Leave(phase)
+	if err != nil {
+		answer(nil, err)
+	}
+}
+
+// mayAccept says whether a proposal can be accepted: nothing later was promised, and, when it rests on a
+// previous ballot instead of promises, nothing after that was promised or accepted.
+func (a *Acceptor) mayAccept(s *acceptorState, p *Proposal) bool {
+	latest := s.latest()
+	switch {
+	case !p.Ballot.After(s.floor):
+		return false
+	case p.Previous.Present() && !a.noPrevious:
+		return !latest.After(p.Previous)
+	}
+	return p.Ballot.After(latest) || p.Ballot == latest
+}
+
+// Accept implements Acceptor.
+func (a *Acceptor) Accept(epoch uint64, p *Proposal, done func(Ballot, error)) {
+	line := contention.Line(p.Table, p.Key)
+	if !a.enter(line, func() { a.accept(line, epoch, p, done) }) {
+		done(Ballot{}, &coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// accept is Accept when it is its turn.
+func (a *Acceptor) accept(line string, epoch uint64, p *Proposal, done func(Ballot, error)) {
+	answer := func(refused Ballot, err error) {
+		a.leave(line)
+		done(refused, err)
+	}
+	a.withState(line, len(p.Update), func(have remembered) { a.acceptOn(&have, line, epoch, p, answer) },
+		func(err error) { answer(Ballot{}, err) })
+}
+
+// acceptOn is accept with the state, or where it may be read.
+func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
+	phase := a.replica.Enter()
+	table, err := a.admitPaxos(epoch, p.Table, p.Key)
+	var s acceptorState
+	var generation uint64
+	if err == nil {
+		s, generation, err = a.known(have, line, table, p.Key, false)
+	}
+	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
+		a.replica.Leave(phase)
+		answer(Ballot{}, nil) // it came before, and was accepted, whatever was promised since
+		return
+	}
+	if err != nil || !a.mayAccept(&s, p) {
+		a.replica.Leave(phase)
+		answer(s.latest(), err)
+		return
+	}
+	if a.forgetful != nil {
+		a.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
+		a.replica.Leave(phase)
+		answer(Ballot{}, nil)
+		return
+	}
+	w := a.writing()
+	w.row.Cells = append(w.row.Cells, ballotCell(a.promised, p.Ballot), ballotCell(a.accepted, p.Ballot),
+		w.updateCell(a.proposal, p))
+	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
+		if err != nil {
+			a.doubt(line)
+		} else {
+			s.promised, s.accepted = p.Ballot, *p
+			a.remember(line, s, generation)
+		}
+		answer(Ballot{}, err)
+	})
+	a.replica.Leave(phase)
+	a.wrote(w)
+	if err != nil {
+		answer(Ballot{}, err)
+	}
+}
+
+// mutation is a change of the acceptor's row.
+func (a *Acceptor) mutation(table *schema.Table, key row.PartitionKey, r *row.Row) *row.Mutation {
+	m := new(row.Mutation)
+	m.Reset(schema.PaxosTable, key)
+	r.Clustering = clusteringOf(table)
+	m.AddRow(r)
+	return m
+}
+
+// failed is the error of a state that cannot be read, or of what cannot be done now, as coordinators know it.
+func failed(err error) error {
+	var known *coordinator.ReplicaFailure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: err.Error()}
+}

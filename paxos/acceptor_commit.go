@@ -1,0 +1,158 @@
+package paxos
+
+import (
+	"cqld/coordinator"
+	"cqld/paxos/contention"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Commit implements Acceptor.
+func (a *Acceptor) Commit(epoch uint64, p *Proposal, done func(error)) {
+	line := contention.Line(p.Table, p.Key)
+	if !a.enter(line, func() { a.commit(line, epoch, p, done) }) {
+		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// commit is Commit when it is its turn.
+func (a *Acceptor) commit(line string, epoch uint64, p *Proposal, done func(error)) {
+	answer := func(err error) {
+		a.leave(line)
+		done(err)
+	}
+	a.withState(line, len(p.Update), func(have remembered) { a.commitOn(&have, line, epoch, p, answer) }, answer)
+}
+
+// commitOn is commit with the state, or where it may be read. The state is not known to say that something is decided
+// before a reader finds it.
+func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(error)) {
+	phase := a.replica.Enter()
+	table, err := a.admitPaxos(epoch, p.Table, p.Key)
+	var s acceptorState
+	var generation uint64
+	if err == nil {
+		s, generation, err = a.known(have, line, table, p.Key, false)
+	}
+	var changes []*row.Mutation
+	if err == nil {
+		changes, err = a.committing(&s, table, p)
+	}
+	if err != nil {
+		a.replica.Leave(phase)
+		answer(err)
+		return
+	}
+	err = a.replica.Write(changes, true, func(err error) {
+		if err != nil {
+			a.doubt(line)
+			answer(err)
+			return
+		}
+		if p.Ballot.After(s.commit.Ballot) {
+			s.commit, s.elsewhere = *p, true
+			s.commit.Update, s.commit.Accepted = nil, false
+		}
+		a.remember(line, s, generation)
+		answer(nil)
+	})
+	a.replica.Leave(phase)
+	if err != nil {
+		answer(err)
+	}
+}
+
+// committing is what a commit changes at an acceptor in a state: the rows, and its own.
+func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal) (changes []*row.Mutation, err error) {
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
+	update := p.Update
+	if p.Accepted {
+		if s.accepted.Ballot != p.Ballot || s.accepted.Origin != p.Origin || len(s.accepted.Update) == 0 {
+			return nil, ErrNotAccepted
+		}
+		update = s.accepted.Update
+	} else {
+		r.Cells = append(r.Cells, endCell(a.accepted, p.Ballot), endCell(a.proposal, p.Ballot))
+	}
+	r.Sort()
+	changes = make([]*row.Mutation, 0, 2)
+	if len(update) > 0 { // it is gone when the table was truncated since
+		m, err := decodeMutation(update)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, m)
+	}
+	return append(changes, a.mutation(table, p.Key, r)), nil
+}
+
+// Decide implements SoleAcceptor.
+func (a *Acceptor) Decide(epoch uint64, cmd *row.ReadCommand,
+	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
+	line := contention.Line(cmd.Table, cmd.Key)
+	if !a.enter(line, func() { a.decide(line, epoch, cmd, decide, done) }) {
+		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+	}
+}
+
+// decide is Decide when it is its turn. A worker reads and commits.
+func (a *Acceptor) decide(line string, epoch uint64, cmd *row.ReadCommand,
+	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
+	answer := func(err error) {
+		a.leave(line)
+		done(err)
+	}
+	a.replica.Block(0, func() { a.decideHere(line, epoch, cmd, decide, answer) }, answer)
+}
+
+// decideHere is decide in a goroutine that may wait for the disk.
+func (a *Acceptor) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
+	decide func(known Known, page []byte) (*Proposal, *row.Mutation), answer func(error)) {
+	phase := a.replica.Enter()
+	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
+	var s acceptorState
+	var generation uint64
+	if err == nil {
+		s, generation, err = a.known(&remembered{}, line, table, cmd.Key, false)
+	}
+	if err == nil && len(s.accepted.Update) > 0 {
+		err = ErrUnsettled
+	}
+	var page []byte
+	if err == nil {
+		page, err = a.replica.ReadPage(cmd)
+	}
+	if err != nil {
+		a.replica.Leave(phase)
+		answer(err)
+		return
+	}
+	p, m := decide(Known{
+		Latest: s.latest(), Prior: s.commit.Ballot.Latest(s.floor), History: HistoryAfter(&s.commit, s.floor),
+	}, page)
+	if p == nil {
+		a.replica.Leave(phase)
+		answer(nil)
+		return
+	}
+	r := row.NewRow()
+	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
+	r.Sort()
+	err = a.replica.Queue([]*row.Mutation{m, a.mutation(table, cmd.Key, r)}, func(err error) {
+		if err != nil {
+			a.doubt(line)
+			answer(err)
+			return
+		}
+		s.commit, s.elsewhere = *p, false
+		a.remember(line, s, generation)
+		answer(nil)
+	})
+	a.replica.Leave(phase)
+	if err != nil {
+		answer(err)
+		return
+	}
+	a.replica.Commit()
+}

@@ -1,0 +1,339 @@
+package paxos
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/messaging"
+	"cqld/paxos/contention"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// newPurged is an acceptor with its share of repairs.
+func newPurged(t testing.TB) (*Acceptor, *storage.Engine, *Purge, *schema.Table) {
+	l, engine, table := newAcceptor(t)
+	return l, engine, purged(l, engine), table
+}
+
+func purged(l *Acceptor, engine *storage.Engine) *Purge {
+	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
+	return NewPurge(PurgeOptions{Acceptor: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() },
+		Streaming: func(schema.StorageID) bool { return false }, Confirm: func(done func()) { done() }})
+}
+
+func (r *Purge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (PurgeStep, error) {
+	t.Helper()
+	var step PurgeStep
+	failure := fmt.Errorf("no answer")
+	topology := r.o.Acceptor.view.Topology()
+	r.Paxos(r.o.Acceptor.view.Self(), &PurgeRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+		Tokens: ring.FullRange(), LowBound: floor, Forget: forget}, time.Second, func(s PurgeStep, err error) { step, failure = s, err })
+	return step, failure
+}
+
+// TestTheFloorIsAPromise of every acceptor, for partitions with state and without.
+func TestTheFloorIsAPromise(t *testing.T) {
+	l, _, table := newAcceptor(t)
+	prepare(t, l, table, ballot(10, 1))
+	l.view.(*view).floor = 20
+	for _, b := range []Ballot{ballot(10, 1), ballot(20, 1)} {
+		if got := accept(t, l, proposalOf(table, b, b, "k")); got.Micros != 20 {
+			t.Errorf("proposal %v below the floor was refused for %v", b, got)
+		}
+		if got := accept(t, l, proposalOf(table, b, b, "other")); got.Micros != 20 {
+			t.Errorf("proposal %v of a partition without state was refused for %v", b, got)
+		}
+	}
+	p := prepare(t, l, table, ballot(20, 2))
+	if !p.Refused || p.Promised.Micros != 20 {
+		t.Errorf("a promise at the floor: %+v", p)
+	}
+	rests := proposalOf(table, ballot(30, 1), ballot(30, 1), "k")
+	rests.Previous = ballot(10, 1)
+	if got := accept(t, l, rests); got.Micros != 20 {
+		t.Errorf("what rests on a ballot before the floor was refused for %v", got)
+	}
+	if p = prepare(t, l, table, ballot(30, 2)); p.Refused || p.Floor.Micros != 20 {
+		t.Errorf("a promise after the floor: %+v", p)
+	}
+	rests.Ballot, rests.Previous = ballot(40, 2), ballot(30, 2)
+	if got := accept(t, l, rests); got.Present() {
+		t.Errorf("refused for %v", got)
+	}
+}
+
+// TestAPurgeTakesAllPages of states, of which one step takes a page: what it lists as unsettled, and what it forgets.
+func TestAPurgeTakesAllPages(t *testing.T) {
+	const states = paxosStepRows + 100
+	l, _, r, table := newPurged(t)
+	for i := range states {
+		p := proposalOf(table, ballot(10, 1), ballot(10, 1), fmt.Sprint("key", i))
+		accept(t, l, p)
+		if i%2 == 0 {
+			l.Commit(5, p, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	l.view.(*view).floor = 20
+	topology := l.view.Topology()
+	walk := func(forget bool) (unsettled map[string]bool, forgotten, steps int) {
+		unsettled = map[string]bool{}
+		req := PurgeRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
+			Tokens: ring.FullRange(), LowBound: 20, Forget: forget}
+		for more := true; more; steps++ {
+			r.Paxos(l.view.Self(), &req, time.Second, func(s PurgeStep, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range s.Unsettled {
+					unsettled[string(key.Bytes)] = true
+				}
+				forgotten += s.Forgotten
+				more, req.After = s.Next != nil, s.Next
+			})
+		}
+		return unsettled, forgotten, steps
+	}
+	if unsettled, _, steps := walk(false); len(unsettled) != states/2 || steps < 2 {
+		t.Errorf("%d of %d states are unsettled, want half of them, in %d steps", len(unsettled), states, steps)
+	}
+	if _, forgotten, _ := walk(true); forgotten != states/2 {
+		t.Errorf("%d of %d states are forgotten, want half of them", forgotten, states)
+	}
+}
+
+// TestAnAcceptorForgetsWhatItMay and keeps the rest: what is after the floor, and what is not settled.
+func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
+	l, engine, r, table := newPurged(t)
+	decide := func(key string, micros int64) {
+		p := proposalOf(table, ballot(micros, 1), ballot(micros, 1), key)
+		accept(t, l, p)
+		l.Commit(5, p, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	decide("old", 10)
+	decide("young", 30)
+	decide("voted", 10)
+	later := proposalOf(table, ballot(30, 1), ballot(30, 1), "voted")
+	later.Update = nil
+	accept(t, l, later)
+	accept(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "open"))
+	void := proposalOf(table, ballot(10, 1), ballot(10, 1), "void")
+	void.Update = nil
+	accept(t, l, void)
+	accept(t, l, proposalOf(table, ballot(30, 1), ballot(10, 1), "finished"))
+	if _, err := r.purgeStep(t, table, 20, false); err == nil {
+		t.Error("a floor that was not heard of is good for a purge")
+	}
+	l.view.(*view).floor = 20
+	for range 2 {
+		step, err := r.purgeStep(t, table, 20, false)
+		if err != nil || len(step.Unsettled) != 1 || string(step.Unsettled[0].Bytes) != "open" || step.Next != nil {
+			t.Fatalf("unsettled %+v, %v", step, err)
+		}
+	}
+	step, err := r.purgeStep(t, table, 20, true)
+	if err != nil || step.Forgotten != 3 {
+		t.Fatalf("forgotten %+v, %v", step, err)
+	}
+	if step, err = r.purgeStep(t, table, 20, true); err != nil || step.Forgotten != 0 {
+		t.Errorf("forgotten again: %+v, %v", step, err)
+	}
+	for key, want := range map[string]Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
+		for _, from := range []string{"memory", "disk"} {
+			s, _, err := l.known(&remembered{}, contention.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
+				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
+			}
+			l.Reload()
+		}
+	}
+	if got := accept(t, l, proposalOf(table, ballot(9, 2), ballot(9, 2), "old")); got.Micros != 20 {
+		t.Errorf("what was forgotten does not refuse: %v", got)
+	}
+	if cells := rowsOn(t, engine); cells != 4 {
+		t.Errorf("%d rows are left, want 4", cells)
+	}
+	if wrapped, err := engine.Sweep(1000); !wrapped || err != nil {
+		t.Fatal(wrapped, err)
+	}
+	block, _, err := engine.Export(nil, schema.PaxosTable, ring.FullRange(), nil, 1<<20)
+	if err != nil || bytes.Contains(block, []byte("old")) || !bytes.Contains(block, []byte("young")) {
+		t.Errorf("storage still has what was forgotten, or nothing: %q (%v)", block, err)
+	}
+}
+
+// TestWhatIsForgottenStaysForgotten after a loss of power: once all replicas have said so, tombstones go that the old
+// decision must not come back after.
+func TestWhatIsForgottenStaysForgotten(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	l, engine, table := newAcceptorOn(t, disk, storage.SyncBatch)
+	void := proposalOf(table, ballot(10, 1), ballot(10, 1), "k")
+	void.Update = nil
+	accept(t, l, void)
+	l.view.(*view).floor = 20
+	if step, err := purged(l, engine).purgeStep(t, table, 20, true); err != nil || step.Forgotten != 1 {
+		t.Fatalf("forgotten %+v, %v", step, err)
+	}
+	_, after, _ := newAcceptorOn(t, disk.CrashClone(vfs.CrashCloneCfg{}), storage.SyncBatch)
+	if n := rowsOn(t, after); n != 0 {
+		t.Errorf("%d states are back", n)
+	}
+}
+
+// rowsOn counts the states that have anything, as storage has them.
+func rowsOn(t *testing.T, engine *storage.Engine) (n int) {
+	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p row.PageReader
+	var x row.Row
+	for p.Reset(page); p.NextPartition(); {
+		for p.NextRow(&x) {
+			if len(x.Cells) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestStatesOfDroppedTablesGo when somebody looks which tables have any, once they are old.
+func TestStatesOfDroppedTablesGo(t *testing.T) {
+	l, engine, r, table := newPurged(t)
+	now := stillClock{}.Now().UnixMicro()
+	accept(t, l, proposalOf(table, ballot(now, 1), ballot(now, 1), "k"))
+	for i, at := range []int64{now - 2*paxosGoneAfter, now - paxosGoneAfter/2} {
+		gone := *table
+		gone.ID = schema.UUID{9, byte(i)}
+		x := row.NewRow()
+		x.Cells = append(x.Cells, ballotCell(l.promised, ballot(at, 1)))
+		if err := engine.Apply([]*row.Mutation{l.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := 0
+	for id, want := range map[schema.StorageID]bool{table.StorageID: true, table.StorageID + 1: false} {
+		r.Conditional(id, func(got bool, err error) {
+			if asked++; got != want || err != nil {
+				t.Errorf("table %d is conditional: %v, %v", id, got, err)
+			}
+		})
+	}
+	if n := rowsOn(t, engine); asked != 2 || n != 2 {
+		t.Errorf("%d answers, %d states are left, want the table's and one of a table not heard of yet", asked, n)
+	}
+}
+
+// TestATableIsConditionalAtOnce: also where somebody looked shortly before.
+func TestATableIsConditionalAtOnce(t *testing.T) {
+	l, _, r, table := newPurged(t)
+	var got []bool
+	ask := func() {
+		r.Conditional(table.StorageID, func(any bool, err error) { got = append(got, any && err == nil) })
+	}
+	ask()
+	prepare(t, l, table, ballot(10, 1))
+	ask()
+	if !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("answers %v", got)
+	}
+}
+
+// TestWhoIsToldMayAskAgain: no lock is held meanwhile.
+func TestWhoIsToldMayAskAgain(t *testing.T) {
+	_, _, r, table := newPurged(t)
+	answers := 0
+	r.Conditional(table.StorageID, func(bool, error) {
+		r.Conditional(table.StorageID, func(bool, error) { answers++ })
+		answers++
+	})
+	if answers != 2 {
+		t.Errorf("%d answers", answers)
+	}
+}
+
+// BenchmarkPurge is of 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted
+// proposal: what they take on disk before and after, and what a state costs to be listed and to be forgotten.
+func BenchmarkPurge(b *testing.B) {
+	const states = 110_000 // more than tombstones that a read of a client may meet
+	for b.Loop() {
+		b.StopTimer()
+		l, engine, r, table := newPurged(b)
+		for i := range states {
+			key := fmt.Sprintf("partition %d", i)
+			p := proposalOf(table, ballot(int64(10+i), 1), ballot(int64(10+i), 1), key)
+			m := mutationOf(table, key)
+			x := row.NewRow()
+			x.Cells = append(x.Cells, row.Cell{Column: 1, Timestamp: 1, Value: make([]byte, 110)})
+			m.AddRow(x)
+			p.Update = row.AppendMutation(nil, m)
+			l.Accept(5, p, func(Ballot, error) {})
+			p.Accepted, p.Update = true, nil
+			l.Commit(5, p, func(err error) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+		size := func(name string) {
+			if err := engine.CompactTable(b.Context(), schema.PaxosTable); err != nil {
+				b.Fatal(err)
+			}
+			bytes, err := engine.SizeOf(schema.PaxosTable, ring.FullRange())
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(bytes)/states, name)
+		}
+		size("B-before/state")
+		l.view.(*view).floor = 1 << 40
+		topology := l.view.Topology()
+		walk := func(forget bool) {
+			began := time.Now()
+			req := &PurgeRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(), LowBound: 1 << 40, Forget: forget}
+			for done := false; !done; {
+				r.Paxos(1, req, time.Second, func(s PurgeStep, err error) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					req.After, done = s.Next, s.Next == nil
+				})
+			}
+			b.ReportMetric(float64(time.Since(began).Nanoseconds())/states, map[bool]string{false: "ns-list/state", true: "ns-forget/state"}[forget])
+		}
+		b.StartTimer()
+		walk(false)
+		walk(true)
+		b.StopTimer()
+		r.o.Look = 0
+		r.look(func(found map[schema.StorageID]bool, err error) { // what is not swept yet is in nobody's way
+			if len(found) > 0 || err != nil {
+				b.Fatal(found, err)
+			}
+		})
+		for wrapped := false; !wrapped; {
+			var err error
+			if wrapped, err = engine.Sweep(10_000); err != nil {
+				b.Fatal(err)
+			}
+		}
+		size("B-after/state")
+		b.StartTimer()
+	}
+}

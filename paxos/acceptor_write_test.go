@@ -1,0 +1,78 @@
+package paxos
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"cqld/replica"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// copyingEngine is storage that has nothing, and copies what it is given at once, as Engine must.
+type copyingEngine struct{ applied []byte }
+
+func (e *copyingEngine) Apply(ms []*row.Mutation, _ bool, done func(error)) error {
+	e.applied = e.applied[:0]
+	for _, m := range ms {
+		e.applied = row.AppendMutation(e.applied, m)
+	}
+	done(nil)
+	return nil
+}
+
+func (e *copyingEngine) Read(dst []byte, _ *row.ReadCommand) ([]byte, error) {
+	return append(dst, 0, 0), nil
+}
+
+func (e *copyingEngine) Truncate(schema.StorageID) error { return nil }
+
+func (e *copyingEngine) Newest(*row.ReadCommand) (int64, error) { return 0, nil }
+
+func (e *copyingEngine) Partitions(*storage.PartitionsRead) (storage.PartitionsPage, error) {
+	return storage.PartitionsPage{}, nil
+}
+
+// TestAcceptTakesNoMemoryForTheProposal: an acceptor that takes one large proposal after the other writes them
+// from memory that it has, and writes what it was given.
+func TestAcceptTakesNoMemoryForTheProposal(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool keeps nothing under the race detector")
+	}
+	v, table := newView(t)
+	engine := &copyingEngine{}
+	l := NewAcceptor(replica.NewLocal(engine, v, nil), v, Unsafe{})
+	const size, rounds = 400 << 10, 200
+	value := bytes.Repeat([]byte{7}, size)
+	m := new(row.Mutation)
+	m.Reset(table.StorageID, row.NewPartitionKey([]byte("k")))
+	r := row.NewRow()
+	r.Clustering = []byte{0x80, 1}
+	r.Cells = []row.Cell{{Column: 1, Timestamp: 1, Value: value}}
+	m.AddRow(r)
+	update := row.AppendMutation(nil, m)
+	acceptNext := func(micros int64) {
+		b := ballot(micros, 1)
+		p := &Proposal{Ballot: b, Origin: b, Table: table.StorageID, Key: m.Key, Update: update}
+		l.Accept(5, p, func(refused Ballot, err error) {
+			if err != nil || refused.Present() {
+				t.Fatalf("refused for %v, %v", refused, err)
+			}
+		})
+		if !bytes.Contains(engine.applied, update) {
+			t.Fatal("the proposal was not written")
+		}
+	}
+	acceptNext(1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range rounds {
+		acceptNext(int64(2 + i))
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > size/4 {
+		t.Errorf("%d bytes were allocated for a proposal of %d", each, size)
+	}
+}

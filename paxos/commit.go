@@ -1,0 +1,115 @@
+package paxos
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// decision is a commit of a decided proposal. Replicas in accepted have the proposal, or have been sent it, and therefore
+// receive only its ballot.
+type decision struct {
+	acceptors Acceptors
+	trace     coordinator.Trace
+	proposal  *Proposal
+	accepted  []ring.NodeID
+}
+
+// Send implements coordinator.Sender.
+func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
+	if !slices.Contains(d.accepted, node) {
+		d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
+		return
+	}
+	short := *d.proposal
+	short.Update, short.Accepted = nil, true
+	d.acceptors.Commit(node, d.trace, epoch, &short, timeout, func(err error) {
+		if errors.Is(err, ErrNotAccepted) {
+			d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
+			return
+		}
+		done(err)
+	})
+}
+
+// commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
+func (op *round) commitLocked(level ring.Consistency) {
+	op.phase = phaseCommitting
+	op.stageLocked(StageCommit)
+	op.disarmLocked()
+	p := op.proposal
+	p.Table, p.Key = op.cmd.Table, op.cmd.Key
+	mine := op.mine()
+	if at := op.proposedAt(p.Origin); at >= 0 {
+		op.outcomes = op.own[at].outcomes
+	}
+	d := &decision{acceptors: op.c.acceptors, trace: op.tracer(), proposal: &p}
+	if op.proposal.Ballot == op.ballot { // it was accepted just now, or is being, by who has not answered yet
+		for i := range op.votes {
+			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
+				d.accepted = append(d.accepted, v.node)
+			}
+		}
+	}
+	early := mine && level == ring.Any
+	if early {
+		op.answerLocked(op.outcomes, nil)
+	} else {
+		op.mu.Unlock()
+	}
+	m := new(row.Mutation)
+	c := wire.NewCursor(p.Update)
+	row.ConsumeMutation(&c, m)
+	op.c.coordinator.Write(&coordinator.WriteRequest{
+		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: op.timeout, Trace: op.tracer(), Sender: d,
+	}, func(err error) {
+		defer op.guarded()
+		op.mu.Lock()
+		switch {
+		case early:
+			op.stageLocked(StageNone)
+			op.mu.Unlock()
+			op.leave()
+		case mine && errors.Is(err, coordinator.ErrNotSent) && op.commitAgainLocked(level):
+		case mine:
+			op.own = nil // it is decided, whatever becomes of this write
+			if err == nil && quorate(level, op.serial) && p.Ballot == op.ballot {
+				op.settledLocked(p.Ballot, p.Ballot, p.History.With(p.Origin))
+			}
+			op.concludeDecidedLocked(op.decidedButFailed(level, err))
+		default:
+			// Whether all went well or not, the next promises tell what there is.
+			pause := time.Duration(0)
+			if err != nil {
+				pause = op.pause()
+			}
+			op.againLocked(pause)
+		}
+	})
+	// The commit is on its way: the acceptors answer the next coordinator's prepare after they have applied it.
+	op.endTurn()
+}
+
+// commitAgainLocked repeats the commit after a pause, when nothing could be sent and there is time: other nodes may be
+// alive again. It then frees mu.
+func (op *round) commitAgainLocked(level ring.Consistency) bool {
+	pause, end := op.pause(), time.Duration(0)
+	for _, m := range op.members {
+		end = max(end, m.entered+m.req.Timeout)
+	}
+	if op.c.clock.Monotonic()+pause >= end {
+		return false
+	}
+	op.stageLocked(StagePause)
+	op.mu.Unlock()
+	op.c.clock.After(pause, func() {
+		op.mu.Lock()
+		op.commitLocked(level)
+	})
+	return true
+}

@@ -1,0 +1,255 @@
+package paxos
+
+import (
+	"cqld/coordinator"
+	"cqld/internal/guard"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// question is what the conditions of a round are asked about: the state of the round that they need, so that its mutex
+// is free meanwhile.
+type question struct {
+	c        *Proposer
+	members  []questioned
+	cmd      *row.ReadCommand
+	disjoint bool
+	page     []byte
+	ballot   Ballot
+	span     int64
+	maySplit bool // members may wait for the next round
+}
+
+// questioned is one member; answered ones are not asked.
+type questioned struct {
+	m        *member
+	answered bool
+}
+
+// verdict is what the conditions said.
+type verdict struct {
+	outcomes []outcome
+	update   *row.Mutation // all changes to be made; nil when there are none
+	tooMuch  bool          // the rows are more than fit into one round
+	cut      bool          // the changes are: members without an outcome go to the next round
+}
+
+// questionLocked is the question for the present attempt.
+func (op *round) questionLocked(page []byte) question {
+	q := question{c: op.c, cmd: op.cmd, disjoint: op.disjoint, page: page, ballot: op.ballot, span: op.span(), maySplit: len(op.own) == 0}
+	q.members = make([]questioned, len(op.members))
+	for i, m := range op.members {
+		q.members[i] = questioned{m, m.answered}
+	}
+	return q
+}
+
+// takeLocked takes an answer into the round.
+func (op *round) takeLocked(a *verdict) {
+	op.outcomes = a.outcomes
+	if a.cut {
+		op.putBackAfter(len(a.outcomes) - 1)
+	}
+}
+
+// ask asks each member's condition, one after the other, each with what the ones before it change, and joins the changes
+// to be made.
+func (q *question) ask() (a verdict) {
+	j, more := NewJoined(q.cmd, q.disjoint, q.page)
+	if more && len(q.members) > 1 {
+		a.tooMuch = true
+		return a
+	}
+	a.outcomes = make([]outcome, len(q.members))
+	stamp := q.ballot.Micros - q.span
+	for i, asked := range q.members {
+		m, o := asked.m, &a.outcomes[i]
+		if !m.reads() {
+			stamp += 2
+		}
+		if asked.answered {
+			continue
+		}
+		if o.page, o.err = j.PageOf(m.req.Command); o.err != nil || m.reads() {
+			continue
+		}
+		change, applies, err := m.update(q.c.guard, o.page, stamp)
+		if o.applied, o.err = applies && err == nil, err; !o.applied || change == nil || change.Empty() {
+			continue
+		}
+		o.changes = true
+		switch {
+		case a.update == nil && i == len(q.members)-1:
+			a.update = change
+			continue
+		case a.update == nil:
+			a.update = new(row.Mutation)
+			a.update.Reset(change.Table, change.Key)
+			a.update.Grow(min(len(q.members)*change.Size(), q.c.limits.RoundBytes) + change.Size())
+		}
+		a.update.Append(change)
+		if i == len(q.members)-1 {
+			break
+		}
+		if o.err = j.Lay(m.req.Command, change); o.err != nil {
+			failAll(a.outcomes, o.err)
+			return verdict{outcomes: a.outcomes}
+		}
+		if a.update.Size() > q.c.limits.RoundBytes && q.maySplit {
+			a.outcomes, a.cut = a.outcomes[:i+1], true
+			break
+		}
+	}
+	return a
+}
+
+// update asks the member's condition. It is the code of a request: a panic of it fails that member alone.
+func (m *member) update(g *guard.Guard, page []byte, stamp int64) (change *row.Mutation, applies bool, err error) {
+	if g != nil {
+		defer g.Recover("condition", func(panicked error) { change, applies, err = nil, false, panicked })
+	}
+	return m.req.Update(page, stamp)
+}
+
+// failAll makes every member fail: the round cannot be carried out.
+func failAll(outcomes []outcome, err error) {
+	for i := range outcomes {
+		outcomes[i] = outcome{err: err}
+	}
+}
+
+// allFail says whether every member's update erred. Those with an earlier proposal that may be decided
+// still are told that nobody knows.
+func (op *round) allFail() bool {
+	for i, m := range op.members {
+		if !m.answered && op.outcomes[i].err == nil {
+			return false
+		}
+	}
+	for i := range op.outcomes {
+		if op.outcomes[i].err != nil {
+			op.outcomes[i].err = op.errorOf(i, op.outcomes[i].err)
+		}
+	}
+	return true
+}
+
+// nothingApplies says whether no member's condition holds.
+func (op *round) nothingApplies() bool {
+	for i := range op.outcomes {
+		if op.outcomes[i].applied {
+			return false
+		}
+	}
+	return true
+}
+
+// putBackAfter lets the members after i wait for the next round, unless a proposal of theirs is in doubt.
+func (op *round) putBackAfter(i int) bool {
+	if len(op.own) > 0 {
+		return false
+	}
+	var rest []*member
+	for _, m := range op.members[i+1:] {
+		if !m.answered {
+			rest = append(rest, m)
+		}
+	}
+	op.c.queues.putBack(op.line, rest)
+	op.members = op.members[:i+1]
+	return true
+}
+
+// splitLocked begins again with the first half of the members: the rows of all are too large to be read
+// at once. It frees mu.
+func (op *round) splitLocked() {
+	if !op.putBackAfter((len(op.members)+1)/2 - 1) {
+		op.supersedeLocked()
+		return
+	}
+	op.enroll()
+	op.againLocked(0)
+}
+
+// concludeLocked answers all members, with outcomes or with what a failure means to them, and lets the
+// next round of the partition begin. It frees mu.
+func (op *round) concludeLocked(outcomes []outcome, err error) {
+	if err != nil {
+		outcomes = make([]outcome, len(op.members))
+		for i := range outcomes {
+			outcomes[i].err = op.errorOf(i, err)
+		}
+	}
+	op.stageLocked(StageNone)
+	op.over = true
+	op.disarmLocked()
+	op.answerLocked(outcomes, nil)
+	op.leave()
+}
+
+// concludeDecidedLocked answers all members after the commit. It frees mu.
+func (op *round) concludeDecidedLocked(err error) {
+	op.stageLocked(StageNone)
+	op.over = true
+	op.disarmLocked()
+	op.answerLocked(op.outcomes, err)
+	op.leave()
+}
+
+// answerLocked gives every member its outcome, or err when it is not nil: even those who changed nothing
+// may have seen what others of the round did. It frees mu.
+func (op *round) answerLocked(outcomes []outcome, err error) {
+	type answer struct {
+		m *member
+		o outcome
+	}
+	answers := make([]answer, 0, len(op.members))
+	for i, m := range op.members {
+		if m.answered {
+			continue
+		}
+		m.answered = true
+		o := outcomes[i]
+		if err != nil {
+			o.err = err
+		}
+		answers = append(answers, answer{m, o})
+	}
+	if n := len(answers); n > 1 {
+		op.c.counts.shared.Add(uint64(n))
+	}
+	op.c.counts.rounds.Add(1)
+	op.mu.Unlock()
+	op.c.queues.answered(len(answers))
+	for _, a := range answers {
+		if a.o.err != nil {
+			op.countFailure(a.o.err)
+			a.m.done(false, a.o.page, a.o.err)
+			continue
+		}
+		a.m.done(a.o.applied, a.o.page, nil)
+	}
+}
+
+// leave lets the next round of the partition begin.
+func (op *round) leave() {
+	op.left.Store(true)
+	op.endTurn()
+	if next := op.c.queues.leave(op.line, &op.c.limits); next != nil {
+		// Not on this stack: a long line would be a deep one.
+		op.c.clock.After(0, op.c.newRound(op.line, next).begin)
+	}
+}
+
+// tracer receives the events of the round for all members that are traced; nil when none is.
+func (op *round) tracer() coordinator.Trace {
+	return coordinator.TracesOf(op.members, func(m *member) coordinator.Trace { return m.req.Trace })
+}
+
+func (op *round) trace(activity string) {
+	coordinator.AddTrace(op.tracer(), op.c.view.Self(), activity)
+}
+
+func (op *round) traceNode(activity string, node ring.NodeID) {
+	coordinator.AddNodeTrace(op.tracer(), op.c.view.Self(), activity, node)
+}

@@ -1,0 +1,62 @@
+package contention
+
+import (
+	"testing"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/internal/testclock"
+	"cqld/ring"
+)
+
+// TestSilentArbitersAreAvoided shows that an arbiter that did not answer is left out at once, is tried by one request
+// after a while, and comes back when it answers.
+func TestSilentArbitersAreAvoided(t *testing.T) {
+	var k Arbiters
+	now := time.Minute
+	want := func(what string, node ring.NodeID, usable bool) {
+		t.Helper()
+		if k.Usable(node, now) != usable {
+			t.Errorf("%s: node %d usable: %v", what, node, !usable)
+		}
+	}
+	want("not met yet", 1, true)
+	k.Silent(1, now)
+	want("just silent", 1, false)
+	want("another one", 2, true)
+	now += avoided
+	want("after a while one request tries it", 1, true)
+	want("and no other one", 1, false)
+	k.Answered(1, 20*time.Millisecond, now)
+	want("it answered", 1, true)
+	if got := k.Patience(1, now); got < 80*time.Millisecond || got > 4*20*time.Millisecond {
+		t.Errorf("patience of %v with answers of 20 ms", got)
+	}
+	if got := k.Patience(3, now); got != patienceLeast {
+		t.Errorf("patience of %v with one that is not known", got)
+	}
+}
+
+// TestTurnsOfDeadNodesEnd shows that the next request ends the turn of a node that is dead, and that a dead node that
+// waits gets none.
+func TestTurnsOfDeadNodesEnd(t *testing.T) {
+	dead := map[ring.NodeID]bool{}
+	var clock env.Clock = &testclock.Clock{}
+	home := NewHome(clock, func(n ring.NodeID) bool { return !dead[n] })
+	got := map[ring.NodeID]Turn{}
+	ask := func(from ring.NodeID) { home.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }
+	ask(1)
+	ask(2)
+	ask(3)
+	if got[1].Ticket == 0 || len(got) != 1 {
+		t.Fatalf("turns %v", got)
+	}
+	dead[1], dead[2] = true, true
+	ask(4)
+	if got[3].Ticket == 0 || got[2].Ticket != 0 {
+		t.Errorf("turns %v: 3 is the first that lives", got)
+	}
+	if _, ok := got[4]; ok {
+		t.Error("4 does not wait")
+	}
+}

@@ -1,0 +1,61 @@
+package paxos
+
+import (
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/paxos/contention"
+	"cqld/replica"
+	"cqld/ring"
+)
+
+// TurnKeeper says whose turn it is with a partition of which this node is the arbiter: a Proposer.
+type TurnKeeper interface {
+	Turn(line string, from ring.NodeID, timeout time.Duration, done func(contention.Turn))
+	Pass(line string, ticket uint64)
+}
+
+// turnTimeoutMax keeps what a request asks for a duration; the keeper waits for less.
+const turnTimeoutMax = time.Minute
+
+// ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
+// starts.
+//
+//	VerbTurn   timeout (µs), line     reply: ticket, alone (1), kept (µs)
+//	VerbPass   ticket, line           one-way
+func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
+	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
+		c := wire.NewCursor(payload)
+		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
+		line := string(c.Rest())
+		if err := c.Err(); err != nil {
+			respond(nil, replica.ToRemote(err))
+			return
+		}
+		keeper.Turn(line, from, timeout, func(t contention.Turn) { respond(appendTurn(nil, t), nil) })
+	}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass", Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
+		c := wire.NewCursor(payload)
+		ticket, line := c.Uvarint(), string(c.Rest())
+		if c.Err() == nil {
+			keeper.Pass(line, ticket)
+		}
+	}})
+}
+
+func appendTurn(dst []byte, t contention.Turn) []byte {
+	alone := byte(0)
+	if t.Alone {
+		alone = 1
+	}
+	return wire.AppendUvarint(append(wire.AppendUvarint(dst, t.Ticket), alone), uint64(t.Kept.Microseconds()))
+}
+
+// decodeTurn is the inverse of appendTurn.
+func decodeTurn(payload []byte) (contention.Turn, error) {
+	c := wire.NewCursor(payload)
+	t := contention.Turn{Ticket: c.Uvarint(), Alone: c.Uint8() == 1}
+	t.Kept = time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
+	return t, c.Finish()
+}

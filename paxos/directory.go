@@ -1,0 +1,132 @@
+package paxos
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/paxos/contention"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Directory implements Acceptors: it calls this node's Acceptor, and sends messages to those of the other nodes.
+type Directory struct {
+	self      func() ring.NodeID
+	acceptor  *Acceptor
+	transport messaging.Transport
+	proposals sync.Pool // *[]byte
+}
+
+var _ Acceptors = (*Directory)(nil)
+
+// NewDirectory makes the directory of the node whose acceptor is given.
+func NewDirectory(acceptor *Acceptor, transport messaging.Transport, view coordinator.View) *Directory {
+	d := &Directory{self: view.Self, acceptor: acceptor, transport: transport}
+	d.proposals.New = func() any { return new([]byte) }
+	return d
+}
+
+// to returns the transport for a request whose trace is t, which may be nil.
+func (d *Directory) to(t coordinator.Trace) messaging.Transport {
+	if t == nil {
+		return d.transport
+	}
+	return replica.TracedTransport(d.transport, t)
+}
+
+// Prepare implements Acceptors.
+func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error)) {
+	if to == d.self() {
+		d.acceptor.Prepare(epoch, b, previous, cmd, done)
+		return
+	}
+	request := row.AppendReadCommand(appendBallot(appendBallot(wire.AppendUvarint(nil, epoch), b), previous), cmd)
+	d.to(trace).Request(to, messaging.VerbPaxosPrepare, request, timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(nil, replica.FromRemote(err))
+			return
+		}
+		done(decodePromise(payload))
+	})
+}
+
+// Accept implements Acceptors. A proposal may be large: it is encoded once for all other nodes.
+func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(place int, refused Ballot, err error)) {
+	var request *[]byte
+	for i, node := range to {
+		if node == d.self() {
+			d.acceptor.Accept(epoch, p, func(refused Ballot, err error) { done(i, refused, err) })
+			continue
+		}
+		if request == nil {
+			request = d.proposals.Get().(*[]byte)
+			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch, p)
+		}
+		d.to(trace).Request(node, messaging.VerbPaxosAccept, *request, timeout, func(payload []byte, err error) {
+			if err != nil || len(payload) == 0 {
+				done(i, Ballot{}, replica.FromRemote(err))
+				return
+			}
+			c := wire.NewCursor(payload)
+			refused := consumeBallot(&c)
+			done(i, refused, c.Finish())
+		})
+	}
+	if request != nil && cap(*request) <= proposalKept {
+		d.proposals.Put(request)
+	}
+}
+
+// proposalKept is the largest encoded proposal whose memory is kept: a round (1 MiB and the last of its
+// changes), in a buffer that grew by doubling.
+const proposalKept = 2 << 20
+
+// proposalRest is what the ballots of a proposal, its table and its token take, with a history of a few coordinators.
+const proposalRest = 128
+
+// Commit implements Acceptors.
+func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(error)) {
+	if to == d.self() {
+		d.acceptor.Commit(epoch, p, done)
+		return
+	}
+	accepted := byte(0)
+	if p.Accepted {
+		accepted = 1
+	}
+	request := append(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), accepted)
+	d.to(trace).Request(to, messaging.VerbPaxosCommit, appendProposal(request, epoch, p), timeout, func(payload []byte, err error) {
+		if err == nil && len(payload) > 0 {
+			done(ErrNotAccepted)
+			return
+		}
+		done(replica.FromRemote(err))
+	})
+}
+
+// Decide implements Acceptors.
+func (d *Directory) Decide(epoch uint64, cmd *row.ReadCommand, decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
+	d.acceptor.Decide(epoch, cmd, decide, done)
+}
+
+// RequestTurn implements Acceptors.
+func (d *Directory) RequestTurn(to ring.NodeID, partition string, timeout time.Duration, done func(contention.Turn, error)) {
+	request := append(wire.AppendUvarint(nil, uint64(timeout.Microseconds())), partition...)
+	d.transport.Request(to, messaging.VerbTurn, request, timeout, func(payload []byte, err error) {
+		if err != nil {
+			done(contention.Turn{}, replica.FromRemote(err))
+			return
+		}
+		done(decodeTurn(payload))
+	})
+}
+
+// EndTurn implements Acceptors.
+func (d *Directory) EndTurn(to ring.NodeID, partition string, ticket uint64) {
+	d.transport.Send(to, messaging.VerbPass, append(wire.AppendUvarint(nil, ticket), partition...))
+}

@@ -1,0 +1,28 @@
+package paxos
+
+// guarded is deferred by the events of a round. An event that panics ends the round with an error and frees its mutex, which
+// other acceptors' answers wait for; the next round of the partition begins. Without a Guard, in the simulation, the panic
+// goes on.
+func (op *round) guarded() {
+	g := op.c.guard
+	if g == nil {
+		return
+	}
+	if p := recover(); p != nil {
+		err := g.Caught("coordinator conditional change", p)
+		g.Abandon(&op.mu, func() { op.abandonLocked(err) })
+	}
+}
+
+// abandonLocked ends a round of which an event panicked. It frees mu.
+func (op *round) abandonLocked(err error) {
+	if op.left.Load() {
+		op.mu.Unlock()
+		return
+	}
+	if (op.phase == phaseAccepting || op.phase == phaseCommitting) && len(op.outcomes) == len(op.members) {
+		op.own = append(op.own, doubtful{op.proposal, op.outcomes, false, 0}) // it may be decided
+	}
+	op.attempt++
+	op.concludeLocked(nil, err)
+}

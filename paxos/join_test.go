@@ -1,0 +1,164 @@
+package paxos
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// TestJoinedPagesAreThoseOfOneAfterTheOther compares, for random content, commands and changes of a
+// partition, what a round shows its members with what storage answers when each change is applied before
+// the next one reads.
+func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
+	disjoint, skipped := 0, 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply := func(m *row.Mutation) {
+			check := func(err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			check(engine.Apply([]*row.Mutation{m}, false, check))
+		}
+		read := func(c *row.ReadCommand) []byte {
+			page, err := engine.Read(nil, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return page
+		}
+		few := r.IntN(2) == 0
+		for range r.IntN(4) {
+			apply(randomChange(r, 1+r.Int64N(50), few))
+		}
+		var commands []*row.ReadCommand
+		for range 1 + r.IntN(6) {
+			commands = append(commands, randomCommand(r))
+		}
+		cmd, apart := Join(commands)
+		if !slices.IsSortedFunc(cmd.Slices, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) }) {
+			t.Fatalf("seed %d: slices %v", seed, cmd.Slices)
+		}
+		if apart && len(commands) > 1 {
+			disjoint++
+		}
+		j, more := NewJoined(cmd, apart, read(cmd))
+		if more {
+			t.Fatal("more")
+		}
+		for i, c := range commands {
+			page, err := j.PageOf(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := read(c); !bytes.Equal(page, want) {
+				t.Fatalf("seed %d, member %d of %d, %v of %v:\n%s\nnot\n%s", seed, i, len(commands), c.Slices, cmd.Slices, shown(page), shown(want))
+			}
+			change := randomChange(r, 100+int64(2*i), few)
+			if apart && onlyRowsOf(c, change) {
+				skipped++
+			}
+			if err := j.Lay(c, change); err != nil {
+				t.Fatal(err)
+			}
+			apply(change)
+		}
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if disjoint < 20 || skipped < 20 {
+		t.Errorf("%d rounds read apart, %d changes were nobody else's: the cheap way is not tested", disjoint, skipped)
+	}
+}
+
+func randomClustering(r *rand.Rand) []byte { return []byte{byte('a' + r.IntN(8))} }
+
+// randomCommand reads a few rows or intervals.
+func randomCommand(r *rand.Rand) *row.ReadCommand {
+	c := &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")), Now: 1_000_000, StaticCounts: r.IntN(2) == 0}
+	if r.IntN(8) == 0 {
+		c.Slices = []row.Slice{row.AllRows()}
+		return c
+	}
+	next := byte('a')
+	for range 1 + r.IntN(3) {
+		start := next + byte(r.IntN(4))
+		if r.IntN(4) == 0 {
+			end := start + 1 + byte(r.IntN(3))
+			c.Slices = append(c.Slices, row.Slice{Start: []byte{start}, End: []byte{end}})
+			next = end
+			continue
+		}
+		c.Slices = append(c.Slices, row.ExactRow([]byte{start}))
+		next = start + 1
+	}
+	return c
+}
+
+// randomChange changes rows, now and then statics, or deletes some of them.
+func randomChange(r *rand.Rand, timestamp int64, rowsOnly bool) *row.Mutation {
+	m := new(row.Mutation)
+	m.Reset(1000, row.NewPartitionKey([]byte("k")))
+	for range 1 + r.IntN(2) {
+		x := row.NewRow()
+		what := r.IntN(10)
+		if rowsOnly {
+			what = min(what, 6)
+		}
+		switch {
+		case what == 9:
+			start := byte('a' + r.IntN(6))
+			m.AddRangeTombstone(row.RangeTombstone{Start: []byte{start}, End: []byte{start + byte(1+r.IntN(3))},
+				Deletion: row.Deletion{Timestamp: timestamp, LocalTime: 999_999}})
+			continue
+		case what == 8:
+			x.Cells = append(x.Cells, row.Cell{Column: 1, Timestamp: timestamp, Value: []byte(fmt.Sprint("s", timestamp))})
+			m.AddHeader(x)
+			continue
+		case what == 7:
+			x.Deletion = row.Deletion{Timestamp: timestamp, LocalTime: 999_999}
+			if r.IntN(3) == 0 {
+				m.AddHeader(x)
+				continue
+			}
+		default:
+			x.Liveness.Timestamp = timestamp
+			for range r.IntN(3) {
+				column := schema.ColumnID(2 + r.IntN(3))
+				x.Cells = append(x.Cells, row.Cell{Column: column, Timestamp: timestamp, Value: []byte(fmt.Sprint(column, timestamp))})
+			}
+			x.Sort()
+		}
+		x.Clustering = randomClustering(r)
+		m.AddRow(x)
+	}
+	return m
+}
+
+func shown(page []byte) string {
+	var b bytes.Buffer
+	var p row.PageReader
+	p.Reset(page)
+	for p.NextPartition() {
+		fmt.Fprintf(&b, "%+v %+v", p.Header, p.RangeTombstones)
+		var x row.Row
+		for p.NextRow(&x) {
+			fmt.Fprintf(&b, " %s %+v;", x.Clustering, x)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,566 @@
+package paxos
+
+import (
+	"bytes"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/paxos/contention"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// CAS makes a conditional change of one partition. applied says whether the condition held; page is
+// what it was decided on, valid until done returns. Changes of one partition through one coordinator
+// take effect one after the other; those that wait for one under way go together.
+func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
+	table := c.view.Schema().TableByStorage(req.Command.Table)
+	if table == nil {
+		done(false, nil, &coordinator.UnknownTable{Table: req.Command.Table})
+		return
+	}
+	if req.Cancel.Err() != nil {
+		done(false, nil, env.ErrCanceled)
+		return
+	}
+	if err := c.checkFactor(table, req); err != nil {
+		done(false, nil, err)
+		return
+	}
+	now := c.clock.Monotonic()
+	m := &member{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
+	line := contention.Line(req.Command.Table, req.Command.Key)
+	first, ok := c.queues.enter(line, m, c.limits.InFlight)
+	switch {
+	case !ok:
+		c.counts.overloaded.Add(1)
+		done(false, nil, &coordinator.Overloaded{What: "too many conditional changes in flight"})
+	case first:
+		c.watch(line, m)
+		c.newRound(line, []*member{m}).begin()
+	default:
+		c.watch(line, m)
+	}
+}
+
+// Read answers a serial read of one partition with what is decided, after it has finished what is in progress. The command
+// must not change until done is called.
+func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	contention := req.Contention
+	if contention == 0 {
+		contention = contentionDefault
+	}
+	c.CAS(&CASRequest{
+		Command: req.Command, Serial: req.Consistency, Consistency: plainLevel(req.Consistency),
+		Contention: contention, Timeout: req.Timeout, Trace: req.Trace, Cancel: req.Cancel,
+	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
+}
+
+// SettleProposals makes a round of a partition in which every replica votes: afterwards, what any of them had
+// accepted before is decided and with all, or void. All replicas must be alive.
+func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error)) {
+	c.CAS(&CASRequest{
+		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
+		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
+	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
+}
+
+// round is conditional changes and serial reads of a partition that go together, from their first
+// attempt to their answers.
+type round struct {
+	c        *Proposer
+	line     string
+	table    *schema.Table
+	serial   ring.Consistency
+	level    ring.Consistency // of the commit
+	timeout  time.Duration
+	cmd      *row.ReadCommand
+	disjoint bool
+
+	mu       sync.Mutex
+	members  []*member
+	over     bool
+	topology *ring.Topology
+	voters   electorate
+	votes    []vote // of the natural, then the pending
+	phase    roundPhase
+	attempt  int // a new one for every prepare: answers to earlier ones are of no interest
+	ballot   Ballot
+	previous Ballot // what the attempt rests on instead of promises
+	proposal Proposal
+	prior    Ballot // the latest decided one that the promises told of, or the floor
+	history  History
+	crowded  bool // another proposer was met
+	outcomes []outcome
+	// superseding says that nothing is proposed only to make what is in doubt void.
+	superseding bool
+	reread      bool // the page is not what the acceptors sent
+	timer       env.Timer
+	sent        time.Duration // when the votes of the phase were asked for
+	hurried     bool          // the timer does not wait for the silent any more
+
+	turn        turnState  // of a contested partition
+	seen        int64      // the latest ballot of others
+	own         []doubtful // proposals of this round that some may have accepted and nobody decided yet
+	contentions int
+	left        atomic.Bool // the next round may begin
+	stage       Stage
+	staged      time.Duration // when the round entered the stage
+	tries       int           // since the last success
+	plans       int
+}
+
+// outcome is what a member is answered if the attempt succeeds.
+type outcome struct {
+	applied bool
+	changes bool // it has a part in the proposal
+	page    []byte
+	err     error
+}
+
+type roundPhase uint8
+
+const (
+	phaseIdle roundPhase = iota // between attempts
+	phasePreparing
+	phasePreparedWork // commits that are missing, or the read, are under way
+	phaseSettling     // nothing will change; the last promises are waited for
+	phaseAccepting
+	phaseCommitting
+)
+
+// newRound makes a round of members, the first of their line.
+func (c *Proposer) newRound(line string, members []*member) *round {
+	op := &round{c: c, line: line, members: members}
+	op.enroll()
+	return op
+}
+
+// enroll derives from the members what all of them have in common.
+func (op *round) enroll() {
+	first := op.members[0]
+	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
+	found := false
+	for _, m := range op.members {
+		m.round.Store(op)
+		op.timeout = min(op.timeout, m.req.Timeout)
+		if !found && !m.reads() {
+			op.level, found = m.req.Consistency, true
+		}
+	}
+	commands := make([]*row.ReadCommand, len(op.members))
+	for i, m := range op.members {
+		commands[i] = m.req.Command
+	}
+	op.cmd, op.disjoint = Join(commands)
+}
+
+// attemptLocked starts an attempt with a new ballot. It frees mu.
+func (op *round) attemptLocked() {
+	if err := op.plan(); err != nil {
+		if op.c.coordinator.MayArrive(err, math.MaxInt64) { // againLocked knows who has the time
+			op.againLocked(coordinator.ArrivalPause)
+			return
+		}
+		op.failLocked(err)
+		return
+	}
+	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the line
+		op.mu.Unlock()
+		return
+	}
+	op.attempt++
+	op.outcomes, op.reread, op.superseding, op.proposal, op.previous = nil, false, false, Proposal{}, Ballot{}
+	if op.alone() {
+		op.decideAloneLocked()
+		return
+	}
+	op.phase = phasePreparing
+	op.stageLocked(StagePrepare)
+	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
+		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
+		op.seen = max(op.seen, last.ballot.Micros)
+	}
+	op.ballot = op.c.ballot(op.seen, op.span())
+	op.armLocked()
+	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(), op.timeout, op.cmd
+	asked, votes := op.askedLocked(), op.votes // those of this attempt: the next may begin before all are asked
+	op.mu.Unlock()
+	for _, i := range asked {
+		node := votes[i].node
+		op.traceNode("Preparing ballot with", node)
+		op.c.acceptors.Prepare(node, op.tracer(), epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
+			op.onPromise(attempt, i, p, err)
+		})
+	}
+}
+
+// span is how many stamps the round needs: two for each change.
+func (op *round) span() (n int64) {
+	for _, m := range op.members {
+		if !m.reads() {
+			n += 2
+		}
+	}
+	return max(n, 1)
+}
+
+// armLocked sets the timer for the replicas' answers.
+func (op *round) armLocked() {
+	op.disarmLocked()
+	op.sent, op.hurried = op.c.clock.Monotonic(), false
+	attempt, phase := op.attempt, op.phase
+	op.timer = op.c.clock.After(op.timeout, func() { op.onTimeout(attempt, phase) })
+}
+
+func (op *round) disarmLocked() {
+	if op.timer != nil {
+		op.timer.Stop()
+		op.timer = nil
+	}
+}
+
+// onPromise is the event of an acceptor's answer to prepare.
+func (op *round) onPromise(attempt, i int, p *Promise, err error) {
+	defer op.guarded()
+	op.mu.Lock()
+	if attempt != op.attempt || op.over {
+		op.mu.Unlock()
+		return
+	}
+	v := &op.votes[i]
+	if op.phase != phasePreparing {
+		op.latePromise(v, p, err)
+		return
+	}
+	switch {
+	case err != nil:
+		v.state, v.err, v.failed = voteFailed, err, true
+	case p.Refused:
+		v.state, v.failed = voteNo, true
+		op.seen = max(op.seen, p.Promised.Micros)
+		op.hurryLocked()
+	default:
+		v.state = voteYes
+		v.take(p)
+	}
+	switch {
+	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
+		op.preparedLocked()
+	case op.hopeless():
+		op.outvotedLocked()
+	default:
+		op.mu.Unlock()
+	}
+}
+
+// latePromise takes an answer to prepare that a quorum did not need. It frees mu.
+func (op *round) latePromise(v *vote, p *Promise, err error) {
+	switch {
+	case err != nil:
+		v.failed = true
+	case p.Refused:
+		v.failed = true
+		op.seen = max(op.seen, p.Promised.Micros)
+	default:
+		v.take(p)
+	}
+	if op.phase == phaseSettling {
+		op.declineLocked()
+		return
+	}
+	op.mu.Unlock()
+}
+
+// preparedLocked goes on when a quorum has promised: first with what is in progress, then with what
+// is missing, then with the conditions. It frees mu.
+func (op *round) preparedLocked() {
+	op.stageLocked(StageRead)
+	if op.previous.Present() {
+		if op.enough(isUnchanged) {
+			op.phase = phasePreparedWork
+			op.readLocked()
+			return
+		}
+		if !op.enough(isPromise) { // others were here: some promised, some did not have to
+			op.contendedLocked()
+			op.againLocked(0)
+			return
+		}
+		op.previous = Ballot{}
+		for i := range op.votes {
+			if v := &op.votes[i]; v.unchanged {
+				v.state = voteFailed // it is no promise
+			}
+		}
+	}
+	accepted, commit := op.inProgress()
+	floor := op.floor()
+	prior := commit.Ballot.Latest(floor)
+	decided, lost := op.resolve(&commit, floor)
+	op.history = HistoryAfter(&commit, floor)
+	switch {
+	case decided >= 0:
+		op.proposal = op.own[decided].proposal
+		op.commitLocked(op.level)
+	case lost:
+		op.lostLocked(&commit, floor)
+	case len(accepted.Update) > 0 && !op.c.unsafe.NoRepair:
+		op.trace("Finishing incomplete Paxos round")
+		op.c.counts.finished.Add(1)
+		op.prior = prior
+		op.proposeLocked(accepted.Origin, accepted.Update)
+	case op.ballot.Micros-op.span() < prior.Micros: // the stamps must all be after it
+		op.seen = max(op.seen, prior.Micros)
+		op.againLocked(0)
+	default:
+		op.prior = prior
+		op.bringLocked(commit)
+	}
+}
+
+// bringLocked sends the latest decided change to those of the quorum that lack it, and waits: what is
+// proposed next must not hide it. Then it reads again: the pages that came with their promises lack the change, and so may
+// that of a pending replica, which receives the state of acceptors before the rows. It frees mu.
+func (op *round) bringLocked(commit Proposal) {
+	op.phase = phasePreparedWork
+	var missing []ring.NodeID
+	for i := range op.votes {
+		if v := &op.votes[i]; v.state == voteYes && commit.Ballot.After(v.commit.Ballot) {
+			missing = append(missing, v.node)
+		}
+	}
+	if len(missing) == 0 {
+		op.readLocked()
+		return
+	}
+	op.c.counts.commitsSent.Add(1)
+	op.armLocked()
+	commit.Table, commit.Key = op.cmd.Table, op.cmd.Key
+	attempt, epoch, timeout, left := op.attempt, op.topology.Epoch(), op.timeout, len(missing)
+	op.mu.Unlock()
+	for _, node := range missing {
+		op.traceNode("Sending missing commit to", node)
+		op.c.acceptors.Commit(node, op.tracer(), epoch, &commit, timeout, func(err error) {
+			defer op.guarded()
+			op.mu.Lock()
+			switch {
+			case attempt != op.attempt || op.phase != phasePreparedWork || op.over:
+				op.mu.Unlock()
+			case err != nil:
+				op.retryLocked(err)
+			default:
+				if left--; left == 0 {
+					op.rereadLocked("Missing commits were sent: reading at quorum")
+					return
+				}
+				op.mu.Unlock()
+			}
+		})
+	}
+}
+
+// readLocked finds what a quorum holds: the page that came with all promises, or, when they differ,
+// that of an ordinary read with its repairs. It frees mu.
+func (op *round) readLocked() {
+	var page []byte
+	equal := true
+	for i := range op.votes {
+		if v := &op.votes[i]; v.state == voteYes {
+			if page == nil {
+				page = v.page
+			}
+			equal = equal && bytes.Equal(page, v.page)
+		}
+	}
+	if equal {
+		op.decideLocked(page)
+		return
+	}
+	op.rereadLocked("Promises came with different rows: reading at quorum")
+}
+
+// rereadLocked reads at a quorum, with repairs. activity is the event of the trace. It frees mu.
+func (op *round) rereadLocked(activity string) {
+	op.reread = true
+	op.c.counts.rereads.Add(1)
+	op.armLocked()
+	attempt := op.attempt
+	op.mu.Unlock()
+	op.trace(activity)
+	op.c.coordinator.Read(&coordinator.ReadRequest{
+		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
+	}, func(page []byte, err error) {
+		defer op.guarded()
+		op.mu.Lock()
+		switch {
+		case attempt != op.attempt || op.phase != phasePreparedWork || op.over:
+			op.mu.Unlock()
+		case err != nil:
+			op.failLocked(err)
+		default:
+			op.decideLocked(append([]byte{}, page...))
+		}
+	})
+}
+
+// decideLocked asks the conditions and proposes what follows. It frees mu, also while the conditions are asked: they are
+// the code of requests.
+func (op *round) decideLocked(page []byte) {
+	attempt, q := op.attempt, op.questionLocked(page)
+	op.mu.Unlock()
+	a := q.ask()
+	op.mu.Lock()
+	if attempt != op.attempt || op.phase != phasePreparedWork || op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.takeLocked(&a)
+	update := a.update
+	switch {
+	case a.tooMuch:
+		op.splitLocked()
+	case op.allFail():
+		op.concludeLocked(op.outcomes, nil)
+	case op.nothingApplies():
+		op.declineLocked()
+	case update == nil:
+		op.proposeLocked(op.ballot, nil)
+	default:
+		op.proposeLocked(op.ballot, row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update))
+	}
+}
+
+// declineLocked answers that nothing was changed, when all voters are known to hold nothing that could
+// still be decided. The last of them is waited for a little; otherwise nothing is proposed first: it
+// makes what they hold void. It frees mu.
+func (op *round) declineLocked() {
+	certain, possible := op.settled()
+	switch {
+	case certain, op.c.unsafe.NoRepair:
+		if certain && op.previous.Present() {
+			op.settledLocked(op.previous, op.prior, op.history)
+		} else if certain {
+			op.settledLocked(op.ballot, op.prior, op.history)
+		}
+		op.concludeLocked(op.outcomes, nil)
+	case !possible:
+		op.proposeLocked(op.ballot, nil)
+	case op.phase == phaseSettling:
+		op.mu.Unlock()
+	default:
+		op.phase = phaseSettling
+		op.disarmLocked()
+		attempt := op.attempt
+		op.timer = op.c.clock.After(settleWait, func() { op.onUnsettled(attempt) })
+		op.mu.Unlock()
+	}
+}
+
+// onUnsettled is the event that the last promises were waited for long enough.
+func (op *round) onUnsettled(attempt int) {
+	defer op.guarded()
+	op.mu.Lock()
+	if attempt != op.attempt || op.phase != phaseSettling || op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.proposeLocked(op.ballot, nil)
+}
+
+// proposeLocked asks the voters to accept. It frees mu.
+func (op *round) proposeLocked(origin Ballot, update []byte) {
+	op.phase = phaseAccepting
+	op.stageLocked(StagePropose)
+	op.proposal = Proposal{
+		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
+	}
+	for i := range op.votes {
+		v := &op.votes[i]
+		v.state = voteOpen
+		if v.node != op.c.view.Self() && !op.c.view.Alive(v.node) {
+			v.state, v.err = voteFailed, coordinator.ErrNotSent
+		}
+	}
+	if op.hopeless() {
+		op.outvotedLocked()
+		return
+	}
+	if op.previous.Present() {
+		op.c.counts.unprepared.Add(1)
+	}
+	op.armLocked()
+	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.votes, op.proposal
+	op.mu.Unlock()
+	nodes := make([]ring.NodeID, len(asked))
+	for place, i := range asked {
+		nodes[place] = votes[i].node
+	}
+	for _, node := range nodes {
+		op.traceNode("Proposing to", node)
+	}
+	op.c.acceptors.Accept(nodes, op.tracer(), epoch, &p, timeout, func(place int, refused Ballot, err error) { op.onAccept(attempt, asked[place], refused, err) })
+}
+
+// onAccept is the event of an acceptor's answer to a proposal.
+func (op *round) onAccept(attempt, i int, refused Ballot, err error) {
+	defer op.guarded()
+	op.mu.Lock()
+	if attempt != op.attempt || op.phase != phaseAccepting || op.over {
+		op.mu.Unlock()
+		return
+	}
+	v := &op.votes[i]
+	switch {
+	case err != nil:
+		v.state, v.err = voteFailed, err
+	case refused.Present():
+		v.state = voteNo
+		op.seen = max(op.seen, refused.Micros)
+		op.hurryLocked()
+	default:
+		v.state = voteYes
+	}
+	switch {
+	case op.carried():
+		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
+		op.decidedLocked()
+	case op.hopeless():
+		op.outvotedLocked()
+	default:
+		op.mu.Unlock()
+	}
+}
+
+// mine says whether the present proposal is of this round's members.
+func (op *round) mine() bool {
+	return op.proposal.Origin == op.ballot || op.proposedAt(op.proposal.Origin) >= 0
+}
+
+// decidedLocked goes on when a quorum has accepted. It frees mu.
+func (op *round) decidedLocked() {
+	mine := op.mine()
+	if !mine || len(op.proposal.Update) == 0 {
+		op.own = nil // what of them was not decided before this ballot never will be
+	}
+	switch {
+	case len(op.proposal.Update) > 0 && mine:
+		op.commitLocked(op.level)
+	case len(op.proposal.Update) > 0:
+		op.commitLocked(plainLevel(op.serial))
+	default:
+		op.settledLocked(op.ballot, op.prior, op.history)
+		if op.superseding {
+			op.superseding = false
+			op.againLocked(0)
+			return
+		}
+		op.concludeLocked(op.outcomes, nil)
+	}
+}

@@ -1,0 +1,72 @@
+package paxos
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/replica"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// settlingEngine is storage under which a stream begins to settle in the middle of each write.
+type settlingEngine struct {
+	*storage.Engine
+	settle  func()
+	settled sync.WaitGroup
+}
+
+func (e *settlingEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
+	e.settled.Go(e.settle)
+	time.Sleep(20 * time.Millisecond) // Settle waits by then
+	return e.Engine.Apply(ms, durable, done)
+}
+
+// TestFullDiskWithWaitersAndStreaming checks that writes which the engine refuses, requests that wait for the
+// same partition, and a stream that waits for the writes before it do not stop each other.
+func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
+	v, table := newView(t)
+	disk, err := storage.Open(storage.Options{
+		Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Sync: storage.SyncNone,
+		Table: func(schema.StorageID) storage.TableInfo {
+			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		},
+		FreeSpace: func() (free, total int64) { return 0, 1 << 30 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &settlingEngine{Engine: disk}
+	local := replica.NewLocal(engine, v, nil)
+	l := NewAcceptor(local, v, Unsafe{})
+	engine.settle = local.Settle
+
+	const requests = 40
+	answers := make(chan error, 3*requests)
+	for i := range requests {
+		b := ballot(int64(10+i), 1)
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+		go l.Prepare(5, b, Ballot{}, cmd, func(_ *Promise, err error) { answers <- err })
+		go l.Accept(5, proposalOf(table, b, b, "k"), func(_ Ballot, err error) { answers <- err })
+		go local.Apply(5, []*row.Mutation{mutationOf(table, "k")}, time.Second, func(err error) { answers <- err })
+	}
+	timeout := time.After(20 * time.Second)
+	for i := range 3 * requests {
+		select {
+		case err := <-answers:
+			if err == nil {
+				t.Error("a full disk took a write")
+			}
+		case <-timeout:
+			t.Fatalf("%d of %d requests were answered: the others wait for ever", i, 3*requests)
+		}
+	}
+	engine.settled.Wait()
+	if err := disk.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,44 @@
+package paxos
+
+import "sync/atomic"
+
+// Stats are counts since the start.
+type Stats struct {
+	// WriteTimeouts, Unavailable, Overloaded and Replans count what ordinary requests count in coordinator.Stats.
+	WriteTimeouts, Unavailable, Overloaded, Replans uint64
+	// Contentions counts attempts that another proposer was ahead of, Finished proposals of others that were completed.
+	Contentions, Finished uint64
+	// Rounds counts rounds that were answered, Shared the requests that shared a round with others, Unprepared the
+	// proposals that needed no promises, Alone the rounds of an only voter, Turns the turns that an arbiter granted.
+	Rounds, Shared, Unprepared, Alone, Turns uint64
+	// LookedUp counts proposals in doubt whose outcome was learned, Unknown the changes answered with CASUnknown.
+	LookedUp, Unknown uint64
+	// CommitsSent counts attempts that had to send the latest decided change to acceptors that lacked it. Rereads counts
+	// attempts that had to read at a quorum because the promises came with different rows. ArbitersFailed counts requests
+	// for a turn that failed or were not answered in time.
+	CommitsSent, Rereads, ArbitersFailed uint64
+	// Times is the time that rounds spent in each stage.
+	Times StageTimes
+}
+
+type counters struct {
+	writeTimeouts, unavailable, overloaded, replans atomic.Uint64
+	contentions, finished                           atomic.Uint64
+	rounds, shared, unprepared, alone, turns        atomic.Uint64
+	lookedUp, unknown                               atomic.Uint64
+	commitsSent, rereads, arbitersFailed            atomic.Uint64
+	stageTimes                                      stageTimes
+}
+
+// Stats returns the counts.
+func (c *Proposer) Stats() Stats {
+	n := &c.counts
+	return Stats{
+		WriteTimeouts: n.writeTimeouts.Load(), Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(), Replans: n.replans.Load(),
+		Contentions: n.contentions.Load(), Finished: n.finished.Load(),
+		Rounds: n.rounds.Load(), Shared: n.shared.Load(), Unprepared: n.unprepared.Load(), Alone: n.alone.Load(),
+		Turns: n.turns.Load(), LookedUp: n.lookedUp.Load(), Unknown: n.unknown.Load(),
+		CommitsSent: n.commitsSent.Load(), Rereads: n.rereads.Load(), ArbitersFailed: n.arbitersFailed.Load(),
+		Times: n.stageTimes.load(),
+	}
+}

@@ -1,0 +1,77 @@
+package paxos
+
+import (
+	"bytes"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// ForgetTable implements replica.PaxosState. It removes from the acceptor's state what a table's partitions were to become: else a change
+// decided before a truncation would be brought to a replica after it. The ballots stay. It calls done
+// when that is on disk.
+func (a *Acceptor) ForgetTable(id schema.StorageID, done func(error)) {
+	table := a.view.Schema().TableByStorage(id)
+	if table == nil {
+		done(nil)
+		return
+	}
+	a.forgetTableAfter(table, nil, done)
+}
+
+func (a *Acceptor) forgetTableAfter(table *schema.Table, after *row.PartitionKey, done func(error)) {
+	cmd := row.ReadCommand{
+		Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange(), After: after}, Slices: []row.Slice{row.ExactRow(clusteringOf(table))},
+	}
+	page, err := a.replica.ReadPageWhole(&cmd)
+	if err != nil {
+		done(err)
+		return
+	}
+	var p row.PageReader
+	var r row.Row
+	var changes []*row.Mutation
+	p.Reset(page)
+	for p.NextPartition() {
+		after = &row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
+		for p.NextRow(&r) {
+			if m := a.forgetting(table, *after, &r); m != nil {
+				changes = append(changes, m)
+			}
+		}
+	}
+	more := p.More()
+	if err := p.Err(); err != nil || len(changes) == 0 && !more {
+		done(err)
+		return
+	}
+	err = a.replica.Remove(changes, func(err error) {
+		switch {
+		case err != nil:
+			done(err)
+		case more:
+			a.replica.Block(0, func() { a.forgetTableAfter(table, after, done) }, done)
+		default:
+			done(nil)
+		}
+	})
+	if err != nil {
+		done(err)
+	}
+}
+
+// forgetting deletes the updates of a state; nil when it has none.
+func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *row.Row) *row.Mutation {
+	r := row.NewRow()
+	for i := range state.Cells {
+		c := &state.Cells[i]
+		if !c.Tombstone && (c.Column == a.decision || c.Column == a.proposal || c.Column == a.accepted) {
+			r.Cells = append(r.Cells, row.Cell{Column: c.Column, Timestamp: c.Timestamp, Tombstone: true, LocalTime: c.Timestamp / 1e6})
+		}
+	}
+	if len(r.Cells) == 0 {
+		return nil
+	}
+	return a.mutation(table, key, r)
+}

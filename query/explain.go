@@ -1,0 +1,261 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/request"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/types"
+)
+
+// pathKind is a way to find the partitions of a SELECT.
+type pathKind string
+
+const (
+	pathPartitionKey pathKind = "partition key"
+	pathScan         pathKind = "scan"
+	pathVirtual      pathKind = "virtual table"
+	pathNone         pathKind = "none"
+)
+
+// accessPath is a way to find the partitions of a SELECT, and whether it can.
+type accessPath struct {
+	kind   pathKind
+	usable bool
+	reason string
+}
+
+// paths returns the candidates in the order of their cost, cheapest first. The last one is always usable. A virtual
+// table has one: this node makes its rows.
+func (p *selectPlan) paths(virtual bool) []accessPath {
+	if virtual {
+		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
+	}
+	key := accessPath{pathPartitionKey, !p.where.keyRange, "every column of the partition key is restricted by = or IN"}
+	scan := accessPath{pathScan, true, "all partitions of the table are read"}
+	if p.where.keyRange {
+		key.reason = "not every column of the partition key (" + columnNames(p.table.PartitionKey) + ") is restricted by = or IN"
+		if p.where.token != nil {
+			key.reason = "token() does not name partitions"
+			scan.reason = "the partitions of a range of tokens are read"
+		}
+	}
+	return []accessPath{key, scan}
+}
+
+// explainPlan is the plan of EXPLAIN.
+type explainPlan struct {
+	sel      *selectPlan
+	analyze  bool
+	metadata *Metadata
+}
+
+func (c *compiler) explain(stmt *cql.Explain) (*explainPlan, error) {
+	sel, err := c.selectStatement(stmt.Select)
+	if err != nil {
+		return nil, err
+	}
+	text := types.Native(types.Text)
+	return &explainPlan{sel: sel, analyze: stmt.Analyze, metadata: newMetadata([]Column{
+		{Keyspace: "system", Table: "explain", Name: "property", Type: text},
+		{Keyspace: "system", Table: "explain", Name: "value", Type: text},
+	})}, nil
+}
+
+// explanation is the answer to one EXPLAIN.
+type explanation struct {
+	p    *Processor
+	plan *selectPlan
+	rows []byte
+	n    int32
+}
+
+func (x *explanation) add(property, format string, args ...any) {
+	x.rows = wire.AppendBytes(x.rows, []byte(property))
+	x.rows = wire.AppendBytes(x.rows, fmt.Appendf(nil, format, args...))
+	x.n++
+}
+
+// executeExplain answers EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that of a long result it
+// executes one page; its rows are not kept.
+func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Session, params *Params) (*Result, error) {
+	if err := checkReadConsistency(r.Consistency); err != nil {
+		return nil, err
+	}
+	x := &explanation{p: p, plan: plan.sel}
+	if err := x.describe(params, r.Consistency); err != nil {
+		return nil, err
+	}
+	if plan.analyze {
+		if err := x.analyze(r, s, params); err != nil {
+			return nil, err
+		}
+	}
+	result := &Result{Kind: KindRows, RowCount: x.n, Rows: x.rows}
+	result.setMetadata(plan.metadata, s, params)
+	return result, nil
+}
+
+// describe adds what the plan will do with the values of the request, at a consistency level.
+func (x *explanation) describe(params *Params, level ring.Consistency) error {
+	p := x.p
+	run := p.selects.Get().(*selectRun)
+	defer run.put()
+	run.begin(p, x.plan, params.Values, p.nowSeconds(params))
+	empty, err := run.where()
+	if err != nil {
+		return err
+	}
+	paths := x.plan.paths(p.isVirtual(x.plan.table))
+	chosen := slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })
+	path := paths[chosen]
+	if empty {
+		path = accessPath{pathNone, true, "no row can match"}
+	}
+	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
+	x.add("path", "%s: %s", path.kind, path.reason)
+	for _, other := range paths[:chosen] {
+		x.add("rejected path", "%s: %s", other.kind, other.reason)
+	}
+	if path.kind == pathNone {
+		return nil
+	}
+	x.partitions(run, path.kind)
+	x.add("clustering", "%s", describeSlices(run))
+	if n := len(x.plan.where.filters); n > 0 {
+		var names []string
+		for _, f := range x.plan.where.filters {
+			names = append(names, columnNames(f.columns))
+		}
+		x.add("filter", "%s, by the coordinator", strings.Join(names, ", "))
+	}
+	if x.plan.order != nil {
+		x.add("sort", "in memory, by the coordinator")
+	}
+	if path.kind == pathVirtual {
+		return nil
+	}
+	x.replicas(run, level)
+	return nil
+}
+
+// partitions adds which partitions are read, and how many that may be.
+func (x *explanation) partitions(run *selectRun, kind pathKind) {
+	if run.scan.keys != nil {
+		x.add("partitions", "%d", len(run.scan.keys))
+		return
+	}
+	if run.scan.tokens != ring.FullRange() {
+		x.add("tokens", "%s", run.scan.tokens)
+	}
+	if x.p.o.Estimate == nil || kind == pathVirtual {
+		return
+	}
+	if n, mean, ok := x.p.o.Estimate(x.plan.table); ok {
+		n = int64(math.Round(float64(n) * run.scan.tokens.Share()))
+		x.add("estimated partitions", "%d", n)
+		x.add("estimated bytes", "%d", n*mean)
+	}
+}
+
+func describeSlices(run *selectRun) string {
+	in := run.scan.slices
+	exact := 0
+	for _, s := range in {
+		if s.Exact() {
+			exact++
+		}
+	}
+	switch {
+	case len(in) == 1 && len(in[0].Start) == 0 && in[0].End == nil:
+		return "all rows of each partition"
+	case exact == len(in):
+		return plural(exact, "row", "rows") + " of each partition"
+	}
+	return plural(len(in), "slice", "slices") + " of each partition"
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// replicas adds which nodes have the partitions, and how many of each partition's replicas must answer.
+func (x *explanation) replicas(run *selectRun, level ring.Consistency) {
+	topology := x.p.o.View.Topology()
+	replication := x.plan.table.Replication
+	datacenter := ""
+	self := x.p.o.View.Self()
+	if n := topology.Node(self); n != nil {
+		datacenter = n.Datacenter
+	}
+	var nodes []ring.NodeID
+	if replication.Class == ring.Local {
+		nodes = []ring.NodeID{self}
+	} else {
+		nodes = x.nodes(topology.Placement(replication), run.scan.keys, run.scan.tokens)
+	}
+	names := make([]string, len(nodes))
+	for i, id := range nodes {
+		names[i] = topology.NameOf(id)
+		if !x.p.o.View.Alive(id) {
+			names[i] += " (down)"
+		}
+	}
+	x.add("replicas", "%s", strings.Join(names, ", "))
+	x.add("consistency", "%s: %s", level, plural(level.BlockFor(replication, datacenter), "answer", "answers")+" for each partition")
+}
+
+// nodes returns the replicas of keys or, if keys is nil, of a range of tokens, each once, ascending.
+func (x *explanation) nodes(placement *ring.Placement, keys []row.PartitionKey, tokens ring.Range) (out []ring.NodeID) {
+	add := func(set ring.ReplicaSet) {
+		for _, id := range set.Natural {
+			if !slices.Contains(out, id) {
+				out = append(out, id)
+			}
+		}
+	}
+	for _, k := range keys {
+		add(placement.Replicas(k.Token))
+	}
+	if keys == nil {
+		for _, piece := range placement.Ranges(tokens) {
+			add(piece.Replicas)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// analyze executes the SELECT and adds what that cost.
+func (x *explanation) analyze(r *request.Request, s *Session, params *Params) error {
+	p := x.p
+	run := p.selects.Get().(*selectRun)
+	defer run.put()
+	began, before := p.o.Clock.Monotonic(), r.Cost
+	result, err := run.execute(r, p, x.plan, s, params, params.Values)
+	if err != nil {
+		return err
+	}
+	took := p.o.Clock.Monotonic() - began
+	x.add("rows returned", "%d", result.RowCount)
+	x.add("rows read", "%d", r.Cost.Rows-before.Rows)
+	x.add("tombstones read", "%d", r.Cost.Tombstones-before.Tombstones)
+	x.add("partitions read", "%d", run.scan.cost.partitions)
+	x.add("commands", "%d", run.scan.cost.commands)
+	x.add("bytes read", "%d", run.scan.cost.bytes)
+	x.add("more pages", "%t", result.PagingState != nil)
+	x.add("time", "%s", took.Round(time.Microsecond))
+	result.Release()
+	return nil
+}

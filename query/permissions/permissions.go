@@ -1,0 +1,294 @@
+// Package permissions derives the permissions that a statement needs from its syntax. Package query asks for them whenever it
+// executes the statement.
+package permissions
+
+import (
+	"slices"
+
+	"cqld/auth"
+	"cqld/cql"
+	"cqld/query/definition"
+	"cqld/schema"
+)
+
+// Required returns the permissions that a statement needs, each of them once, as Cassandra 5.0 asks for them. keyspace is
+// that of unqualified names. It refuses a kind of statement that it doesn't know. Errors are *schema.Invalid.
+//
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
+func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+	c := requirer{keyspace: keyspace}
+	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
+		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
+	}
+	return c.needs, c.err
+}
+
+// requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
+// statement belongs to the group.
+type requirer struct {
+	keyspace string // of unqualified names; empty means there is none
+	needs    []auth.Requirement
+	err      error // of the first name that has no keyspace
+}
+
+func (c *requirer) need(p auth.Permission, r auth.Resource) {
+	if q := (auth.Requirement{Permission: p, Resource: r}); !slices.Contains(c.needs, q) {
+		c.needs = append(c.needs, q)
+	}
+}
+
+// in returns the keyspace of a name.
+func (c *requirer) in(n cql.QualifiedName) string {
+	d := definition.Definer{Keyspace: c.keyspace}
+	keyspace, err := d.KeyspaceOf(n)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return keyspace
+}
+
+func (c *requirer) table(p auth.Permission, n cql.QualifiedName) {
+	c.need(p, auth.Table(c.in(n), n.Name))
+}
+
+// tables adds a permission on all tables of the keyspace that a name is in.
+func (c *requirer) tables(p auth.Permission, n cql.QualifiedName) { c.need(p, auth.AllTables(c.in(n))) }
+
+// data adds what statements about rows need, and those that need nothing.
+func (c *requirer) data(stmt cql.Statement) bool {
+	switch stmt := stmt.(type) {
+	case *cql.Select:
+		c.table(auth.Select, stmt.Table)
+	case *cql.Explain:
+		c.table(auth.Select, stmt.Select.Table)
+	case *cql.Insert:
+		c.modification(stmt.Table, stmt.IfNotExists)
+	case *cql.InsertJSON:
+		c.modification(stmt.Table, stmt.IfNotExists)
+	case *cql.Update:
+		c.modification(stmt.Table, stmt.IfExists || len(stmt.Conditions) > 0)
+	case *cql.Delete:
+		c.modification(stmt.Table, stmt.IfExists || len(stmt.Conditions) > 0)
+	case *cql.Batch:
+		for _, one := range stmt.Statements {
+			if !c.data(one) {
+				return false
+			}
+		}
+	case *cql.Truncate:
+		c.table(auth.Modify, stmt.Table)
+	case *cql.Use, *cql.Describe:
+	default:
+		return false
+	}
+	return true
+}
+
+// modification adds what a change of rows needs. A conditional one also needs SELECT, because its answer shows rows.
+func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
+	c.table(auth.Modify, n)
+	if conditional {
+		c.table(auth.Select, n)
+	}
+}
+
+// definition adds what changes of the schema need, except for those of functions.
+//
+// Cassandra asks for ALTER on the table of an index or a view. The schema has neither yet, so that the table of an existing
+// one is not known, and the permission is needed on all tables of the keyspace. Cassandra allows triggers to superusers only.
+func (c *requirer) definition(stmt cql.Statement) bool {
+	switch stmt := stmt.(type) {
+	case *cql.CreateKeyspace:
+		c.need(auth.Create, auth.AllKeyspaces())
+	case *cql.AlterKeyspace:
+		c.need(auth.Alter, auth.Keyspace(stmt.Keyspace))
+	case *cql.DropKeyspace:
+		c.need(auth.Drop, auth.Keyspace(stmt.Keyspace))
+	case *cql.CreateTable:
+		c.tables(auth.Create, stmt.Table)
+	case *cql.AlterTable:
+		c.table(auth.Alter, stmt.Table)
+	case *cql.DropTable:
+		c.table(auth.Drop, stmt.Table)
+	case *cql.CreateType:
+		c.tables(auth.Create, stmt.Type)
+	case *cql.AlterType:
+		c.tables(auth.Alter, stmt.Type)
+	case *cql.DropType:
+		c.tables(auth.Drop, stmt.Type)
+	case *cql.CreateIndex:
+		c.table(auth.Alter, stmt.Table)
+	case *cql.DropIndex:
+		c.tables(auth.Alter, stmt.Index)
+	case *cql.CreateMaterializedView:
+		c.table(auth.Alter, stmt.Table)
+	case *cql.AlterMaterializedView:
+		c.tables(auth.Alter, stmt.View)
+	case *cql.DropMaterializedView:
+		c.tables(auth.Alter, stmt.View)
+	case *cql.CreateTrigger, *cql.DropTrigger:
+		c.need(auth.Alter, auth.AllKeyspaces())
+	default:
+		return false
+	}
+	return true
+}
+
+// function adds what changes of functions and aggregates need.
+func (c *requirer) function(stmt cql.Statement) bool {
+	switch stmt := stmt.(type) {
+	case *cql.CreateFunction:
+		args := make([]cql.TypeExpr, len(stmt.Args))
+		for i := range stmt.Args {
+			args[i] = stmt.Args[i].Type
+		}
+		c.createFunction(stmt.Name, args, stmt.OrReplace)
+	case *cql.CreateAggregate:
+		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
+		for _, name := range []string{stmt.StateFunction, stmt.FinalFunction} {
+			if name != "" { // which of the functions of that name is meant depends on types
+				c.need(auth.Execute, auth.KeyspaceFunctions(c.in(stmt.Name)))
+			}
+		}
+	case *cql.DropFunction:
+		c.dropFunction(stmt.Name, stmt.Args, stmt.HasArgs)
+	case *cql.DropAggregate:
+		c.dropFunction(stmt.Name, stmt.Args, stmt.HasArgs)
+	default:
+		return false
+	}
+	return true
+}
+
+// createFunction adds what CREATE FUNCTION needs. The schema has no functions yet, so that OR REPLACE needs the permissions
+// for both of its meanings.
+func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, replace bool) {
+	c.need(auth.Create, auth.KeyspaceFunctions(c.in(n)))
+	if replace {
+		c.need(auth.Alter, auth.Function(c.in(n), signature(n.Name, args)))
+	}
+}
+
+// dropFunction adds what DROP FUNCTION needs: without argument types, the permission on all functions of the keyspace.
+func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
+	if hasArgs {
+		c.need(auth.Drop, auth.Function(c.in(n), signature(n.Name, args)))
+		return
+	}
+	c.need(auth.Drop, auth.KeyspaceFunctions(c.in(n)))
+}
+
+// signature returns a function's name with its argument types.
+func signature(name string, args []cql.TypeExpr) string {
+	b := append([]byte(name), '(')
+	for i, arg := range args {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, arg.String()...)
+	}
+	return string(append(b, ')'))
+}
+
+// role adds what statements about roles, permissions and identities need. Identities follow Cassandra 5.0.7. LIST needs
+// DESCRIBE on all roles; Cassandra also lets a role list what concerns itself.
+func (c *requirer) role(stmt cql.Statement) bool {
+	switch stmt := stmt.(type) {
+	case *cql.CreateRole:
+		c.need(auth.Create, auth.AllRoles())
+	case *cql.AlterRole:
+		c.need(auth.Alter, auth.Role(stmt.Role))
+	case *cql.DropRole:
+		c.need(auth.Drop, auth.Role(stmt.Role))
+	case *cql.GrantRole:
+		c.need(auth.Authorize, auth.Role(stmt.Role))
+	case *cql.RevokeRole:
+		c.need(auth.Authorize, auth.Role(stmt.Role))
+	case *cql.GrantPermissions:
+		c.grant(stmt.Permissions, &stmt.Resource)
+	case *cql.RevokePermissions:
+		c.grant(stmt.Permissions, &stmt.Resource)
+	case *cql.ListRoles, *cql.ListUsers, *cql.ListPermissions:
+		c.need(auth.Describe, auth.AllRoles())
+	case *cql.AddIdentity:
+		c.need(auth.Create, auth.AllRoles())
+	case *cql.DropIdentity:
+		c.need(auth.Drop, auth.AllRoles())
+	default:
+		return false
+	}
+	return true
+}
+
+// grant adds what GRANT and REVOKE need: AUTHORIZE on the resource, and the permissions themselves. No role passes on what it
+// lacks.
+func (c *requirer) grant(permissions []cql.Permission, on *cql.Resource) {
+	r := c.resource(on)
+	c.need(auth.Authorize, r)
+	if len(permissions) == 0 {
+		for _, p := range r.Permissions() {
+			c.need(p, r)
+		}
+	}
+	for _, p := range permissions {
+		c.need(permission(p), r)
+	}
+}
+
+// resource returns the resource that a statement names.
+func (c *requirer) resource(r *cql.Resource) auth.Resource {
+	switch r.Kind {
+	case cql.ResourceAllKeyspaces:
+		return auth.AllKeyspaces()
+	case cql.ResourceKeyspace:
+		return auth.Keyspace(r.Name.Keyspace)
+	case cql.ResourceAllTablesInKeyspace:
+		return auth.AllTables(r.Name.Keyspace)
+	case cql.ResourceTable:
+		return auth.Table(c.in(r.Name), r.Name.Name)
+	case cql.ResourceAllRoles:
+		return auth.AllRoles()
+	case cql.ResourceRole:
+		return auth.Role(r.Name.Name)
+	case cql.ResourceAllFunctions:
+		return auth.AllFunctions()
+	case cql.ResourceAllFunctionsInKeyspace:
+		return auth.KeyspaceFunctions(r.Name.Keyspace)
+	case cql.ResourceFunction:
+		return auth.Function(c.in(r.Name), signature(r.Name.Name, r.Args))
+	case cql.ResourceAllMBeans:
+		return auth.AllMBeans()
+	case cql.ResourceMBean, cql.ResourceMBeans:
+		return auth.MBean(r.Name.Name)
+	case cql.ResourceNone:
+	}
+	return auth.Resource{}
+}
+
+// permission returns the permission that a statement names.
+func permission(p cql.Permission) auth.Permission {
+	switch p {
+	case cql.PermissionCreate:
+		return auth.Create
+	case cql.PermissionAlter:
+		return auth.Alter
+	case cql.PermissionDrop:
+		return auth.Drop
+	case cql.PermissionSelect:
+		return auth.Select
+	case cql.PermissionModify:
+		return auth.Modify
+	case cql.PermissionAuthorize:
+		return auth.Authorize
+	case cql.PermissionDescribe:
+		return auth.Describe
+	case cql.PermissionExecute:
+		return auth.Execute
+	case cql.PermissionUnmask:
+		return auth.Unmask
+	case cql.PermissionSelectMasked:
+		return auth.SelectMasked
+	case cql.PermissionInvalid:
+	}
+	return 0
+}

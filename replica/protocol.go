@@ -1,0 +1,172 @@
+package replica
+
+import (
+	"errors"
+
+	"cqld/coordinator"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// What other protocols between replicas use of this node's share: admission, storage, workers and traces.
+
+// PaxosState is what this node keeps in system.paxos, as the writes that pass it by must know it. package paxos
+// implements it.
+type PaxosState interface {
+	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or decided, and
+	// calls done when that is on disk.
+	ForgetTable(table schema.StorageID, done func(error))
+	// Reload makes void what is held in memory of system.paxos: a stream or a truncation has changed its rows.
+	Reload()
+}
+
+// SetPaxos makes truncations and streams inform the Paxos state. It is called before requests are served. Without it, there
+// is no such state.
+func (l *Local) SetPaxos(s PaxosState) { l.paxos = s }
+
+// SetUnsafe removes safeguards, for the tests that show that they are needed.
+func (l *Local) SetUnsafe(u coordinator.Unsafe) {
+	l.staleEpochs = u.StaleEpochs
+	l.truncations.unsafe, l.truncations.unprepared = u.NoTruncationStreams, u.NoTruncationPrepared
+}
+
+// Changed says that rows of a table were written by other ways than requests.
+func (l *Local) Changed(table schema.StorageID) {
+	if table == schema.PaxosTable && l.paxos != nil {
+		l.paxos.Reload()
+	}
+}
+
+// forgetPaxos removes from the Paxos state what a table's partitions were to become.
+func (l *Local) forgetPaxos(table schema.StorageID, done func(error)) {
+	if l.paxos == nil {
+		done(nil)
+		return
+	}
+	l.paxos.ForgetTable(table, done)
+}
+
+// Enter begins a change that Settle waits for. It is called before the change is admitted; Leave, with the phase that Enter
+// returns, when the change is with storage or refused. Enter never waits.
+func (l *Local) Enter() (phase uint64) { return l.gate.enter() }
+
+// Leave ends what Enter began.
+func (l *Local) Leave(phase uint64) { l.gate.leave(phase) }
+
+// AdmitToken refuses, between Enter and Leave, a vote or a change of a token that this node does not hold, that was planned
+// before the ring last moved, or whose range is being dropped. state is the table in which the protocol keeps its own state
+// of the token.
+func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ring.Token) error {
+	if err := l.CheckEpoch(epoch); err != nil {
+		return err
+	}
+	tokens := ring.Range{Start: token - 1, End: token}
+	if err := l.admit(table, tokens); err != nil {
+		return err
+	}
+	if l.Fenced(table, tokens) || l.Fenced(state, tokens) {
+		return &coordinator.ReplicaFailure{Message: ErrFenced.Error()}
+	}
+	return nil
+}
+
+// ReadPage reads in the caller's goroutine. The page is the caller's. Errors are those that coordinators know.
+func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
+	page, err := l.engine.Read(nil, cmd)
+	if err != nil {
+		return nil, FromStorage(err)
+	}
+	return page, nil
+}
+
+// ReadPageWhole is ReadPage of rows among any number of tombstones.
+func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
+	page, err := l.engine.Read(nil, cmd)
+	var tombstones *storage.TooManyTombstones
+	if errors.As(err, &tombstones) { // errors for rows lost in a corrupt file come before this one
+		again := *cmd
+		again.Repair = new(row.Repair)
+		page, err = l.engine.Read(nil, &again)
+	}
+	if err != nil {
+		return nil, FromStorage(err)
+	}
+	return page, nil
+}
+
+// Write gives mutations to storage, without admission. done is called later, in another goroutine, with an error that
+// coordinators know. When Write returns an error, done is not called.
+func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return l.write(mutations, durable, done)
+}
+
+// callerCommits is an Engine that can commit in the goroutine of a caller that has nothing else to do.
+type callerCommits interface {
+	// Queue is Apply, followed by Commit.
+	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
+	Commit()
+}
+
+// Queue is a durable Write after which the caller, which may wait for the disk, calls Commit.
+func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
+	apply := l.engine.Apply
+	if waits, ok := l.engine.(callerCommits); ok {
+		apply = waits.Queue
+	}
+	err := apply(mutations, true, func(err error) {
+		if err != nil {
+			err = FromStorage(err)
+		}
+		done(err)
+	})
+	if err != nil {
+		return FromStorage(err)
+	}
+	return nil
+}
+
+// Commit commits what was queued, unless another goroutine does.
+func (l *Local) Commit() {
+	if waits, ok := l.engine.(callerCommits); ok {
+		waits.Commit()
+	}
+}
+
+// Remove is a durable Write of deletions that go with the removal of data: a full disk takes them, too.
+func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
+	apply := l.engine.Apply
+	if f, ok := l.engine.(forgetter); ok {
+		apply = f.Forget
+	}
+	err := apply(mutations, true, func(err error) {
+		if err != nil {
+			err = FromStorage(err)
+		}
+		done(err)
+	})
+	if err != nil {
+		return FromStorage(err)
+	}
+	return nil
+}
+
+// Block runs f, which may wait for the disk and holds so many bytes, in a worker. It calls refuse instead when too much
+// waits for one. The caller must not wait for the disk itself.
+func (l *Local) Block(bytes int, f func(), refuse func(error)) { l.block(bytes, f, refuse) }
+
+// TracedTransport returns transport for one traced request: the events of the node that answers go to t.
+func TracedTransport(transport messaging.Transport, t coordinator.Trace) messaging.Transport {
+	return messaging.Traced(transport, func(to ring.NodeID) func([]messaging.TraceEvent) {
+		answered := t.Asked(to)
+		return func(events []messaging.TraceEvent) {
+			converted := make([]coordinator.TraceEvent, len(events))
+			for i, e := range events {
+				converted[i] = coordinator.TraceEvent(e)
+			}
+			answered(converted)
+		}
+	})
+}

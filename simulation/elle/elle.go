@@ -1,0 +1,245 @@
+// Package elle checks histories of transactions that read lists and append to them, as the Elle checker does: it derives the
+// order of versions from the reads, and reports cycles of dependencies between transactions.
+package elle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Transaction is a transaction on lists. It reads lists, then appends to lists.
+type Transaction struct {
+	Reads    map[string][]int64 // by list; nil if it did not return
+	Appends  map[string][]int64 // by list
+	Call     int64              // when it was called
+	Returned int64              // when it returned; 0 means that it is unknown whether it took effect
+	Failed   bool               // it certainly did not take effect
+}
+
+// edge kinds: why one transaction must come before another.
+type edgeKind uint8
+
+const (
+	edgeWW   edgeKind = 1 << iota // appended before it
+	edgeWR                        // was read by it
+	edgeRW                        // did not see what it appended
+	edgeTime                      // had returned when it was called
+)
+
+// Check returns the anomalies (Adya's phenomena) in a history of transactions. Each value is appended to a list once. The longest
+// read of a list is the order of its appends, and the dependencies between transactions follow from that order.
+func Check(txns []*Transaction) (anomalies []string) {
+	g := &appendGraph{txns: txns, writer: map[appendedTo]int{}, edges: make([]map[int]edgeKind, len(txns))}
+	for i, t := range txns {
+		g.edges[i] = map[int]edgeKind{}
+		for _, key := range slices.Sorted(maps.Keys(t.Appends)) {
+			for _, v := range t.Appends[key] {
+				g.writer[appendedTo{key, v}] = i
+			}
+		}
+	}
+	anomalies = append(anomalies, g.orders()...)
+	anomalies = append(anomalies, g.reads()...)
+	if len(anomalies) > 0 {
+		return anomalies // the order of versions is not one
+	}
+	g.connect()
+	return g.cycles()
+}
+
+type appendedTo struct {
+	key   string
+	value int64
+}
+
+type appendGraph struct {
+	txns   []*Transaction
+	writer map[appendedTo]int
+	order  map[string][]int64 // of the appends to each list
+	edges  []map[int]edgeKind
+}
+
+// orders finds the longest read of each list; all others must be its beginnings.
+func (g *appendGraph) orders() (anomalies []string) {
+	g.order = map[string][]int64{}
+	for _, t := range g.txns {
+		for key := range t.Appends {
+			g.order[key] = g.order[key][:len(g.order[key]):len(g.order[key])]
+		}
+		for key, list := range t.Reads {
+			if t.Returned != 0 && len(list) > len(g.order[key]) {
+				g.order[key] = list
+			}
+		}
+	}
+	for i, t := range g.txns {
+		for _, key := range slices.Sorted(maps.Keys(t.Reads)) {
+			list := t.Reads[key]
+			if t.Returned == 0 {
+				continue
+			}
+			if sorted := slices.Sorted(slices.Values(list)); len(slices.Compact(sorted)) != len(list) {
+				anomalies = append(anomalies, fmt.Sprintf("duplicates: transaction %d read %s as %v", i, key, list))
+			}
+			if !slices.Equal(list, g.order[key][:len(list)]) {
+				anomalies = append(anomalies, fmt.Sprintf("incompatible order: transaction %d read %s as %v, others as %v", i, key, list, g.order[key]))
+			}
+		}
+	}
+	return anomalies
+}
+
+// reads finds what cannot be read: values of failed transactions (G1a), of the midst of one (G1b), and
+// those that nobody appended.
+func (g *appendGraph) reads() (anomalies []string) {
+	for i, t := range g.txns {
+		for _, key := range slices.Sorted(maps.Keys(t.Reads)) {
+			list := t.Reads[key]
+			if t.Returned == 0 {
+				continue
+			}
+			for n, v := range list {
+				w, ok := g.writer[appendedTo{key, v}]
+				switch {
+				case !ok:
+					anomalies = append(anomalies, fmt.Sprintf("transaction %d read %d in %s, which nobody appended", i, v, key))
+				case g.txns[w].Failed:
+					anomalies = append(anomalies, fmt.Sprintf("G1a: transaction %d read %d in %s, of transaction %d that failed", i, v, key, w))
+				case n == len(list)-1 && w != i:
+					if all := g.txns[w].Appends[key]; all[len(all)-1] != v {
+						anomalies = append(anomalies, fmt.Sprintf("G1b: transaction %d read %s up to %d, the midst of transaction %d", i, key, v, w))
+					}
+				}
+			}
+		}
+	}
+	return anomalies
+}
+
+// connect adds the edges between transactions that took effect.
+func (g *appendGraph) connect() {
+	for _, key := range slices.Sorted(maps.Keys(g.order)) {
+		order := g.order[key]
+		for n := 1; n < len(order); n++ {
+			g.edge(g.writer[appendedTo{key, order[n-1]}], g.writer[appendedTo{key, order[n]}], edgeWW)
+		}
+		last := -1
+		if len(order) > 0 {
+			last = g.writer[appendedTo{key, order[len(order)-1]}]
+		}
+		for i, t := range g.txns {
+			list, read := t.Reads[key]
+			if t.Returned == 0 {
+				continue
+			}
+			if read && len(list) > 0 {
+				g.edge(g.writer[appendedTo{key, list[len(list)-1]}], i, edgeWR)
+			}
+			if read && len(list) < len(order) {
+				g.edge(i, g.writer[appendedTo{key, order[len(list)]}], edgeRW)
+			}
+			// What was acknowledged and is in no read comes after the longest; who read that did not see it.
+			for _, v := range t.Appends[key] {
+				if slices.Contains(order, v) {
+					continue
+				}
+				if last >= 0 {
+					g.edge(last, i, edgeWW)
+				}
+				for k, o := range g.txns {
+					if _, read := o.Reads[key]; read && o.Returned != 0 {
+						g.edge(k, i, edgeRW)
+					}
+				}
+			}
+		}
+	}
+	for i, a := range g.txns {
+		for k, b := range g.txns {
+			if a.Returned != 0 && a.Returned < b.Call {
+				g.edge(i, k, edgeTime)
+			}
+		}
+	}
+}
+
+func (g *appendGraph) edge(from, to int, kind edgeKind) {
+	if from != to {
+		g.edges[from][to] |= kind
+	}
+}
+
+// cycles finds transactions that came before themselves, by the least that makes them so.
+func (g *appendGraph) cycles() []string {
+	for _, c := range []struct {
+		name  string
+		kinds edgeKind
+		once  edgeKind // of which a cycle has one edge
+	}{
+		{"G0", edgeWW, 0}, {"G1c", edgeWW | edgeWR, 0}, {"G-single", edgeWW | edgeWR, edgeRW},
+		{"G0 in real time", edgeWW | edgeTime, 0}, {"G1c in real time", edgeWW | edgeWR | edgeTime, 0},
+		{"G-single in real time", edgeWW | edgeWR | edgeTime, edgeRW}, {"G2", edgeWW | edgeWR | edgeRW | edgeTime, 0},
+	} {
+		for i := range g.txns {
+			if c.once == 0 {
+				if path := g.path(i, i, c.kinds); path != nil {
+					return []string{g.describe(c.name, path)}
+				}
+				continue
+			}
+			for k, kind := range g.edges[i] {
+				if kind&c.once == 0 {
+					continue
+				}
+				if path := g.path(k, i, c.kinds); path != nil {
+					return []string{g.describe(c.name, append([]int{i}, path...))}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// path is a way by edges of the kinds, both ends included; nil when there is none.
+func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
+	came := map[int]int{}
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		for next, kind := range g.edges[queue[0]] {
+			if _, been := came[next]; been || kind&kinds == 0 {
+				continue
+			}
+			came[next] = queue[0]
+			if next == to {
+				path := []int{to}
+				for at := came[to]; at != from; at = came[at] {
+					path = append(path, at)
+				}
+				path = append(path, from)
+				slices.Reverse(path)
+				return path
+			}
+			queue = append(queue, next)
+		}
+	}
+	return nil
+}
+
+// describe tells a cycle. Two that read one version of a list and both appended to it are a lost update.
+func (g *appendGraph) describe(name string, path []int) string {
+	for _, i := range path {
+		for _, k := range path {
+			for key, list := range g.txns[i].Reads {
+				other, read := g.txns[k].Reads[key]
+				if i < k && read && slices.Equal(list, other) && len(g.txns[i].Appends[key]) > 0 && len(g.txns[k].Appends[key]) > 0 {
+					name = "lost update"
+				}
+			}
+		}
+	}
+	text := name + ":"
+	for _, i := range path {
+		text += fmt.Sprintf(" %d (read %v, appended %v)", i, g.txns[i].Reads, g.txns[i].Appends)
+	}
+	return text
+}

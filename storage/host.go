@@ -1,0 +1,282 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Host is what a maintainer may ask of its engine. Its methods are safe for concurrent use. Those that write or wait
+// must not be called in a method of Maintainer, unless it says so.
+type Host struct {
+	e     *Engine
+	space KeySpace
+}
+
+// Marks calls f with each table that is marked.
+func (h *Host) Marks(f func(table schema.StorageID)) error {
+	prefix := ownKey(h.space.Marks)
+	return h.e.scan(prefix, func(key, _ []byte) error {
+		if len(key) != len(prefix)+tableSize {
+			return badKey(key)
+		}
+		f(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])))
+		return nil
+	})
+}
+
+// HasRows reports whether anything is stored of a table; true if that cannot be read. It may be called in Enter
+// and Ingest.
+func (h *Host) HasRows(table schema.StorageID) bool {
+	empty, err := h.e.emptySpan(appendTable(nil, table), appendTableEnd(nil, table))
+	return !empty || err != nil
+}
+
+// Write commits a batch of entries and marks. With sync it is on disk when Write returns. It may be called in Ingest
+// and LoseEntries.
+func (h *Host) Write(sync bool, fill func(Derived) error) error {
+	o := pebble.NoSync
+	if sync {
+		o = pebble.Sync
+	}
+	return h.e.writeDerived(o, func(b *pebble.Batch) error { return fill(Derived{b, h.space}) })
+}
+
+// Writable returns why nothing may be written now: the engine failed, or the disk is full.
+func (h *Host) Writable() error { return h.e.writable() }
+
+// Barrier returns when every write for which Maintains was not called yet when Barrier was called will see the present
+// state of the maintainer, and all others are committed.
+func (h *Host) Barrier() error {
+	if err := h.e.Drain(); err != nil {
+		return err
+	}
+	h.e.inline.Lock() // as Drain, for an engine without a committer
+	h.e.inline.Unlock()
+	return nil
+}
+
+// Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the position
+// to go on from, nil after the last partition. The key is valid during the call. It ends with ErrStopped when the engine
+// is being closed.
+func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
+	if h.e.stopping() {
+		return nil, ErrStopped
+	}
+	if position == nil {
+		position = appendTable(nil, table)
+	}
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: appendTableEnd(nil, table)})
+	if err != nil {
+		return nil, h.e.failure(err)
+	}
+	valid := iter.First()
+	for ; valid && n > 0; n-- {
+		_, k, suffix, err := parseKey(iter.Key())
+		if err != nil {
+			return nil, errors.Join(err, iter.Close())
+		}
+		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), kindEnd)
+		f(k)
+		valid = iter.SeekGE(next)
+	}
+	if !valid {
+		next = nil
+	}
+	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+}
+
+// Emptied calls Emptied of all maintainers if nothing is stored of a partition, unless the disk is full.
+func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
+	if h.e.disk.full.Load() {
+		return nil
+	}
+	return h.e.failure(h.e.emptied(table, key))
+}
+
+// Latched calls f under the write latches of all partitions: no commit, ingestion or purge runs meanwhile.
+func (h *Host) Latched(f func()) {
+	h.e.latches.lock(allStripes)
+	defer h.e.latches.unlock(allStripes)
+	f()
+}
+
+// Overlaps reports whether entries of a table may lie between two keys of the engine (Maintainer.LoseEntries).
+func (h *Host) Overlaps(table schema.StorageID, first, last []byte) bool {
+	prefix := h.space.appendTable(nil, table)
+	return bytes.Compare(prefix, last) <= 0 && bytes.Compare(prefixEnd(prefix), first) > 0
+}
+
+// NameOf returns the name of a table, or its number.
+func (h *Host) NameOf(table schema.StorageID) string { return h.e.nameOf(table) }
+
+// Entries opens an iterator over the entries of a table from start on and before end; nil means no bound. It shows the
+// entries as they are now. The caller closes it.
+func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, error) {
+	o := &pebble.IterOptions{LowerBound: append(h.space.appendTable(nil, table), start...)}
+	if o.UpperBound = prefixEnd(h.space.appendTable(nil, table)); end != nil {
+		o.UpperBound = append(h.space.appendTable(nil, table), end...)
+	}
+	if bytes.Compare(o.LowerBound, o.UpperBound) >= 0 {
+		o.UpperBound = slices.Clone(o.LowerBound)
+	}
+	iter, err := h.e.db.NewIter(o)
+	if err != nil {
+		return nil, h.e.failure(err)
+	}
+	return &Entries{h.e, iter}, nil
+}
+
+// Entries iterates over entries of a maintainer. Its methods, except Close, are those of pebble.Iterator.
+type Entries struct {
+	e    *Engine
+	iter *pebble.Iterator
+}
+
+// First moves to the first entry.
+func (x *Entries) First() bool { return x.iter.First() }
+
+// Last moves to the last entry.
+func (x *Entries) Last() bool { return x.iter.Last() }
+
+// Next moves to the next entry.
+func (x *Entries) Next() bool { return x.iter.Next() }
+
+// Prev moves to the previous entry.
+func (x *Entries) Prev() bool { return x.iter.Prev() }
+
+// Key is the key of the entry, valid until the iterator moves.
+func (x *Entries) Key() []byte { return x.iter.Key()[derivedFixed:] }
+
+// Value is the value of the entry, valid until the iterator moves.
+func (x *Entries) Value() ([]byte, error) {
+	value, err := x.iter.ValueAndErr()
+	return value, x.e.failure(err)
+}
+
+// Close closes the iterator and returns the error of the iteration. It may be called once.
+func (x *Entries) Close() error {
+	return x.e.failure(errors.Join(x.iter.Error(), x.iter.Close()))
+}
+
+// Probe calls f with a prober, which is valid during the call.
+func (h *Host) Probe(f func(*Prober) error) error {
+	p := Prober{e: h.e, r: h.e.readers.Get().(*reader)}
+	err := p.r.safely(func() error { return f(&p) })
+	h.e.readers.Put(p.r)
+	return err
+}
+
+// Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
+// first call of Alive.
+type Prober struct {
+	e          *Engine
+	r          *reader
+	scratch    []byte
+	tombstones int
+}
+
+// Exhausted reports whether the prober has met as many tombstones as a read may.
+func (p *Prober) Exhausted() bool { return p.tombstones >= tombstonesFail }
+
+// Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
+// nothing of it. A partition with too many tombstones to decide counts as alive.
+func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool, err error) {
+	if k.Bytes == nil {
+		k.Bytes = []byte{}
+	}
+	cmd := row.ReadCommand{Table: table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1}, Now: now, Cancel: cancel}
+	r := p.r
+	r.begin(p.e, p.scratch[:0], &cmd)
+	r.pageBytes = math.MaxInt // the bound of tombstones is enough
+	err = r.run()
+	p.tombstones += r.tombstones
+	live, nothing = r.live > 0, r.w.Len() == 0
+	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
+		p.scratch = nil
+	}
+	r.end()
+	var tooMany *TooManyTombstones
+	switch {
+	case errors.As(err, &tooMany):
+		return true, false, nil
+	case err != nil && !canceled(err):
+		err = p.e.failure(err)
+	}
+	return live, nothing, err
+}
+
+// PartitionsRead asks for the partition keys of a table in the order of their bytes: from From on, up to, and without, To,
+// where nil means no bound; Reversed from the end.
+type PartitionsRead struct {
+	Table    schema.StorageID
+	From, To []byte
+	Reversed bool
+	Limit    int   // most keys in the answer
+	Now      int64 // seconds; decides what has expired
+	// Dead includes partitions without a live row: no row is read.
+	Dead bool
+	// Holds, if it is not nil, reports which tokens are wanted; other partitions are left out.
+	Holds func(ring.Token) bool
+	// Cancel ends the step early, with an error; nil means that nothing does.
+	Cancel *env.Cancel
+}
+
+// PartitionsPage answers: every wanted partition that has a live row, up to and with Last. A live static row alone does
+// not count. A partition with too many tombstones to decide is included.
+type PartitionsPage struct {
+	Keys    [][]byte
+	Last    []byte // the last key that was looked at; nil when there is none
+	More    bool   // there may be others after Last
+	Scanned int    // keys that were looked at
+}
+
+// PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a step
+// ends at the Limit, or when it has looked at enough; the next one begins after Last. ErrInvalid is the error for a table
+// whose keys it does not keep.
+type PartitionLister interface {
+	Partitions(q *PartitionsRead) (PartitionsPage, error)
+}
+
+// noLister is the PartitionLister of an engine without one.
+type noLister struct{}
+
+// Partitions implements PartitionLister.
+func (noLister) Partitions(q *PartitionsRead) (PartitionsPage, error) {
+	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order", ErrInvalid, q.Table)
+}
+
+// Partitions is a step of a listing by Options.Lister. Its errors for lost ranges and dropped tables are those of Read.
+func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) {
+	if err := e.failedErr(); err != nil {
+		return page, err
+	}
+	if lost := e.lost.overlaps(q.Table, ring.FullRange()); lost != nil {
+		return page, lost.lostError()
+	}
+	page, err = e.opts.Lister.Partitions(q)
+	if e.hot.count.Load() > 0 {
+		e.foldHot()
+	}
+	if canceled(err) {
+		e.counters.canceled.Add(1)
+		return PartitionsPage{}, err
+	}
+	if failed := e.failedErr(); failed != nil {
+		return page, failed
+	}
+	if e.isDropped(q.Table) { // keys may have been removed while the listing ran
+		return PartitionsPage{}, &UnknownTable{q.Table}
+	}
+	return page, err
+}

@@ -1,0 +1,366 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Partitions is the partition index of an engine: a storage.Maintainer with one entry, without a value, for each
+// partition of some tables, and a storage.PartitionLister. A mark says that the index of a table is complete.
+//
+// Invariant: where the index is complete, a partition of which anything is stored has its entry. The opposite may
+// fail: an entry without a partition is removed by the sweeper or by a listing that meets it.
+//
+//   - An entry stands in the batch that brings a row, or in one before. It is left out if it was written lately: entries
+//     that are committed are remembered, and looked up under the latch of the partition. An entry is removed under
+//     the write side of the latch, when nothing is left of the partition, and then is not remembered any more.
+//   - The mark is written with the first row of an empty table. A table that had rows before it had an index is marked when
+//     its partitions were walked (build), at the first listing. From the mark on its index is kept, whatever
+//     Ordered says.
+//   - Streamed rows come without entries; the receiver writes them.
+//
+// Lock order: building, latches of storage, deciding, mu.
+type Partitions struct {
+	ordered func(schema.StorageID) bool
+	host    *storage.Host
+	// states, replaced and never changed, are those of tables that have an index or should have one.
+	states atomic.Pointer[map[schema.StorageID]state]
+	mu     sync.Mutex // held by who replaces states
+	// deciding is held while the state of a table is decided by what is stored of it, and while rows are ingested.
+	deciding sync.Mutex
+	building sync.Mutex
+	voided   int // how often an index that was partial lost entries; deciding is held
+	// commit is what Enter keeps for Settle.
+	commit struct {
+		deciding bool // is held
+		marked   []schema.StorageID
+	}
+	// written are entries that are committed, by stripe and place. Commits, of which there is one at a time, hold the read
+	// side of the stripe's latch, all others the write side.
+	written [64]*[remembered]entry
+}
+
+type state uint8
+
+const (
+	partial  state = iota + 1 // new rows have entries, some older ones have not
+	complete                  // and it is marked so on disk
+)
+
+// entry is an entry that is remembered; a nil key is none.
+type entry struct {
+	table schema.StorageID
+	key   []byte
+}
+
+// NewPartitions returns the partition index of one engine. ordered reports for which tables it is kept; it must be quick and
+// safe for concurrent use, and its answer may change.
+func NewPartitions(ordered func(schema.StorageID) bool) *Partitions {
+	return &Partitions{ordered: ordered}
+}
+
+// Maintain lets an engine that is opened with o keep a partition index, and list partitions by it.
+func Maintain(o *storage.Options, x *Partitions) {
+	o.Maintainers, o.Lister = append(slices.Clone(o.Maintainers), x), x
+}
+
+// Space implements storage.Maintainer.
+func (x *Partitions) Space() storage.KeySpace { return storage.KeySpace{Entries: 2, Marks: 'p'} }
+
+// Open implements storage.Maintainer.
+func (x *Partitions) Open(h *storage.Host) error {
+	x.host = h
+	return h.Marks(func(table schema.StorageID) { x.put(table, complete) })
+}
+
+// Maintains implements storage.Maintainer.
+func (x *Partitions) Maintains(table schema.StorageID) bool {
+	return x.state(table) != 0 || x.ordered(table)
+}
+
+func (x *Partitions) state(id schema.StorageID) state { return x.all()[id] }
+
+// all are the states of all tables, not to be changed.
+func (x *Partitions) all() map[schema.StorageID]state {
+	if p := x.states.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// put sets the state of a table; zero is none.
+func (x *Partitions) put(id schema.StorageID, s state) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	next := maps.Clone(x.all())
+	if next == nil {
+		next = map[schema.StorageID]state{}
+	}
+	if next[id] = s; s == 0 {
+		delete(next, id)
+	}
+	x.states.Store(&next)
+}
+
+// Enter implements storage.Maintainer. It adds the entries that are not known to be there.
+func (x *Partitions) Enter(d storage.Derived, in *storage.Entering) {
+	var p storage.Entered
+	for in.NextPartition(&p) {
+		if x.state(p.Table) == 0 {
+			x.decide(d, p.Table)
+		}
+		if x.remembers(p.Table, p.Key.Token, p.Key.Bytes) {
+			continue
+		}
+		d.Set(p.Table, p.Key.Bytes, nil)
+		x.remember(p.Table, p.Key.Token, p.Key.Bytes)
+	}
+}
+
+// decide decides the state of a table that has none: complete if it is empty, and then its mark is in the commit.
+func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
+	if !x.commit.deciding {
+		x.deciding.Lock()
+		x.commit.deciding = true
+	}
+	for _, id := range x.commit.marked {
+		if id == table {
+			return
+		}
+	}
+	switch {
+	case x.state(table) != 0: // decided meanwhile
+	case x.host.HasRows(table):
+		x.put(table, partial)
+	default:
+		d.Mark(table)
+		x.commit.marked = append(x.commit.marked, table)
+	}
+}
+
+// Settle implements storage.Maintainer.
+func (x *Partitions) Settle(in *storage.Entering, err error) {
+	if err != nil {
+		var p storage.Entered
+		for in.NextPartition(&p) {
+			x.strike(p.Table, p.Key.Token, p.Key.Bytes)
+		}
+	}
+	if !x.commit.deciding {
+		return
+	}
+	for _, id := range x.commit.marked {
+		if err == nil {
+			x.put(id, complete)
+		}
+	}
+	x.commit.deciding, x.commit.marked = false, x.commit.marked[:0]
+	x.deciding.Unlock()
+}
+
+// Stage implements storage.Maintainer. It adds the entries of all partitions: what is remembered now may be gone when the
+// rows come.
+func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
+	var p storage.Entered
+	for in.NextPartition(&p) {
+		d.Set(p.Table, p.Key.Bytes, nil)
+	}
+}
+
+// Ingest implements storage.Maintainer. Until the rows are visible no build begins to walk, and none ends.
+func (x *Partitions) Ingest(d storage.Derived, table schema.StorageID, staged bool, commit func() error) error {
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	if !staged {
+		if err := x.void(table); err != nil {
+			return err
+		}
+		return commit()
+	}
+	marks := x.state(table) == 0 && !x.host.HasRows(table)
+	if marks {
+		d.Mark(table)
+	}
+	err := commit()
+	if err == nil && marks {
+		x.put(table, complete)
+	}
+	return err
+}
+
+// Purge implements storage.Maintainer: a partition keeps its entry until it is empty.
+func (x *Partitions) Purge(storage.Derived, *storage.Purged) {}
+
+// Emptied implements storage.Maintainer.
+func (x *Partitions) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
+	x.strike(table, key.Token, key.Bytes)
+	d.Delete(table, key.Bytes)
+}
+
+// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to the next
+// listing.
+func (x *Partitions) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
+	if tokens == ring.FullRange() {
+		x.strikeTable(table)
+		d.DeleteRange(table, nil, nil)
+	}
+}
+
+// Drop implements storage.Maintainer.
+func (x *Partitions) Drop(d storage.Derived, table schema.StorageID) {
+	if x.state(table) != 0 {
+		x.put(table, 0)
+		d.Unmark(table)
+	}
+}
+
+// LoseEntries implements storage.Maintainer. The indexes that lose entries are built again at the next listing, after the
+// file was removed.
+func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error {
+	x.building.Lock()
+	defer x.building.Unlock()
+	var tables []schema.StorageID
+	for id := range x.all() {
+		if x.host.Overlaps(id, first, last) {
+			tables = append(tables, id)
+		}
+	}
+	if err := x.voidAll(tables); err != nil {
+		return err
+	}
+	err := remove()
+	x.host.Latched(func() {
+		for _, id := range tables {
+			x.strikeTable(id)
+		}
+	})
+	return err
+}
+
+func (x *Partitions) voidAll(tables []schema.StorageID) error {
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	for _, id := range tables {
+		if err := x.void(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// void makes the index of a table, if it has one, partial: rows come without entries, or entries were lost. deciding is
+// held.
+func (x *Partitions) void(id schema.StorageID) error {
+	switch x.state(id) {
+	case 0:
+		return nil
+	case partial:
+		x.voided++ // it may be being built
+		return nil
+	}
+	x.put(id, partial)
+	return x.host.Write(true, func(d storage.Derived) error { d.Unmark(id); return nil })
+}
+
+// build makes the index of a table complete that had rows before: it walks its partitions. Rows that enter after the
+// state is partial have entries; all others are committed when the walk begins. Other callers wait.
+func (x *Partitions) build(id schema.StorageID) error {
+	x.building.Lock()
+	defer x.building.Unlock()
+	if x.state(id) == complete {
+		return nil
+	}
+	if err := x.host.Writable(); err != nil {
+		return err
+	}
+	x.deciding.Lock()
+	voided := x.voided
+	if x.state(id) == 0 {
+		x.put(id, partial)
+	}
+	x.deciding.Unlock()
+	if err := x.host.Barrier(); err != nil {
+		return err
+	}
+	var position []byte
+	for first := true; first || position != nil; first = false {
+		var err error
+		if position, err = x.buildPart(id, position); err != nil {
+			return err
+		}
+	}
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	if x.voided != voided {
+		return errors.New("index: rows came without entries while the partition index was built; try again")
+	}
+	if err := x.host.Write(true, func(d storage.Derived) error { d.Mark(id); return nil }); err != nil {
+		return err
+	}
+	x.put(id, complete)
+	return nil
+}
+
+// buildPart writes the entries of the next partitions. Partitions that are removed meanwhile leave entries, which
+// listings remove.
+func (x *Partitions) buildPart(id schema.StorageID, position []byte) (next []byte, err error) {
+	err = x.host.Write(false, func(d storage.Derived) error {
+		next, err = x.host.Walk(id, position, buildStep, func(k row.PartitionKey) { d.Set(id, k.Bytes, nil) })
+		return err
+	})
+	return next, err
+}
+
+// place is where an entry is remembered.
+func place(token ring.Token) (stripe, slot int) {
+	return int(uint64(token) & 63), int(uint64(token) >> 6 % remembered)
+}
+
+func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte) bool {
+	stripe, slot := place(token)
+	entries := x.written[stripe]
+	return entries != nil && entries[slot].key != nil && entries[slot].table == id && bytes.Equal(entries[slot].key, key)
+}
+
+// remember notes an entry; long keys are not worth it.
+func (x *Partitions) remember(id schema.StorageID, token ring.Token, key []byte) {
+	if len(key) > keyRemembered {
+		return
+	}
+	stripe, slot := place(token)
+	if x.written[stripe] == nil {
+		x.written[stripe] = new([remembered]entry)
+	}
+	e := &x.written[stripe][slot]
+	if e.table, e.key = id, append(e.key[:0], key...); e.key == nil {
+		e.key = []byte{}
+	}
+}
+
+// strike forgets an entry.
+func (x *Partitions) strike(id schema.StorageID, token ring.Token, key []byte) {
+	if x.remembers(id, token, key) {
+		stripe, slot := place(token)
+		x.written[stripe][slot].key = nil
+	}
+}
+
+// strikeTable forgets the entries of a table; the write latches of all partitions are held.
+func (x *Partitions) strikeTable(id schema.StorageID) {
+	for _, entries := range x.written {
+		for slot := 0; entries != nil && slot < len(entries); slot++ {
+			if entries[slot].table == id {
+				entries[slot].key = nil
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+
+	"cqld/row"
+	"cqld/storage"
+)
+
+// Partitions implements storage.PartitionLister. The first listing of a table that had rows before it had an index builds
+// the index, and may take long.
+func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
+	if x.state(q.Table) != complete {
+		if !x.Maintains(q.Table) {
+			return page, fmt.Errorf("%w: table %s has no partition index", storage.ErrInvalid, x.host.NameOf(q.Table))
+		}
+		if err := x.build(q.Table); err != nil {
+			return page, err
+		}
+	}
+	l := listing{x: x, q: q}
+	if err := l.run(); err != nil {
+		return l.page, err
+	}
+	for _, k := range l.gone {
+		if err := x.host.Emptied(q.Table, k); err != nil {
+			return l.page, err
+		}
+	}
+	return l.page, nil
+}
+
+// listing is the state of one step.
+type listing struct {
+	x     *Partitions
+	q     *storage.PartitionsRead
+	page  storage.PartitionsPage
+	gone  []row.PartitionKey // perhaps nothing is left of them
+	bytes int                // of the keys in the page
+}
+
+func (l *listing) run() (err error) {
+	// The entries are opened first: a partition that has its entry there has its rows in what is opened later.
+	entries, err := l.x.host.Entries(l.q.Table, l.q.From, l.q.To)
+	if err != nil {
+		return err
+	}
+	defer func() { // also when a panic passes
+		if closeErr := entries.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return l.x.host.Probe(func(p *storage.Prober) error { return l.walk(entries, p) })
+}
+
+// walk looks at the entries of the index.
+func (l *listing) walk(entries *storage.Entries, p *storage.Prober) (err error) {
+	first, next := entries.First, entries.Next
+	if l.q.Reversed {
+		first, next = entries.Last, entries.Prev
+	}
+	valid := first()
+	for ; valid && err == nil && !l.enough() && !p.Exhausted(); valid = next() {
+		err = l.look(entries.Key(), p)
+	}
+	l.page.More = valid
+	return err
+}
+
+// enough reports whether the step has done its share.
+func (l *listing) enough() bool {
+	return len(l.page.Keys) >= l.q.Limit || l.page.Scanned >= stepKeys || l.bytes >= stepBytes
+}
+
+// look takes a key into the page if its partition lives. The key is valid during the call.
+func (l *listing) look(key []byte, p *storage.Prober) error {
+	if l.page.Scanned++; l.page.Scanned%cancelEvery == 0 {
+		if err := l.q.Cancel.Err(); err != nil {
+			return err
+		}
+	}
+	l.page.Last = append(l.page.Last[:0], key...)
+	k := row.NewPartitionKey(key)
+	if l.q.Holds != nil && !l.q.Holds(k.Token) {
+		l.suspect(k)
+		return nil
+	}
+	live, nothing, err := l.q.Dead, false, error(nil)
+	if !live {
+		live, nothing, err = p.Alive(l.q.Table, k, l.q.Now, l.q.Cancel)
+	}
+	switch {
+	case err != nil:
+		return err
+	case live:
+		l.page.Keys = append(l.page.Keys, slices.Clone(key))
+		l.bytes += len(key)
+	case nothing:
+		l.suspect(k)
+	}
+	return nil
+}
+
+// suspect notes that a partition's entry may have to go.
+func (l *listing) suspect(k row.PartitionKey) {
+	if len(l.gone) < stepDropped {
+		k.Bytes = append([]byte{}, k.Bytes...)
+		l.gone = append(l.gone, k)
+	}
+}

@@ -1,0 +1,366 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Maintainer keeps entries that are derived from rows, such as the entries of an index. The engine calls it wherever
+// rows enter or leave the data:
+//
+//	writes (Apply, Queue, Forget, and whatever is built on them)   Enter, then Settle
+//	ingestion of streamed rows                                     Stage for each block, then Ingest
+//	purges by the sweeper                                          Purge for each key, Emptied for each partition
+//	TRUNCATE, DROP TABLE, DropRange, lost ranges                   Remove; DROP TABLE also Drop
+//	loss of entries in a corrupt file                              LoseEntries
+//
+// Export and Checkpoint read rows and change none; the fold of a hot row changes no content. Replay of the log calls
+// nothing either: entries are in the batches that Pebble replays.
+//
+// The engine guarantees:
+//
+//  1. Derived is a part of the Pebble batch that carries the change of rows, so that both are applied or neither is. There
+//     are three exceptions, each of which can leave entries without rows after a crash, and never rows without entries:
+//     the entries of an ingestion are on disk before its rows are visible; Emptied has a batch of its own, committed
+//     after the purge; Remove for a lost range has a batch of its own, committed after the file was removed.
+//  2. Enter, Settle and Ingest run under the read latches of the partitions concerned; Purge, Emptied and Remove run
+//     under their write latches. So an entry that is removed because nothing is left of its rows does not hide a row
+//     that is being written.
+//  3. Commits are serialized: Settle of a commit returns before Enter of the next is called. Ingestions run beside them.
+//
+// A maintainer may take locks of its own in these calls, but must not take a latch while it holds one of them. It must not
+// call the engine except through its Host. A Maintainer belongs to one engine.
+type Maintainer interface {
+	// Space names the keys of this maintainer. It is constant.
+	Space() KeySpace
+	// Open is called once, before all others, when the engine is opened. It reads the marks.
+	Open(h *Host) error
+	// Maintains reports whether rows of a table must have entries. It is called for the tables of each commit and must
+	// be quick. Its answer may change; rows that entered before are the maintainer's concern (Host.Walk).
+	Maintains(table schema.StorageID) bool
+	// Enter adds to d the entries of the rows in a commit. The batch is not committed yet.
+	Enter(d Derived, in *Entering)
+	// Settle reports how the commit ended, with the rows of Enter. It is called after every Enter, also after a panic.
+	Settle(in *Entering, err error)
+	// Stage adds to d the entries of a block of rows that will be ingested. No latch is held, and other changes may be
+	// made before Ingest commits d. It is called if the table was maintained when the ingestion began.
+	Stage(d Derived, in *Entering)
+	// Ingest calls commit, once, which writes d and adds the rows of the ingestion. staged is false if the table was not
+	// maintained when the ingestion began: rows then enter without entries.
+	Ingest(d Derived, table schema.StorageID, staged bool, commit func() error) error
+	// Purge removes from d what is no longer derived from a key that the sweeper overwrites or removes.
+	Purge(d Derived, p *Purged)
+	// Emptied removes the entries of a partition of which nothing is stored any more.
+	Emptied(d Derived, table schema.StorageID, key row.PartitionKey)
+	// Remove removes the entries of a range of tokens, which may wrap, and of which no row is left. It may leave entries
+	// of a part of the table.
+	Remove(d Derived, table schema.StorageID, tokens ring.Range)
+	// Drop removes what is left of a dropped table, after Remove of all of it: its mark.
+	Drop(d Derived, table schema.StorageID)
+	// LoseEntries calls remove, once, which removes a corrupt file with entries between two keys of the engine. From then
+	// on the maintainer must not rely on the entries of tables for which Host.Overlaps is true.
+	LoseEntries(first, last []byte, remove func() error) error
+}
+
+// KeySpace names the keys of a maintainer. The bytes of two maintainers differ, and never change: they are on disk.
+//
+//	00000000 │ Entries │ table id 4 │ key      an entry
+//	00000000 │ 00 │ Marks │ table id 4         a mark of a table, by convention that its entries are complete
+type KeySpace struct {
+	Entries byte // from derivedPrefix on
+	Marks   byte
+}
+
+const (
+	// derivedPrefix is the first byte behind table id 0 that begins entries: ownPrefix and localPrefix come before.
+	derivedPrefix = 2
+	derivedFixed  = tableSize + 1 + tableSize
+)
+
+// appendTable appends the prefix of a table's entries.
+func (s KeySpace) appendTable(dst []byte, id schema.StorageID) []byte {
+	return appendTable(append(appendTable(dst, 0), s.Entries), id)
+}
+
+// mark is the engine's own key that marks a table.
+func (s KeySpace) mark(id schema.StorageID) []byte {
+	return binary.BigEndian.AppendUint32(ownKey(s.Marks), uint32(id))
+}
+
+// Derived is what a maintainer writes in a batch. Keys and values are copied.
+type Derived struct {
+	batch *pebble.Batch
+	space KeySpace
+}
+
+// The methods of pebble.Batch used here return errors for indexed batches only.
+
+// Set sets an entry.
+func (d Derived) Set(table schema.StorageID, key, value []byte) {
+	op := d.batch.SetDeferred(derivedFixed+len(key), len(value))
+	_ = append(d.space.appendTable(op.Key[:0], table), key...)
+	copy(op.Value, value)
+	_ = op.Finish()
+}
+
+// Delete removes an entry.
+func (d Derived) Delete(table schema.StorageID, key []byte) {
+	_ = d.batch.Delete(append(d.space.appendTable(nil, table), key...), nil)
+}
+
+// DeleteRange removes the entries of a table from start on and before end; nil means no bound.
+func (d Derived) DeleteRange(table schema.StorageID, start, end []byte) {
+	lower := d.space.appendTable(nil, table)
+	upper := prefixEnd(lower)
+	if end != nil {
+		upper = append(slices.Clone(lower), end...)
+	}
+	if lower = append(lower, start...); bytes.Compare(lower, upper) < 0 {
+		_ = d.batch.DeleteRange(lower, upper, nil)
+	}
+}
+
+// Mark marks a table.
+func (d Derived) Mark(table schema.StorageID) { _ = d.batch.Set(d.space.mark(table), nil, nil) }
+
+// Unmark removes the mark of a table.
+func (d Derived) Unmark(table schema.StorageID) { _ = d.batch.Delete(d.space.mark(table), nil) }
+
+// Entered is an encoded change of one key that enters the data. Its slices are valid until the next one is read.
+type Entered struct {
+	Table schema.StorageID
+	Key   row.PartitionKey
+	Kind  row.EntryKind
+	// Clustering is that of a row. For a range tombstone it is its bounds, as they are in keys.
+	Clustering []byte
+	// Value is the change (row.DecodeRow), to be reconciled with what is stored.
+	Value []byte
+}
+
+// Entering iterates over the changes of a commit, or of a block of an ingestion, to tables that a maintainer maintains.
+type Entering struct {
+	tables []schema.StorageID // maintained
+	source func() (key, value []byte, ok bool)
+	batch  *pebble.Batch // source of commits
+	reader batchrepr.Reader
+	prefix []byte // of the last partition
+}
+
+// Rewind begins the iteration again. It must not be called in Stage.
+func (in *Entering) Rewind() {
+	in.reader, in.prefix = in.batch.Reader(), in.prefix[:0]
+}
+
+// Next reads the next change.
+func (in *Entering) Next(x *Entered) bool {
+	for {
+		key, value, ok := in.next()
+		if !ok {
+			return false
+		}
+		if tableOf(key) == 0 || !slices.Contains(in.tables, tableOf(key)) {
+			continue
+		}
+		table, k, suffix, err := parseKey(key)
+		if err != nil { // the engine made or checked this key
+			continue
+		}
+		*x = Entered{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Value: value}
+		return true
+	}
+}
+
+// NextPartition reads the next change of another partition than the last one that it read. A partition may come
+// again, after another one.
+func (in *Entering) NextPartition(x *Entered) bool {
+	for in.Next(x) {
+		var buffer [fixedSize + 64]byte
+		prefix := appendPartition(buffer[:0], x.Table, x.Key)
+		if !bytes.Equal(prefix, in.prefix) {
+			in.prefix = append(in.prefix[:0], prefix...)
+			return true
+		}
+	}
+	return false
+}
+
+func (in *Entering) next() (key, value []byte, ok bool) {
+	if in.source != nil {
+		return in.source()
+	}
+	for {
+		kind, key, value, ok, err := in.reader.Next()
+		if !ok || err != nil {
+			return nil, nil, false
+		}
+		if kind == pebble.InternalKeyKindMerge { // the others are not rows
+			return key, value, true
+		}
+	}
+}
+
+// Purged is a key that the sweeper overwrites or removes, because something under it is dead.
+type Purged struct {
+	Table schema.StorageID
+	Key   row.PartitionKey
+	Kind  row.EntryKind
+	// Clustering is as in Entered.
+	Clustering []byte
+	// Before is what was stored. After is what will be, nil if the key is removed.
+	Before, After []byte
+}
+
+// maintainer is a Maintainer and what the engine knows of it.
+type maintainer struct {
+	Maintainer
+	space    KeySpace
+	entering Entering // of the commit that runs
+	entered  bool     // Enter was called, Settle was not
+}
+
+// openMaintainers opens the maintainers, and refuses a directory that needs another one: rows would be
+// written without its entries.
+func (e *Engine) openMaintainers() error {
+	marks := []byte{ownHeaderFlag, ownLost}
+	for _, m := range e.opts.Maintainers {
+		s := m.Space()
+		if s.Entries < derivedPrefix || slices.Contains(marks, s.Marks) ||
+			slices.ContainsFunc(e.maintainers, func(o *maintainer) bool { return o.space.Entries == s.Entries }) {
+			return fmt.Errorf("storage: the key space %+v of a maintainer is taken", s)
+		}
+		marks = append(marks, s.Marks)
+		e.maintainers = append(e.maintainers, &maintainer{Maintainer: m, space: s})
+	}
+	if err := e.scan(append(appendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
+		if len(key) > tableSize+1 && !slices.Contains(marks, key[tableSize+1]) {
+			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)", e.opts.Dir, key[tableSize+1])
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, m := range e.maintainers {
+		if err := m.Open(&Host{e: e, space: m.space}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maintained reports whether any maintainer maintains a table.
+func (e *Engine) maintained(id schema.StorageID) bool {
+	return slices.ContainsFunc(e.maintainers, func(m *maintainer) bool { return m.Maintains(id) })
+}
+
+// enter lets maintainers add the entries of a group to its batch. The latches of its partitions are held.
+func (e *Engine) enter(g *group) {
+	for _, m := range e.maintainers {
+		in := &m.entering
+		in.tables = in.tables[:0]
+		for _, id := range g.tables {
+			if m.Maintains(id) {
+				in.tables = append(in.tables, id)
+			}
+		}
+		if len(in.tables) > 0 {
+			in.batch = g.batch
+			in.Rewind()
+			m.entered = true
+			m.Enter(Derived{g.batch, m.space}, in)
+		}
+	}
+}
+
+// settle tells maintainers how the commit of a group ended. The latches are still held.
+func (e *Engine) settle(err error) {
+	for _, m := range e.maintainers {
+		if m.entered {
+			m.entered = false
+			m.entering.Rewind()
+			m.Settle(&m.entering, err)
+			m.entering.batch, m.entering.reader = nil, nil
+		}
+	}
+}
+
+// purge tells maintainers of a key that a batch overwrites or, if after is nil, removes. The write latch of its
+// partition is held.
+func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
+	if len(e.maintainers) == 0 {
+		return nil
+	}
+	table, k, suffix, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	p := Purged{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Before: before, After: after}
+	for _, m := range e.maintainers {
+		if m.Maintains(table) {
+			m.Purge(Derived{b, m.space}, &p)
+		}
+	}
+	return nil
+}
+
+// emptied tells maintainers of a partition if nothing is stored of it.
+func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
+	if !e.maintained(id) {
+		return nil
+	}
+	stripe := stripeOf(k.Token)
+	e.latches.lock(stripe)
+	defer e.latches.unlock(stripe)
+	prefix := appendPartition(nil, id, k)
+	empty, err := e.emptySpan(prefix, append(slices.Clone(prefix), kindEnd))
+	if !empty || err != nil {
+		return err
+	}
+	return e.overwrite(func(b *pebble.Batch) error {
+		for _, m := range e.maintainers {
+			if m.Maintains(id) {
+				m.Emptied(Derived{b, m.space}, id, k)
+			}
+		}
+		return nil
+	})
+}
+
+// remove tells maintainers of a range of tokens whose rows a batch removes. The write latches of all partitions
+// are held.
+func (e *Engine) remove(b *pebble.Batch, id schema.StorageID, tokens ring.Range) {
+	for _, m := range e.maintainers {
+		m.Remove(Derived{b, m.space}, id, tokens)
+	}
+}
+
+// loseEntries calls remove, which removes a file with entries between two keys, in LoseEntries of all maintainers.
+func loseEntries(ms []*maintainer, first, last []byte, remove func() error) error {
+	if len(ms) == 0 {
+		return remove()
+	}
+	return ms[0].LoseEntries(first, last, func() error { return loseEntries(ms[1:], first, last, remove) })
+}
+
+// writeDerived commits a batch that maintainers filled, or that concerns them.
+func (e *Engine) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
+	defer e.commitPanic(&err)
+	batch := e.db.NewBatch()
+	err = fill(batch)
+	if err == nil && !batch.Empty() {
+		err = e.db.Apply(batch, o)
+	}
+	if failed := e.failedErr(); failed != nil {
+		return failed
+	}
+	return e.failure(errors.Join(err, batch.Close()))
+}
