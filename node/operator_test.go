@@ -372,7 +372,7 @@ func TestSwitchesSwitch(t *testing.T) {
 			t.Errorf("the CQL port is %+v, want %t", got, on)
 		}
 		operate(r, 0, control.SetHandoff, control.Switch{On: on})
-		if got := operate(r, 0, control.HandoffOf, control.None{}); got.On != on || n.coordinator.KeepsHints() != on {
+		if got := operate(r, 0, control.HandoffOf, control.None{}); got.On != on || n.parts.Hints.Accepting() != on {
 			t.Errorf("hints are %+v, want %t", got, on)
 		}
 	}
