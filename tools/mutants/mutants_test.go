@@ -169,7 +169,7 @@ func TestSample(t *testing.T) {
 	c := testCatalog(t)
 	dir := t.TempDir()
 	ctx := context.Background()
-	r := &runner{c: c, dir: dir, packages: []string{"row", "coordinator", "replica", "rebalance"}, seeds: 40}
+	r := &runner{c: c, dir: dir, packages: []string{"row", "coordinator", "paxos", "replica", "rebalance"}, seeds: 40}
 	if err := c.build(ctx, dir, append(slices.Clone(r.packages), simPackage)); err != nil {
 		t.Fatal(err)
 	}
