@@ -84,6 +84,7 @@ var (
 	ErrNotResumable   = errors.New("jobs: jobs of this kind cannot be resumed; start a new one")
 	ErrStillRunning   = errors.New("jobs: the job is still queued or running")
 	ErrCompleted      = errors.New("jobs: the job is done; there is nothing to resume")
+	ErrCancelled      = errors.New("jobs: cancelled") // for Job.End
 	ErrNotCancellable = errors.New("jobs: the job cannot be cancelled at this point")
 )
 
@@ -169,7 +170,7 @@ func (j *Job) OnCancel(f func()) {
 	}
 }
 
-// End ends the attempt: done when err is nil, cancelled when Cancel was called before, and failed otherwise. Only the first
+// End ends the attempt: done when err is nil, cancelled when Cancel was called before or err is ErrCancelled, failed otherwise. Only the first
 // call has an effect. It may begin a queued job.
 func (j *Job) End(err error) {
 	r := j.r
@@ -180,7 +181,7 @@ func (j *Job) End(err error) {
 	}
 	state, text := Done, ""
 	switch {
-	case err != nil && j.e.cancelled:
+	case err != nil && (j.e.cancelled || errors.Is(err, ErrCancelled)):
 		state = Cancelled
 	case err != nil:
 		state, text = Failed, cut(err.Error())

@@ -9,7 +9,8 @@ import (
 type Limits struct {
 	// Running bounds the local jobs that run at the same time, Queued those that wait for a slot. Further jobs are refused.
 	Running, Queued int
-	// Ended bounds the ended jobs that are remembered, interrupted ones included. The job that ended first is forgotten first.
+	// Ended bounds the ended jobs that are remembered, interrupted ones included: that many local ones, and that many external
+	// ones. The job that ended first is forgotten first.
 	Ended int
 	// External bounds the external jobs that run. The metadata log has at most as many operations of the ring as the ring has
 	// nodes; further ones are not shown.

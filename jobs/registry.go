@@ -22,8 +22,8 @@ type Options struct {
 	Limits Limits
 	// OnError receives errors of Store; nil discards them. Jobs run without records.
 	OnError func(error)
-	// Forgotten is called, without locks, after the registry forgot an ended job: what the job stored elsewhere for Resume can
-	// be removed. It may be nil.
+	// Forgotten is called, without locks, after the registry forgot an ended local job: what the job stored elsewhere for Resume
+	// can be removed. It may be nil.
 	Forgotten func(Snapshot)
 }
 
@@ -50,7 +50,8 @@ type Registry struct {
 		next              uint64 // number of the next local job
 		entries           map[string]*entry
 		queue             []*entry // in the order of Start and Resume
-		ended             []*entry // in the order of their ends
+		ended             []*entry // local ones, in the order of their ends
+		endedExternal     []*entry // in the order of their ends
 		running, external int
 		outcomes          map[Outcome]int64
 	}
@@ -244,12 +245,20 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 	e.s.State, e.s.Error, e.s.Ended = state, text, r.o.Clock.Now()
 	e.onCancel, e.work = nil, nil
 	close(e.job.ended)
-	r.mu.ended = append(r.mu.ended, e)
 	r.mu.outcomes[Outcome{e.s.Kind, state}]++
-	return r.forgetLocked()
+	if !e.s.External {
+		r.mu.ended = append(r.mu.ended, e)
+		return r.forgetLocked()
+	}
+	// External jobs have a bound of their own, so that their ends, which callers report from events, never write to the store.
+	if r.mu.endedExternal = append(r.mu.endedExternal, e); len(r.mu.endedExternal) > r.o.Limits.Ended {
+		delete(r.mu.entries, r.mu.endedExternal[0].s.ID)
+		r.mu.endedExternal = slices.Delete(r.mu.endedExternal, 0, 1)
+	}
+	return nil
 }
 
-// forgetLocked forgets the jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number, from which
+// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number, from which
 // the next process continues to count.
 func (r *Registry) forgetLocked() (forgotten []*entry) {
 	for len(r.mu.ended) > r.o.Limits.Ended {
@@ -269,13 +278,16 @@ func (r *Registry) forgetLocked() (forgotten []*entry) {
 // dropEndedLocked forgets an ended external job, whose id is used again.
 func (r *Registry) dropEndedLocked(id string) {
 	if e := r.mu.entries[id]; e != nil {
-		r.mu.ended = slices.DeleteFunc(r.mu.ended, func(o *entry) bool { return o == e })
+		r.mu.endedExternal = slices.DeleteFunc(r.mu.endedExternal, func(o *entry) bool { return o == e })
 		delete(r.mu.entries, id)
 	}
 }
 
 // settle stores the end of an attempt, removes forgotten jobs, and begins queued ones.
 func (r *Registry) settle(e *entry, forgotten []*entry) {
+	if e.s.External {
+		return
+	}
 	r.store(e, true)
 	r.discard(forgotten)
 	for {

@@ -275,7 +275,8 @@ func TestExternalJobsAreNotStored(t *testing.T) {
 			t.Errorf("%s was started", id)
 		}
 	}
-	j.End(errors.New("aborted"))
+	j.End(ErrCancelled)
+	state(t, r, "ring-7", Cancelled)
 	if _, err := r.Resume("ring-7", nothing); !errors.Is(err, ErrNotResumable) {
 		t.Errorf("resumed: %v", err)
 	}
@@ -287,6 +288,22 @@ func TestExternalJobsAreNotStored(t *testing.T) {
 		t.Error(err)
 	}
 	if n := len(r.List()); n != 2 {
+		t.Errorf("%d jobs", n)
+	}
+	// Ended ones do not replace local ones.
+	r = open(t, &fixedClock{}, newStore(), Limits{Ended: 2})
+	local := start(t, r, nothing)
+	local.End(nil)
+	for i := range 5 {
+		spec.External = fmt.Sprint("ring-", i)
+		j, err := r.Start(spec, nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.End(nil)
+	}
+	state(t, r, local.ID(), Done)
+	if n := len(r.List()); n != 3 {
 		t.Errorf("%d jobs", n)
 	}
 }
