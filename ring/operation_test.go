@@ -160,7 +160,9 @@ func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (c
 
 // TestCompletedOperations compares topologies after operations that completed, and after ones that were aborted.
 func TestCompletedOperations(t *testing.T) {
-	member := func(id NodeID, state NodeState, tokens ...Token) *Node { return &Node{ID: id, State: state, Tokens: tokens} }
+	member := func(id NodeID, state NodeState, tokens ...Token) *Node {
+		return &Node{ID: id, State: state, Tokens: tokens}
+	}
 	one := member(1, Normal, 10)
 	for _, c := range []struct {
 		o               Operation
