@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"cqld/coordinator"
+	"cqld/hints"
 	"cqld/internal/testclock"
 	"cqld/internal/wire"
 	"cqld/jobs"
@@ -29,7 +29,7 @@ type operator struct {
 }
 
 func newOperator(t *testing.T, plan repair.Plan) *operator {
-	o := &operator{world: newWorld(t, 3, 3, "BLOCKING", 0, coordinator.Limits{}), plan: plan}
+	o := &operator{world: newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{}), plan: plan}
 	for i, r := range []ring.Range{{Start: ring.MinToken, End: -1 << 62}, {Start: -1 << 62, End: 1 << 61}, {Start: 1 << 61, End: ring.MinToken}} {
 		o.plan.Targets = append(o.plan.Targets, repair.Target{Name: fmt.Sprint("ks.t", i), Table: o.table.StorageID, Range: r})
 	}
