@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
@@ -145,6 +146,7 @@ type inProcess struct {
 	nodes  []*Node
 	faults []*faulty
 	log    logBuffer
+	killed map[*Node]bool
 }
 
 // openNodes opens a ring of n nodes at 127.0.subnet.1 and on.
@@ -178,6 +180,9 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
+			if r.killed[node] {
+				return
+			}
 			if err := node.Close(ctx); err != nil {
 				t.Errorf("close: %v", err)
 			}
@@ -192,6 +197,44 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		}
 	}
 	return r
+}
+
+// kill ends a node's process and starts the next one, with what was written to its disk, which is crashable. change, which may be
+// nil, changes the options.
+func (r *inProcess) kill(i int, change func(*Options)) {
+	r.t.Helper()
+	node := r.nodes[i]
+	o := node.opts
+	o.FS = o.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+	if r.killed == nil {
+		r.killed = map[*Node]bool{}
+	}
+	r.killed[node] = true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := node.Close(ctx); err != nil {
+		r.t.Errorf("close: %v", err)
+	}
+	if change != nil {
+		change(&o)
+	}
+	next, err := Open(ctx, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := next.Close(ctx); err != nil {
+			r.t.Errorf("close: %v", err)
+		}
+	})
+	r.nodes[i] = next
+	for late := time.Now().Add(time.Minute); next.Status().Up < len(r.nodes); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			r.t.Fatalf("a node sees %+v", next.Status())
+		}
+	}
 }
 
 // connect connects to a node's CQL port.

@@ -36,6 +36,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.answered(m)
 	c.storage(m)
 	c.tables(m)
+	c.jobs(m)
 	c.panics(m)
 }
 
@@ -129,6 +130,31 @@ func (c figuresCollector) repairs(m metricSink) {
 	m.counter("repair_ranges", "Ranges with one replica set each that repairs compared.", s.Ranges)
 	m.counter("repair_rows_sent", "Rows that repairs sent to replicas that lacked them.", s.Rows)
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
+}
+
+// jobs are the repairs, rebuilds, cleanups, compactions and operations of the ring that operators see.
+func (c figuresCollector) jobs(m metricSink) {
+	if c.n.jobs == nil {
+		return
+	}
+	for outcome, count := range c.n.jobs.Stats().Ended {
+		m.send(prometheus.CounterValue, "jobs_total", "Attempts of jobs that have ended.", float64(count),
+			[]string{"kind", "state"}, []string{string(outcome.Kind), outcome.State.String()})
+	}
+	active := map[[2]string]int{}
+	labels := []string{"id", "kind", "unit"}
+	for _, s := range c.n.listJobs() {
+		if s.State.Ended() {
+			continue
+		}
+		active[[2]string{string(s.Kind), s.State.String()}]++
+		values := []string{s.ID, string(s.Kind), string(s.Unit)}
+		m.send(prometheus.GaugeValue, "job_progress", "How much of a running or queued job is done, in its unit.", float64(s.Done), labels, values)
+		m.send(prometheus.GaugeValue, "job_total", "The extent of a running or queued job, in its unit; 0 while it is unknown.", float64(s.Total), labels, values)
+	}
+	for key, count := range active {
+		m.send(prometheus.GaugeValue, "jobs_active", "Jobs that are queued or running.", float64(count), []string{"kind", "state"}, key[:])
+	}
 }
 
 func (c figuresCollector) requests(m metricSink) {

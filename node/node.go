@@ -19,6 +19,7 @@ import (
 	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/jobs"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
@@ -51,6 +52,7 @@ type Node struct {
 	parts       *assembly.Parts
 	repairer    *repair.Repairer
 	autoRepair  *repair.Auto
+	jobs        *jobs.Registry
 	processor   *query.Processor
 	server      atomic.Pointer[server.Server]    // nil: clients cannot connect
 	tables      atomic.Pointer[azuretables.Door] // nil: clients of Azure Tables cannot connect
@@ -67,7 +69,8 @@ type Node struct {
 	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
 	retired     chan struct{} // closed when it has let its clients go after that
 
-	failed   chan error // capacity 1: why the node must stop
+	failed   chan error      // capacity 1: why the node must stop
+	lifetime context.Context // ends when the node stops
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the node stops
 	running  workGroup
@@ -77,6 +80,7 @@ type Node struct {
 		sync.Mutex
 		onStatus func()
 		arriving map[ring.NodeID]bool // of which clients are to be told that they came
+		ringJobs map[uint64]*ringJob  // by operation; nil until the metadata log was replayed
 	}
 }
 
@@ -116,7 +120,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
-	n.cancel, n.stopping = cancel, background.Done()
+	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
 	n.openTransport()
 	o, err := n.opening()
 	if err != nil {
@@ -153,6 +157,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	n.openExecutors()
+	if err := n.openJobs(); err != nil {
+		return err
+	}
 	if err := n.checkDisk(); err != nil {
 		return err
 	}
@@ -162,6 +169,10 @@ func (n *Node) assembled(i *assembly.Instance) error {
 
 // listen lets operators and other nodes connect.
 func (n *Node) listen() error {
+	n.mu.Lock()
+	n.mu.ringJobs = map[uint64]*ringJob{}
+	n.mu.Unlock()
+	n.followRing(n.cluster.Metadata().Topology)
 	if err := n.openControl(); err != nil {
 		return err
 	}
@@ -308,6 +319,9 @@ func (n *Node) Close(ctx context.Context) error {
 	var errs []error
 	if n.control != nil {
 		n.control.Close()
+	}
+	if n.jobs != nil {
+		n.jobs.Close() // before their work is stopped, so that the next process lists them as interrupted
 	}
 	if n.retiring.Load() {
 		n.awaitRetired(ctx)

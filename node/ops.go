@@ -87,6 +87,10 @@ func (n *Node) handleTopology() {
 	control.Handle(s, control.Move, n.opMove)
 	control.Handle(s, control.Rebuild, n.opRebuild)
 	control.Handle(s, control.Abort, n.opAbort)
+	control.Handle(s, control.ListJobs, n.opJobs)
+	control.Handle(s, control.WatchJob, n.opWatchJob)
+	control.Handle(s, control.CancelJob, n.opCancelJob)
+	control.Handle(s, control.ResumeJob, n.opResumeJob)
 }
 
 // facts are what only a node itself knows and all may hear.

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"cqld/jobs"
 	"cqld/node/control"
+	"cqld/schema"
 )
 
 func (n *Node) opFlush(_ context.Context, a control.TablesArgs, _ control.Report) (control.None, error) {
@@ -17,21 +21,49 @@ func (n *Node) opFlush(_ context.Context, a control.TablesArgs, _ control.Report
 	return control.None{}, n.engine.Flush() // tables share their memtables
 }
 
-func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report control.Report) (control.None, error) {
-	tables, err := n.tablesOf(a)
-	if err != nil {
-		return control.None{}, err
+// opCompact compacts tables, as a job.
+func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None, err error) {
+	if _, err := n.tablesOf(a); err != nil {
+		return none, err
 	}
-	if err := n.engine.Flush(); err != nil {
-		return control.None{}, err
-	}
-	for i, t := range tables {
-		report(control.Progress{What: "compacting " + t.Keyspace + "." + t.Name, Done: int64(i), Total: int64(len(tables))})
-		if err := n.engine.CompactTable(ctx, t.StorageID); err != nil && !n.dropped(t.StorageID, err) {
-			return control.None{}, err
+	return none, n.startJob(ctx, jobs.Compaction, targetOf(a), jobs.Bytes, a, n.compactionWork(a), report)
+}
+
+// compactionWork returns the work of a compaction. Its checkpoint is the name of the last table that is done, in the order of
+// names.
+func (n *Node) compactionWork(a control.TablesArgs) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		tables, err := n.tablesOf(a)
+		if err != nil {
+			return err
 		}
+		name := func(t *schema.Table) string { return t.Keyspace + "." + t.Name }
+		slices.SortFunc(tables, func(a, b *schema.Table) int { return strings.Compare(name(a), name(b)) })
+		if err := n.engine.Flush(); err != nil {
+			return err
+		}
+		sizes, total := make([]int64, len(tables)), int64(0)
+		for i, t := range tables {
+			size, err := n.engine.TableSize(t.StorageID)
+			if err != nil {
+				return err
+			}
+			sizes[i] = size.Bytes
+			total += size.Bytes
+		}
+		after, done := string(j.Checkpoint()), int64(0)
+		for i, t := range tables {
+			if name(t) > after {
+				j.Progress(done, total, "compacting "+name(t))
+				if err := n.engine.CompactTable(ctx, t.StorageID); err != nil && !n.dropped(t.StorageID, err) {
+					return err
+				}
+				j.SetCheckpoint([]byte(name(t)))
+			}
+			done += sizes[i]
+		}
+		return nil
 	}
-	return control.None{}, nil
 }
 
 // drainWait bounds how long requests under way are waited for.

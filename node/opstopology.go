@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/jobs"
 	"cqld/node/control"
+	"cqld/rebalance"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -129,49 +131,72 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.
 	return out, nil
 }
 
-// opCleanup drops what this node does not hold any more, by the decision that is made by itself after changes of the ring.
-func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, _ control.Report) (none control.None, err error) {
-	tables, err := n.tablesOf(a)
-	if err != nil {
+// opCleanup drops data of ranges that this node does not hold any more, as a job. It makes the same decision that the node
+// makes by itself after changes of the ring.
+func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None, err error) {
+	if _, err := n.tablesOf(a); err != nil {
 		return none, err
 	}
-	var ids []schema.StorageID
-	if len(a.Tables) > 0 {
-		for _, t := range tables {
-			ids = append(ids, t.StorageID)
-		}
-	}
-	done := make(chan error, 1)
-	n.parts.Drops.Cleanup(a.Keyspace, ids, func(err error) { done <- err })
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-n.stopping:
-		err = context.Canceled
-	}
-	return none, err
+	return none, n.startJob(ctx, jobs.Cleanup, targetOf(a), jobs.Ranges, a, n.cleanupWork(a), report)
 }
 
-// opRebuild fetches this node's data from the others.
+// cleanupWork returns the work of a cleanup. A cleanup is repeated from the beginning.
+func (n *Node) cleanupWork(a control.TablesArgs) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		tables, err := n.tablesOf(a)
+		if err != nil {
+			return err
+		}
+		var ids []schema.StorageID
+		if len(a.Tables) > 0 {
+			for _, t := range tables {
+				ids = append(ids, t.StorageID)
+			}
+		}
+		done := make(chan error, 1)
+		j.Progress(0, 0, "asking the replicas of the ranges")
+		cancel := n.parts.Drops.Cleanup(a.Keyspace, ids, func(done, all int) { j.Progress(int64(done), int64(all), "dropping ranges") },
+			func(err error) { done <- err })
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			cancel()
+			err = <-done
+		}
+		return err
+	}
+}
+
+// opRebuild fetches this node's data from the others, as a job.
 func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None, err error) {
 	m := n.cluster.Metadata()
 	if _, err := n.tablesOf(control.TablesArgs{Keyspace: a.Keyspace}); err != nil {
 		return none, err
 	}
-	if a.Datacenter != "" && !slices.Contains(m.Topology.Datacenters(), a.Datacenter) {
-		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("data center %s does not exist; the data centers are %s",
-			a.Datacenter, strings.Join(m.Topology.Datacenters(), ", "))}
+	target := targetOf(control.TablesArgs{Keyspace: a.Keyspace})
+	if a.Datacenter != "" {
+		if target += " from " + a.Datacenter; !slices.Contains(m.Topology.Datacenters(), a.Datacenter) {
+			return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("data center %s does not exist; the data centers are %s",
+				a.Datacenter, strings.Join(m.Topology.Datacenters(), ", "))}
+		}
 	}
-	done := make(chan error, 1)
-	n.moves.Rebuild(a.Keyspace, a.Datacenter, func(ended, all int) {
-		report(control.Progress{Done: int64(ended), Total: int64(all), What: "ranges"})
-	}, func(err error) { done <- err })
-	select {
-	case err = <-done:
-		return none, err
-	case <-ctx.Done():
-		return none, ctx.Err()
+	return none, n.startJob(ctx, jobs.Rebuild, target, jobs.Ranges, a, n.rebuildWork(a), report)
+}
+
+// rebuildWork returns the work of a rebuild.
+func (n *Node) rebuildWork(a control.RebuildArgs) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		done := make(chan error, 1)
+		o := rebalance.RebuildOptions{Name: j.ID(), Keyspace: a.Keyspace, Datacenter: a.Datacenter,
+			Progress: func(done, all int) { j.Progress(int64(done), int64(all), "streaming") }}
+		cancel := n.moves.Rebuild(o, func(err error) { done <- err })
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			cancel()
+			return <-done
+		}
 	}
 }
 
@@ -194,7 +219,8 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {
-				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have received their data"})
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have their data",
+					Job: ringJobID(operation)})
 			}
 		}
 	}

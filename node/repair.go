@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cqld/jobs"
 	"cqld/node/control"
 	"cqld/rebalance"
 	"cqld/repair"
@@ -17,112 +18,119 @@ import (
 	"cqld/storage"
 )
 
-// opRepair makes the replicas of tables equal. First of all, what lies in corrupt files is taken out of
-// service, so that it comes back from the other replicas.
+// opRepair makes the replicas of tables equal, as a job.
 func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult, error) {
-	var out control.RepairResult
-	lost, err := n.engine.Quarantine()
+	if _, err := n.repairPlan(&a); err != nil {
+		return control.RepairResult{}, err
+	}
+	result := make(chan repair.Summary, 1) // of the attempt
+	err := n.startJob(ctx, jobs.Repair, targetOf(a.TablesArgs), jobs.Ranges, a, n.repairWork(a, result), report)
 	if err != nil {
-		return out, err
+		return control.RepairResult{}, err
 	}
-	for _, l := range lost {
-		n.log.Warn("corrupt file removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
-	}
-	jobs, err := n.repairJobs(&a)
-	if err != nil {
-		return out, err
-	}
-	if err := n.fetchLost(ctx, report); err != nil {
-		return out, err
-	}
-	for i, job := range jobs {
-		report(control.Progress{What: "repairing " + job.name, Total: int64(len(jobs)), Done: int64(i)})
-		r, err := n.repairOne(ctx, job.Job)
-		if n.dropped(job.Table, err) {
-			out.LeftOut = append(out.LeftOut, job.name)
-			continue
-		}
+	return control.RepairResult(<-result), nil
+}
+
+// repairWork returns the work of a repair. First of all, data in corrupt files is taken out of service, so that it is fetched
+// from the other replicas. result, which may be nil, receives the figures of a successful repair.
+func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		lost, err := n.engine.Quarantine()
 		if err != nil {
-			return out, fmt.Errorf("%s: %w", job.name, err)
+			return err
 		}
-		out.Ranges += r.RangesDone
-		out.Different += r.Differing
-		out.Rows += r.Rows
-		out.Bytes += r.Bytes
-		out.Skipped += r.Skipped
-		out.Moving += r.Moving
-		out.Forgotten += r.Forgotten
-		out.Unpurged += r.Unpurged
-	}
-	for _, l := range n.engine.Lost() {
-		if n.schema().TableByStorage(l.Table) != nil {
-			return out, &control.Error{Code: control.Failed, Message: fmt.Sprintf(
-				"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
+		for _, l := range lost {
+			n.log.Warn("corrupt file removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 		}
+		plan, err := n.repairPlan(&a)
+		if err != nil {
+			return err
+		}
+		if err := n.fetchLost(ctx, j); err != nil {
+			return err
+		}
+		sum, err := n.repairTables(ctx, j, plan)
+		if err != nil {
+			return err
+		}
+		for _, l := range n.engine.Lost() {
+			if n.schema().TableByStorage(l.Table) != nil {
+				return &control.Error{Code: control.Failed, Message: fmt.Sprintf(
+					"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
+			}
+		}
+		s, err := n.jobs.Get(j.ID())
+		if err != nil {
+			return err
+		}
+		j.Progress(s.Total, s.Total, fmt.Sprintf("%d ranges compared, %d parts were different, %d rows sent, %d ranges skipped",
+			sum.Ranges, sum.Different, sum.Rows, sum.Skipped+sum.Moving))
+		if result != nil {
+			result <- sum
+		}
+		return nil
 	}
-	return out, nil
 }
 
 func (n *Node) schema() *schema.Schema { return n.cluster.Metadata().Schema }
-
-// namedJob is a job and its table's name, as it was at the beginning.
-type namedJob struct {
-	repair.Job
-	name string
-}
 
 // dropped says whether an operation failed because its table is no more.
 func (n *Node) dropped(id schema.StorageID, err error) bool {
 	return err != nil && n.schema().Dropped(id)
 }
 
-// repairJobs is what is to be repaired: the ring, of some tables, or only what was lost here.
-func (n *Node) repairJobs(a *control.RepairArgs) (jobs []namedJob, err error) {
+// repairPlan returns what a repair covers: the ring, of some tables, or only the ranges that were lost here.
+func (n *Node) repairPlan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	tables, err := n.tablesOf(a.TablesArgs)
 	if err != nil {
-		return nil, err
+		return plan, err
 	}
+	plan = repair.Plan{SkipDown: true, Keep: !a.Corrupted}
 	for _, t := range tables {
 		if t.Replication.Class == ring.Local {
 			continue
 		}
-		job := repair.Job{Table: t.StorageID, Range: ring.FullRange(), SkipDown: true}
+		target := repair.Target{Name: t.Keyspace + "." + t.Name, Table: t.StorageID, Range: ring.FullRange()}
 		if !a.Corrupted {
-			jobs = append(jobs, namedJob{job, t.Keyspace + "." + t.Name})
+			plan.Targets = append(plan.Targets, target)
 			continue
 		}
 		for _, l := range n.engine.Lost() {
 			if l.Table == t.StorageID {
-				job.Range = l.Tokens
-				jobs = append(jobs, namedJob{job, t.Keyspace + "." + t.Name})
+				target.Range = l.Tokens
+				plan.Targets = append(plan.Targets, target)
 			}
 		}
 	}
-	return jobs, nil
+	byName := func(a, b repair.Target) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(plan.Targets, byName)
+	if plan.Keep { // an operator may name a table twice
+		plan.Targets = slices.CompactFunc(plan.Targets, func(a, b repair.Target) bool { return a.Name == b.Name })
+	}
+	return plan, nil
 }
 
-// repairOne repairs and waits.
-func (n *Node) repairOne(ctx context.Context, job repair.Job) (repair.Report, error) {
+// repairTables repairs and waits.
+func (n *Node) repairTables(ctx context.Context, j *jobs.Job, plan repair.Plan) (repair.Summary, error) {
 	type outcome struct {
-		report repair.Report
-		err    error
+		sum repair.Summary
+		err error
 	}
 	ended := make(chan outcome, 1)
-	j := n.repairer.Start(job, nil, func(r repair.Report, err error) { ended <- outcome{r, err} })
+	t := n.repairer.StartTables(j, plan, func(sum repair.Summary, err error) { ended <- outcome{sum, err} })
 	select {
 	case o := <-ended:
-		return o.report, o.err
+		return o.sum, o.err
 	case <-ctx.Done():
-	case <-n.stopping:
 	}
-	j.Cancel()
+	t.Cancel()
 	o := <-ended
-	return o.report, o.err
+	return o.sum, o.err
 }
 
 // fetchLost brings back what was lost of this node's local tables. The promises of Paxos come from all
 // other members: whatever a quorum knows, one of them does. The rest is nobody else's, and gone.
-func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
+func (n *Node) fetchLost(ctx context.Context, j *jobs.Job) error {
 	for _, l := range n.engine.Lost() {
 		t := n.schema().TableByStorage(l.Table)
 		if t != nil && t.Replication.Class != ring.Local {
@@ -132,7 +140,7 @@ func (n *Node) fetchLost(ctx context.Context, report control.Report) error {
 			continue
 		}
 		if t != nil && t.Keyspace == "system" && t.Name == "paxos" {
-			report(control.Progress{What: "streaming Paxos state"})
+			j.Progress(0, 0, "streaming Paxos state")
 			if err := n.fetchFromAll(ctx, &l); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs,
 	})
 }
 
@@ -34,6 +34,17 @@ func (n *Node) clients() []system.Client {
 	for _, c := range s.Clients() {
 		out = append(out, system.Client{Address: c.Address, User: c.User, Stage: strings.ToLower(c.Stage),
 			ProtocolVersion: c.ProtocolVersion, Options: c.Options, Keyspace: c.Keyspace, Requests: c.Requests, TLS: c.TLS})
+	}
+	return out
+}
+
+// shownJobs returns the jobs for system_views.jobs.
+func (n *Node) shownJobs() []system.Job {
+	var out []system.Job
+	for _, s := range n.listJobs() {
+		j := shownJob(&s)
+		out = append(out, system.Job{ID: j.ID, Kind: j.Kind, Target: j.Target, State: j.State, Phase: j.Phase, Error: j.Error, Done: j.Done,
+			Total: j.Total, Unit: j.Unit, Left: j.Left, Attempt: j.Attempt, Resumable: j.Resumable, Created: j.Created, Began: j.Began, Ended: j.Ended})
 	}
 	return out
 }

@@ -65,6 +65,7 @@ func (n *Node) statusChanged() {
 // metadataChanged tells clients what the cluster has agreed on. What this node does about it is in assembly.Reactions.
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
+	n.followRing(now.Topology)
 	clients := n.server.Load()
 	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left says nothing of it (docs/adr/0016)
 		return

@@ -8,16 +8,32 @@ import (
 
 // cleanup is an operator's request to remove data of ranges that this node no longer holds.
 type cleanup struct {
-	keyspace string             // empty means all
-	tables   []schema.StorageID // of the keyspace; nil means all
+	keyspace string              // empty means all
+	tables   []schema.StorageID  // of the keyspace; nil means all
+	progress func(done, all int) // may be nil
 	done     func(error)
 }
 
 // Cleanup removes data of ranges that this node does not hold, of the given tables of a keyspace. Nil tables mean all tables of
 // the keyspace; an empty keyspace means all. While the node has data of ranges that it lost by a change of the ring, Cleanup
-// covers all tables. done is called once: with nil when no such data are left, or with the reason why some stay.
-func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, done func(error)) {
-	d.begin(&cleanup{keyspace, tables, done})
+// covers all tables. progress, which may be nil, receives the numbers of ranges that were dropped and that will be, counted for
+// each table. done is called once: with nil when no such data are left, or with the reason why some stay. cancel ends the
+// request with ErrCancelled, unless it has ended; ranges that were dropped stay dropped.
+func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress func(done, all int), done func(error)) (cancel func()) {
+	c := &cleanup{keyspace, tables, progress, done}
+	d.begin(c)
+	return func() { d.cancelCleanup(c) }
+}
+
+func (d *Drops) cancelCleanup(c *cleanup) {
+	d.mu.Lock()
+	waiting := slices.Contains(d.mu.asked, c) || slices.Contains(d.mu.current, c)
+	is := func(o *cleanup) bool { return o == c }
+	d.mu.asked, d.mu.current = slices.DeleteFunc(d.mu.asked, is), slices.DeleteFunc(d.mu.current, is)
+	d.mu.Unlock()
+	if waiting {
+		c.done(ErrCancelled)
+	}
 }
 
 // limit restricts a decision that was requested by operators only to the tables that they named. Paxos state belongs to all

@@ -327,6 +327,10 @@ func (x *dropDecision) withData() error {
 // drop removes the data and reports it to the metadata log.
 func (x *dropDecision) drop() {
 	d := x.d
+	if x.unclean == 0 && len(d.wanted()) == 0 { // all requests were cancelled
+		d.end(nil, false)
+		return
+	}
 	d.o.Local.Fence(fenced(x.items))
 	items := still(x.items, d.list())
 	d.o.Local.Fence(fenced(items))
@@ -388,8 +392,18 @@ func fenced(items []dropItem) (out []replica.FencedRange) {
 }
 
 func (d *Drops) dropItems(items []dropItem) error {
+	done, all := 0, 0
+	for _, item := range items {
+		all += len(item.tables)
+	}
 	for _, item := range items {
 		for _, id := range item.tables {
+			for _, c := range d.wanted() {
+				if c.progress != nil {
+					c.progress(done, all)
+				}
+			}
+			done++
 			size, err := d.o.Engine.SizeOf(id, item.tokens)
 			if err == nil {
 				err = d.o.Engine.DropRange(id, item.tokens)

@@ -42,9 +42,14 @@ type dropWorld struct {
 	asked    int
 	before   func() // what happens while the replicas are asked
 	timers   []func()
+	confirm  func(done func()) // nil confirms at once, if majority
 }
 
 func (w *dropWorld) StartConfirm(done func()) {
+	if w.confirm != nil {
+		w.confirm(done)
+		return
+	}
 	if w.majority {
 		done()
 	}
@@ -265,12 +270,12 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	w := newDropWorld(t)
 	w.unclean, w.former = 0, &FormerData{Epoch: 8, Since: 5}
 	err := errors.New("no answer")
-	w.drops.Cleanup("", nil, func(e error) { err = e })
+	w.drops.Cleanup("", nil, nil, func(e error) { err = e })
 	if err == nil || !strings.Contains(err.Error(), "keyspace k") || !strings.Contains(err.Error(), "replication was changed") {
 		t.Errorf("an operator hears %v", err)
 	}
 	w.former = nil
-	w.drops.Cleanup("", nil, func(e error) { err = e })
+	w.drops.Cleanup("", nil, nil, func(e error) { err = e })
 	if _, others := w.has(); err != nil || others != 0 {
 		t.Errorf("%v, %d rows are left", err, others)
 	}
@@ -291,7 +296,7 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 		w := newDropWorld(t)
 		w.unclean = test.unclean
 		err := errors.New("no answer")
-		w.drops.Cleanup(test.keyspace, test.tables, func(e error) { err = e })
+		w.drops.Cleanup(test.keyspace, test.tables, nil, func(e error) { err = e })
 		held, others := w.has()
 		if err != nil || held == 0 || (others == 0) != test.gone {
 			t.Errorf("%+v: %v, %d and %d rows are left", test, err, held, others)
@@ -299,12 +304,12 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 	}
 	w := newDropWorld(t)
 	w.unclean = 0
-	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, func(error) {})
+	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, nil, func(error) {})
 	if _, others := w.has(); others != 0 {
 		t.Errorf("%d rows of the table are left", others)
 	}
 	w.former = &FormerData{Epoch: 8, Since: 5, Reachable: true}
-	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, func(error) {})
+	w.drops.Cleanup("k", []schema.StorageID{w.table.StorageID}, nil, func(error) {})
 	if len(w.settled) != 0 {
 		t.Errorf("settled %q by a cleanup of one table", w.settled)
 	}
@@ -349,5 +354,30 @@ func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	}
 	if !slices.Equal(w.regained, []string{"k"}) {
 		t.Errorf("it says so of %q", w.regained)
+	}
+}
+
+// TestACancelledCleanupDropsNothing cancels a cleanup while its decision waits for a confirmation of the metadata.
+func TestACancelledCleanupDropsNothing(t *testing.T) {
+	w := newDropWorld(t)
+	w.unclean = 0
+	var confirmed func()
+	w.confirm = func(done func()) { confirmed = done }
+	err := errors.New("no answer")
+	cancel := w.drops.Cleanup("", nil, nil, func(e error) { err = e })
+	cancel()
+	cancel()
+	if !errors.Is(err, ErrCancelled) {
+		t.Errorf("the operator hears %v", err)
+	}
+	confirmed()
+	if _, others := w.has(); others == 0 {
+		t.Error("a cancelled cleanup dropped data")
+	}
+	w.confirm = nil
+	last, all := -1, 0
+	w.drops.Cleanup("", nil, func(done, of int) { last, all = done, of }, func(e error) { err = e })
+	if _, others := w.has(); err != nil || others != 0 || last != all-1 {
+		t.Errorf("the next cleanup: %v, %d rows are left, %d of %d ranges reported", err, others, last, all)
 	}
 }

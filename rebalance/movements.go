@@ -478,7 +478,10 @@ func gaps(held []ring.Range) (out []ring.Range) {
 
 // MovementStatus is the progress of one operation on this node.
 type MovementStatus struct {
-	Operation    *ring.Operation
+	Operation *ring.Operation
+	// Comparing reports that the ranges were streamed before, and are compared with their sources now.
+	Comparing bool
+	// Ranges are those that this node gains, and Left those that are not done in this phase. Ranges under way count as one.
 	Ranges, Left int
 	Bytes        int64
 }
@@ -488,7 +491,10 @@ func (m *Movements) Status() (out []MovementStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range m.mu.movements {
-		s := MovementStatus{Operation: v.operation, Ranges: v.total, Left: len(v.queued)}
+		s := MovementStatus{Operation: v.operation, Comparing: v.compare, Ranges: v.total, Left: len(v.queued) + len(v.retries)}
+		if v.running > 0 || len(v.waiting) > 0 {
+			s.Left = min(s.Left+1, s.Ranges)
+		}
 		for _, n := range v.bytes {
 			s.Bytes += n
 		}

@@ -30,6 +30,8 @@ type moveWorld struct {
 	moves              *Movements
 	streamed, compared []uint64
 	timers             []func()
+	blocks             int  // requested of streams
+	lose               bool // requests
 }
 
 // moveNode is one node of a moveWorld, with storage in memory.
@@ -47,6 +49,12 @@ func (n *moveNode) Handle(s messaging.Service)               { n.services[s.Verb
 func (n *moveNode) Run(_ int, f func()) error                { f(); return nil }
 func (n *moveNode) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (n *moveNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
+	if v == messaging.VerbStream {
+		n.w.blocks++
+	}
+	if n.w.lose {
+		return
+	}
 	n.w.nodes[to].services[v].Handler(n.view.self, slices.Clone(payload), func(answer []byte, err error) { reply(slices.Clone(answer), err) })
 }
 

@@ -3,6 +3,7 @@ package rebalance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"cqld/ring"
@@ -25,30 +26,54 @@ func (e *RebuildError) Unwrap() error { return e.First }
 // errNoSource is the error of a range without a live source.
 var errNoSource = errors.New("no live replica to stream it from")
 
-// Rebuild streams all ranges of a keyspace that this node holds from another replica of each range: for a new data center, or a
-// node that lost data. An empty keyspace means all; an empty datacenter means that sources may be in any. Rebuild may be
-// repeated: received rows are merged with the present ones. progress receives the numbers of completed ranges and of all.
-func (m *Movements) Rebuild(keyspace, datacenter string, progress func(done, all int), done func(error)) {
-	v := &rebuild{m: m, progress: progress, done: done}
+// RebuildOptions describe what Rebuild streams. The zero value means all keyspaces, from any data center.
+type RebuildOptions struct {
+	// Name identifies the rebuild: another one of the same name continues with the ranges that are not done, if the topology
+	// and the sources are the same. Empty means that each Rebuild streams everything.
+	Name       string
+	Keyspace   string
+	Datacenter string // of the sources
+	// Progress, which may be nil, receives the numbers of completed ranges and of all.
+	Progress func(done, all int)
+}
+
+// Rebuild streams all ranges that this node holds from another replica of each range: for a new data center, or a node that
+// lost data. It may be repeated: received rows are merged with the present ones. It calls done once. cancel, which may be
+// called at any time, ends it with ErrCancelled; ranges that were received stay.
+func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) {
+	v := &rebuild{m: m, o: o, done: done}
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
-		if k.Replication.Class == ring.Local || keyspace != "" && keyspace != name {
+	name := o.Name
+	if name == "" {
+		name = fmt.Sprint(t.Epoch())
+	}
+	for _, keyspace := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(keyspace)
+		if k.Replication.Class == ring.Local || o.Keyspace != "" && o.Keyspace != keyspace {
 			continue
 		}
 		for _, r := range t.Placement(k.Replication).Ranges(ring.FullRange()) {
 			if !r.Replicas.Contains(self) || len(r.Replicas.Natural) == 1 {
 				continue
 			}
-			source := m.source(t, r.Replicas.Natural, datacenter)
+			source := m.source(t, r.Replicas.Natural, o.Datacenter)
 			for _, id := range append(tablesOf(k), paxosTables(catalog)...) {
-				v.sessions = append(v.sessions, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
-					ID: fmt.Sprintf("rebuild/%d/%d/%s/%d", t.Epoch(), id, r.Range, source)})
+				v.all = append(v.all, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
+					ID: fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), id, r.Range, source)})
 			}
 		}
 	}
-	v.all = len(v.sessions)
+	v.queued = v.all
 	v.proceed()
+	return v.cancel
+}
+
+// rebuildPrefix is the prefix of the sessions of a rebuild.
+func rebuildPrefix(name string) string { return "rebuild/" + name + "/" }
+
+// ForgetRebuild removes what is stored of a rebuild that will not be continued.
+func (m *Movements) ForgetRebuild(name string) error {
+	return m.o.Streams.forgetAll(rebuildPrefix(name))
 }
 
 // source returns the first live replica in a data center other than this node, or zero.
@@ -63,40 +88,44 @@ func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter 
 
 // rebuild is the state of one Rebuild.
 type rebuild struct {
-	m        *Movements
-	progress func(done, all int)
-	done     func(error)
+	m    *Movements
+	o    RebuildOptions
+	done func(error)
+	all  []Session // never changes
 
-	mu       sync.Mutex
-	sessions []Session
-	running  int
-	ended    int
-	all      int
-	failed   int
-	first    error
-	reported bool
+	mu        sync.Mutex
+	queued    []Session
+	running   []string // sessions
+	completed int
+	failed    int
+	first     error
+	cancelled bool
+	finished  bool
 }
 
 // proceed starts sessions while sessionsAhead allows.
 func (v *rebuild) proceed() {
 	for {
 		v.mu.Lock()
-		if v.running >= sessionsAhead || len(v.sessions) == 0 {
-			finished := v.running == 0 && len(v.sessions) == 0 && !v.reported
-			v.reported = v.reported || finished
+		if len(v.running) >= sessionsAhead || len(v.queued) == 0 {
+			finished := len(v.running) == 0 && len(v.queued) == 0 && !v.finished
+			v.finished = v.finished || finished
 			var err error
-			if v.failed > 0 {
-				err = &RebuildError{v.failed, v.all, v.first}
+			switch {
+			case v.failed > 0 && v.cancelled:
+				err = ErrCancelled
+			case v.failed > 0:
+				err = &RebuildError{v.failed, len(v.all), v.first}
 			}
 			v.mu.Unlock()
 			if finished {
-				v.done(err)
+				v.finish(err)
 			}
 			return
 		}
-		p := v.sessions[0]
-		v.sessions = v.sessions[1:]
-		v.running++
+		p := v.queued[0]
+		v.queued = v.queued[1:]
+		v.running = append(v.running, p.ID)
 		v.mu.Unlock()
 		if p.Source == 0 {
 			v.sessionEnded(p, errNoSource)
@@ -112,23 +141,48 @@ func (v *rebuild) proceed() {
 	}
 }
 
-// sessionEnded is the event of a session's end. Its record is removed, so that another Rebuild streams the range again.
+// sessionEnded is the event of a session's end. Without a name its record is removed, so that another Rebuild streams the range
+// again.
 func (v *rebuild) sessionEnded(p Session, err error) {
-	if err == nil {
+	if err == nil && v.o.Name == "" {
 		err = v.m.o.Streams.Forget(p.ID)
 	}
 	v.mu.Lock()
-	v.running--
-	v.ended++
-	if err != nil {
+	v.running = slices.DeleteFunc(v.running, func(id string) bool { return id == p.ID })
+	switch {
+	case err == nil:
+		v.completed++
+	case v.first == nil:
+		v.first = err
+		fallthrough
+	default:
 		v.failed++
-		if v.first == nil {
-			v.first = err
-		}
 	}
-	ended := v.ended
+	completed := v.completed
 	v.mu.Unlock()
-	if v.progress != nil {
-		v.progress(ended, v.all)
+	if v.o.Progress != nil {
+		v.o.Progress(completed, len(v.all))
 	}
+}
+
+// finish removes the records of a complete rebuild, and reports the end.
+func (v *rebuild) finish(err error) {
+	if err == nil && v.o.Name != "" {
+		err = v.m.ForgetRebuild(v.o.Name)
+	}
+	v.done(err)
+}
+
+// cancel ends the sessions under way and starts no others.
+func (v *rebuild) cancel() {
+	v.mu.Lock()
+	v.cancelled = true
+	v.failed += len(v.queued)
+	v.queued = nil
+	running := slices.Clone(v.running)
+	v.mu.Unlock()
+	for _, id := range running {
+		v.m.o.Streams.Cancel(id)
+	}
+	v.proceed() // if none was under way
 }

@@ -207,6 +207,19 @@ func (s *Streams) Forget(session string) error {
 	return s.o.Engine.DeleteLocal(streamKey(session), false)
 }
 
+// forgetAll is Forget of all sessions whose IDs begin with prefix. None of them may be under way.
+func (s *Streams) forgetAll(prefix string) error {
+	var keys [][]byte
+	err := s.o.Engine.ScanLocal(streamKey(prefix), func(key, _ []byte) error {
+		keys = append(keys, slices.Clone(key))
+		return nil
+	})
+	for _, key := range keys {
+		err = errors.Join(err, s.o.Engine.DeleteLocal(key, false))
+	}
+	return err
+}
+
 // Close ends all sessions.
 func (s *Streams) Close() {
 	s.mu.Lock()

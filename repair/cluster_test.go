@@ -61,14 +61,22 @@ type node struct {
 	acceptor *paxos.Acceptor
 	purge    *paxos.Purge
 	down     map[ring.NodeID]bool // as this node sees it
+	blinks   int                  // how many of the next questions about a node find it down
 	floor    int64
 }
 
 func (n *node) Self() ring.NodeID                 { return n.id }
 func (n *node) Schema() *schema.Schema            { return n.w.schema }
 func (n *node) Topology() *ring.Topology          { return n.topology }
-func (n *node) Alive(id ring.NodeID) bool         { return !n.down[id] }
 func (n *node) PaxosFloor(schema.StorageID) int64 { return n.floor }
+
+func (n *node) Alive(id ring.NodeID) bool {
+	if n.blinks > 0 {
+		n.blinks--
+		return false
+	}
+	return !n.down[id]
+}
 
 // newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
 func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits hints.Limits) *world {

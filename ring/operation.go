@@ -98,6 +98,22 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 	}
 }
 
+// Completed reports whether the operation, which has ended, took effect in t. If it did not, it was aborted.
+func (o *Operation) Completed(t *Topology) bool {
+	n := t.Node(o.Node)
+	switch o.Kind {
+	case Join:
+		return n != nil && n.State != Joining
+	case Leave, Remove:
+		return n == nil
+	case Replace:
+		return n != nil && n.State != Joining && t.Node(o.Replaced) == nil
+	case Move:
+		return n != nil && slices.Equal(slices.Sorted(slices.Values(n.Tokens)), slices.Sorted(slices.Values(o.Tokens)))
+	}
+	return false
+}
+
 // Operation returns the operation in progress with an id, or nil.
 func (t *Topology) Operation(id uint64) *Operation {
 	for _, o := range t.operations {

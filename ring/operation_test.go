@@ -157,3 +157,28 @@ func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (c
 	}
 	return nil
 }
+
+// TestCompletedOperations compares topologies after operations that completed, and after ones that were aborted.
+func TestCompletedOperations(t *testing.T) {
+	member := func(id NodeID, state NodeState, tokens ...Token) *Node {
+		return &Node{ID: id, State: state, Tokens: tokens}
+	}
+	one := member(1, Normal, 10)
+	for _, c := range []struct {
+		o               Operation
+		before, aborted []*Node
+	}{
+		{Operation{Kind: Join, Node: 2, Tokens: []Token{20}}, []*Node{one, member(2, Normal, 20)}, []*Node{one}},
+		{Operation{Kind: Leave, Node: 2}, []*Node{one}, []*Node{one, member(2, Normal, 20)}},
+		{Operation{Kind: Remove, Node: 2}, []*Node{one}, []*Node{one, member(2, Normal, 20)}},
+		{Operation{Kind: Replace, Node: 3, Replaced: 2}, []*Node{one, member(3, Normal, 20)}, []*Node{one, member(2, Normal, 20)}},
+		{Operation{Kind: Move, Node: 2, Tokens: []Token{30, 20}}, []*Node{one, member(2, Normal, 20, 30)}, []*Node{one, member(2, Normal, 25)}},
+	} {
+		if !c.o.Completed(NewTopology(9, c.before)) {
+			t.Errorf("%v completed, and is taken for aborted", c.o.Kind)
+		}
+		if c.o.Completed(NewTopology(9, c.aborted)) {
+			t.Errorf("%v was aborted, and is taken for completed", c.o.Kind)
+		}
+	}
+}

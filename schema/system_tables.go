@@ -177,4 +177,7 @@ const systemViewsTables = `
 	ssl_cipher_suite text; ssl_enabled boolean; ssl_protocol text; username text
 322 settings | current settings
 	name text P; value text
+323 jobs | long-running work: repairs, rebuilds, cleanups, compactions and changes of the ring
+	id text P; attempt int; completion_ratio double; created_at timestamp; ended_at timestamp; error text; kind text; phase text;
+	progress bigint; remaining_seconds bigint; resumable boolean; started_at timestamp; state text; target text; total bigint; unit text
 `

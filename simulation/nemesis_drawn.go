@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
@@ -83,7 +84,7 @@ func (c *Cluster) rebuildNode(r *Stream) {
 	}
 	l.soon(func() {
 		met := c.meetings.begin(opRebuild, time.Minute)
-		l.moves.Rebuild("", "", nil, func(err error) {
+		l.moves.Rebuild(rebalance.RebuildOptions{}, func(err error) {
 			met()
 			c.kernel.Trace(fmt.Sprint("rebuilt ", l.node.id, err))
 			if err == nil {

@@ -163,7 +163,7 @@ func (w *replications) job() repair.Job {
 // cleanup has a node remove what it does not hold any more.
 func (w *replications) cleanup(l *life, done func(error)) {
 	before := l.parts.Drops.Stats()
-	l.parts.Drops.Cleanup("", nil, func(err error) {
+	l.parts.Drops.Cleanup("", nil, nil, func(err error) {
 		after := l.parts.Drops.Stats()
 		w.c.counted["ranges cleaned up"] += int(after.Ranges - before.Ranges)
 		w.c.kernel.Trace(fmt.Sprint("cleanup ", err))

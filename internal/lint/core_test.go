@@ -10,7 +10,7 @@ import (
 // from outside and start no goroutine.
 func core() []string {
 	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
-		"internal/wire", "auth", "request"}
+		"internal/wire", "auth", "request", "jobs"}
 }
 
 func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {

@@ -37,6 +37,9 @@ grammar:
 cql: grammar internal/keyword
 azuretables/odata:
 
+# Records of long-running work.
+jobs: internal/env
+
 # Storage and messages.
 storage/faultfs:
 storage/logguard:
@@ -56,7 +59,7 @@ coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinato
 replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
-repair: coordinator internal/env internal/wire messaging paxos replica ring row schema storage
+repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # Protocols of the coordinator, each with both of its halves.
@@ -91,7 +94,7 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: auth internal/guard
 node/assembly: batchlog cluster coordinator counters hints internal/env messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs

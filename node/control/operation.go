@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Operation is something a node can be asked to do, with arguments of type A and a result of type R.
@@ -17,6 +18,11 @@ type Progress struct {
 	Done  int64  `json:"done"`            // of Total
 	Total int64  `json:"total"`           // 0: nobody knows
 	Bytes bool   `json:"bytes,omitempty"` // Done and Total are bytes
+	Unit  string `json:"unit,omitempty"`  // what Done and Total count; may be empty
+	// Job is the id of the job that performs the operation; empty means none.
+	Job string `json:"job,omitempty"`
+	// Left is the node's estimate of the remaining time; 0 means that it has none.
+	Left time.Duration `json:"left_ns,omitempty"`
 	// Committed says that the operation has succeeded, also when the process ends before it answers.
 	Committed bool `json:"committed,omitempty"`
 }

@@ -2,6 +2,7 @@ package system
 
 import (
 	"net/netip"
+	"time"
 
 	"cqld/ring"
 	"cqld/row"
@@ -40,6 +41,18 @@ type Client struct {
 	TLSCipher       string
 }
 
+// Job describes long-running work, for system_views.jobs.
+type Job struct {
+	ID, Kind, Target, State string
+	Phase, Error            string // empty means none
+	Done, Total             int64  // in Unit; Total 0 means unknown
+	Unit                    string
+	Left                    time.Duration // 0 means unknown
+	Attempt                 int
+	Resumable               bool
+	Created, Began, Ended   time.Time // zero means not yet
+}
+
 // Options are what a Source is made of.
 type Options struct {
 	View        View
@@ -49,6 +62,8 @@ type Options struct {
 	Clients func() []Client
 	// Estimate measures a table of this node; nil means the tables of estimates are empty.
 	Estimate func(*schema.Table) Estimate
+	// Jobs returns the jobs of this node; nil means none.
+	Jobs func() []Job
 	// Settings are this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"testing"
+	"time"
 
 	"cqld/ring"
 	"cqld/row"
@@ -41,7 +42,11 @@ func source(t *testing.T, changes ...schema.Change) *Source {
 		Estimate: func(t *schema.Table) Estimate {
 			return Estimate{MeanBytes: 100, Partitions: func(r ring.Range) int64 { return int64(uint64(r.End-r.Start) >> 40) }}
 		},
-		Clients:  func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
+		Clients: func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
+		Jobs: func() []Job {
+			return []Job{{ID: "1", Kind: "repair", Target: "k", State: "running", Unit: "ranges", Done: 1, Total: 4, Left: 90 * time.Second, Attempt: 1,
+				Created: time.UnixMilli(5), Began: time.UnixMilli(6)}, {ID: "2", Kind: "cleanup", State: "queued", Unit: "ranges"}}
+		},
 		Settings: func() map[string]string { return map[string]string{"num_tokens": "16"} }})
 }
 
@@ -145,8 +150,8 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 		}
 	}
 	for table, want := range map[string]int{"system_schema.keyspaces": 6, "system_schema.types": 1,
-		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 5,
-		"system_views.clients": 1, "system_views.settings": 1, "system.peers": 2, "system.batches": 0} {
+		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 6,
+		"system_views.clients": 1, "system_views.jobs": 2, "system_views.settings": 1, "system.peers": 2, "system.batches": 0} {
 		if rows[table] != want {
 			t.Errorf("%s has %d rows, want %d", table, rows[table], want)
 		}
@@ -192,6 +197,29 @@ func TestEstimatesHaveARowForEveryPrimaryRange(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s: %d nodes have the row %q", table, n, range_)
 			}
+		}
+	}
+}
+
+func TestJobs(t *testing.T) {
+	s := source(t)
+	all := partitions(t, s, "system_views", "jobs")
+	if len(all) != 2 {
+		t.Fatalf("%d jobs", len(all))
+	}
+	table := s.o.View.Schema().Table("system_views", "jobs")
+	if string(all[0].Key.Bytes) == "2" { // partitions are in the order of their tokens
+		all[0], all[1] = all[1], all[0]
+	}
+	first, second := &all[0].Rows[0], &all[1].Rows[0]
+	for name, want := range map[string][]byte{"completion_ratio": double(0.25), "remaining_seconds": bigint(90), "created_at": bigint(5), "started_at": bigint(6)} {
+		if got := value(table, first, name); !bytes.Equal(got, want) {
+			t.Errorf("%s is %x, want %x", name, got, want)
+		}
+	}
+	for _, name := range []string{"total", "completion_ratio", "remaining_seconds", "created_at", "started_at", "ended_at", "error", "phase"} {
+		if got := value(table, second, name); got != nil {
+			t.Errorf("%s of a queued job is %x", name, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"time"
 
 	"cqld/internal/wire"
 )
@@ -26,6 +27,14 @@ func integer(n int32) []byte { return wire.AppendInt32(nil, n) }
 func bigint(n int64) []byte { return wire.AppendInt64(nil, n) }
 
 func double(f float64) []byte { return wire.AppendUint64(nil, math.Float64bits(f)) }
+
+// timestampOrNull is null for the zero time.
+func timestampOrNull(t time.Time) []byte {
+	if t.IsZero() {
+		return nil
+	}
+	return bigint(t.UnixMilli())
+}
 
 func boolean(b bool) []byte {
 	if b {

@@ -1,5 +1,7 @@
 package system
 
+import "time"
+
 // viewRows are those of system_views.
 func (s *Source) viewRows(b *builder) {
 	switch b.table.Name {
@@ -7,6 +9,8 @@ func (s *Source) viewRows(b *builder) {
 		s.clientRows(b)
 	case "settings":
 		s.settingRows(b)
+	case "jobs":
+		s.jobRows(b)
 	}
 }
 
@@ -49,5 +53,36 @@ func (s *Source) settingRows(b *builder) {
 	}
 	for name, value := range s.o.Settings() {
 		b.add(values{"name": text(name), "value": text(value)})
+	}
+}
+
+func (s *Source) jobRows(b *builder) {
+	if s.o.Jobs == nil {
+		return
+	}
+	for _, j := range s.o.Jobs() {
+		row := values{
+			"id":         text(j.ID),
+			"attempt":    integer(int32(j.Attempt)),
+			"created_at": timestampOrNull(j.Created),
+			"ended_at":   timestampOrNull(j.Ended),
+			"error":      textOrNull(j.Error),
+			"kind":       text(j.Kind),
+			"phase":      textOrNull(j.Phase),
+			"progress":   bigint(j.Done),
+			"resumable":  boolean(j.Resumable),
+			"started_at": timestampOrNull(j.Began),
+			"state":      text(j.State),
+			"target":     text(j.Target),
+			"unit":       text(j.Unit),
+		}
+		if j.Total > 0 {
+			row["total"] = bigint(j.Total)
+			row["completion_ratio"] = double(float64(j.Done) / float64(j.Total))
+		}
+		if j.Left > 0 {
+			row["remaining_seconds"] = bigint(int64(j.Left.Round(time.Second) / time.Second))
+		}
+		b.add(row)
 	}
 }

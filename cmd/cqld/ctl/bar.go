@@ -20,19 +20,22 @@ type bar struct {
 	drawn    bool
 	began    time.Time
 	last     time.Time
+	text     string        // the last line
+	jobEvery time.Duration // between lines about a job, where no terminal is
 	done     int64         // of the last progress
 	moved    time.Duration // since began, when done changed last
 }
 
 const (
 	barWidth = 30
-	// barEvery is how often something is said where no terminal is.
+	// barEvery is how often a line is printed where no terminal is, jobEvery the same for jobs, if the line has changed.
 	barEvery = 5 * time.Second
+	jobEvery = time.Second
 )
 
 func newBar(w io.Writer) *bar {
 	now := time.Now()
-	b := &bar{w: w, began: now, last: now}
+	b := &bar{w: w, began: now, last: now, jobEvery: jobEvery}
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil {
 			b.terminal = info.Mode()&os.ModeCharDevice != 0
@@ -54,8 +57,12 @@ func (b *bar) show(p control.Progress) {
 		b.drawn = true
 		return
 	}
-	if now := time.Now(); now.Sub(b.last) >= barEvery {
-		b.last = now
+	now, every := time.Now(), barEvery
+	if p.Unit != "" && line != b.text {
+		every = b.jobEvery
+	}
+	if now.Sub(b.last) >= every {
+		b.last, b.text = now, line
 		fmt.Fprintln(b.w, line)
 	}
 }
@@ -81,17 +88,26 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 		}
 		return fmt.Sprint(n)
 	}
+	if p.Job != "" {
+		p.What = "job " + p.Job + "  " + p.What
+	}
+	unit := ""
+	if p.Unit != "" && !p.Bytes {
+		unit = " " + p.Unit
+	}
 	if p.Total <= 0 {
 		return fmt.Sprintf("%s  %s  %s", p.What, count(p.Done), passed.Round(time.Second))
 	}
 	share := min(1, max(0, float64(p.Done)/float64(p.Total)))
 	full := int(share * barWidth)
 	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share,
-		count(p.Done), count(p.Total))
+		count(p.Done), count(p.Total)) + unit
 	switch {
 	case passed-moved >= stalledAfter:
 		line += fmt.Sprintf("  no progress for %s", (passed - moved).Round(time.Second))
-	case share > 0.02 && share < 1:
+	case p.Left > 0: // of a job, whose rate the node knows since it began
+		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
+	case p.Unit == "" && share > 0.02 && share < 1:
 		left := time.Duration(float64(moved) * (1 - share) / share)
 		line += fmt.Sprintf("  %s left", left.Round(time.Second))
 	}

@@ -41,6 +41,7 @@ type Commands struct {
 	Tablehistograms  tableHistogramsCommand `cmd:"" group:"node" help:"Show the read latencies of a table."`
 	Toppartitions    topPartitionsCommand   `cmd:"" group:"node" help:"Sample requests and show the most used partitions."`
 	Tpstats          poolStatsCommand       `cmd:"" group:"node" help:"Show active, queued and rejected requests per pool."`
+	Jobs             jobsCommand            `cmd:"" group:"node" help:"List, watch, cancel and resume long-running work."`
 	Compactionstats  compactionStatsCommand `cmd:"" group:"node" help:"Show the state of the storage engine."`
 	Netstats         netStatsCommand        `cmd:"" group:"node" help:"Show streams, hints and read repairs."`
 	Listpendinghints pendingHintsCommand    `cmd:"" group:"node" help:"Show pending hints for other nodes."`
@@ -89,6 +90,8 @@ type session struct {
 	progress io.Writer
 	// committed says that the node has reported that the operation succeeded.
 	committed bool
+	// job is the id of the job that performs the operation; empty means none, or not yet.
+	job string
 }
 
 // ask asks the node and prints its answer: as JSON, or as text does.
@@ -121,11 +124,19 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 		return none, err
 	}
 	bar := newBar(s.progress)
-	defer bar.end()
-	return control.Call(s.ctx, client, op, args, func(p control.Progress) {
+	if s.json { // the reader is a program
+		bar.jobEvery = barEvery
+	}
+	result, err := control.Call(s.ctx, client, op, args, func(p control.Progress) {
 		s.committed = s.committed || p.Committed
+		if s.job == "" {
+			s.job = p.Job
+		}
 		bar.show(p)
 	})
+	bar.end()
+	s.interrupted()
+	return result, err
 }
 
 // quiet shows nothing: the command did what it says.

@@ -24,6 +24,8 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"getendpoints":     shown(showEndpoints),
 		"members":          shown(showMembers),
 		"operations":       shown(showChanges),
+		"jobs":             shown(showJobs),
+		"job":              shown(showJob),
 		"info":             shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, false) }),
 		"info-tokens":      shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, true) }),
 		"tablestats":       shown(showTableStats),
@@ -102,6 +104,10 @@ func TestABarShowsPartAndTimeLeft(t *testing.T) {
 			"streaming  [#######-----------------------]  25%  1.00 MiB of 4.00 MiB  30s left"},
 		{control.Progress{What: "ranges", Done: 3, Total: 3}, "ranges  [##############################] 100%  3 of 3"},
 		{control.Progress{What: "rows", Done: 7}, "rows  7  10s"},
+		{control.Progress{What: "repairing k.t", Done: 12, Total: 48, Unit: "ranges", Job: "7", Left: 90 * time.Second},
+			"job 7  repairing k.t  [#######-----------------------]  25%  12 of 48 ranges  1m30s left"},
+		{control.Progress{What: "repairing k.t", Done: 12, Total: 48, Unit: "ranges", Job: "7"},
+			"job 7  repairing k.t  [#######-----------------------]  25%  12 of 48 ranges"},
 		{control.Progress{What: "more than all", Done: 9, Total: 3}, "more than all  [##############################] 100%  9 of 3"},
 	} {
 		if got := drawing(c.p, 10*time.Second, 10*time.Second); got != c.want {

@@ -1,0 +1,226 @@
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"cqld/node/control"
+)
+
+type jobsCommand struct {
+	List   listJobsCommand  `cmd:"" default:"1" help:"List the jobs that run, and the last ones that have ended."`
+	Show   showJobCommand   `cmd:"" help:"Show one job."`
+	Watch  watchJobsCommand `cmd:"" help:"Show the progress of a job until it ends; of all jobs when no ID is given."`
+	Cancel cancelJobCommand `cmd:"" help:"Cancel a job and wait until it has stopped."`
+	Resume resumeJobCommand `cmd:"" help:"Continue a job that failed, was cancelled or was interrupted by the end of the process."`
+}
+
+// jobArg names a job.
+type jobArg struct {
+	ID string `arg:"" help:"ID of the job, as 'jobs list' shows it."`
+}
+
+type listJobsCommand struct{}
+
+// Run lists the jobs.
+func (c *listJobsCommand) Run(s *session) error {
+	return ask(s, control.ListJobs, control.JobArgs{}, showJobs)
+}
+
+func showJobs(w io.Writer, all control.Jobs) error {
+	if len(all.Jobs) == 0 {
+		_, err := fmt.Fprintln(w, "There are no jobs.")
+		return err
+	}
+	t := newTable("ID", "Kind", "Target", "State", "Progress", "Remaining", "Phase").alignRight(0)
+	for _, j := range all.Jobs {
+		phase := j.Phase
+		if j.Error != "" {
+			phase = j.Error
+		}
+		t.row(j.ID, j.Kind, j.Target, j.State, jobProgress(&j), remaining(j.Left), phase)
+	}
+	return t.print(w)
+}
+
+// jobProgress shows how much of a job is done: 12 of 57 ranges (21.1%).
+func jobProgress(j *control.Job) string {
+	count := func(n int64) string {
+		if j.Unit == "bytes" {
+			return size(n)
+		}
+		return fmt.Sprint(n)
+	}
+	unit := ""
+	if j.Unit != "bytes" {
+		unit = " " + j.Unit
+	}
+	switch {
+	case j.Total > 0:
+		return fmt.Sprintf("%s of %s%s (%s)", count(j.Done), count(j.Total), unit, percent(float64(j.Done)/float64(j.Total)))
+	case j.Done > 0:
+		return count(j.Done) + unit
+	}
+	return "-"
+}
+
+func remaining(left time.Duration) string {
+	if left <= 0 {
+		return "-"
+	}
+	return left.Round(time.Second).String()
+}
+
+type showJobCommand struct{ jobArg }
+
+// Run shows one job.
+func (c *showJobCommand) Run(s *session) error {
+	all, err := fetch(s, control.ListJobs, control.JobArgs{ID: c.ID})
+	if err != nil {
+		return err
+	}
+	return show(s, all.Jobs[0], showJob)
+}
+
+func showJob(w io.Writer, j control.Job) error {
+	p := &printer{w: w}
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.Format(time.RFC3339)
+	}
+	p.line("ID:        %s\nKind:      %s\nTarget:    %s\nState:     %s\nProgress:  %s\nRemaining: %s", j.ID, j.Kind, j.Target, j.State, jobProgress(&j), remaining(j.Left))
+	p.line("Attempt:   %d\nCreated:   %s\nBegan:     %s\nEnded:     %s", j.Attempt, at(j.Created), at(j.Began), at(j.Ended))
+	if j.Phase != "" {
+		p.line("Phase:     %s", j.Phase)
+	}
+	if j.Error != "" {
+		p.line("Error:     %s", j.Error)
+	}
+	if j.Resumable {
+		p.line("Continue it with: cqld ctl jobs resume %s", j.ID)
+	}
+	return p.err
+}
+
+type watchJobsCommand struct {
+	ID string `arg:"" optional:"" help:"ID of the job, as 'jobs list' shows it."`
+}
+
+// Run shows the progress of a job, or of all, until they end. It fails if the named job does.
+func (c *watchJobsCommand) Run(s *session) error {
+	if c.ID == "" {
+		return watchJobs(s, watchEvery)
+	}
+	j, err := fetch(s, control.WatchJob, control.JobArgs{ID: c.ID})
+	if err != nil {
+		return err
+	}
+	if err := show(s, j, showJob); err != nil || j.State == "done" {
+		return err
+	}
+	return fmt.Errorf("job %s ended as %s", j.ID, j.State)
+}
+
+// watchEvery is the interval at which `jobs watch` asks for all jobs.
+const watchEvery = time.Second
+
+// errWatchedFailed is the result of watching jobs of which one failed.
+var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
+
+// watchJobs prints a line for each change of a job that has not ended, until all have.
+func watchJobs(s *session, every time.Duration) error {
+	printed, watched, failed := map[string]string{}, []string{}, false
+	for {
+		all, err := fetch(s, control.ListJobs, control.JobArgs{})
+		if err != nil {
+			return err
+		}
+		open := 0
+		for _, j := range all.Jobs {
+			ended := j.State != "queued" && j.State != "running"
+			if ended && !slices.Contains(watched, j.ID) {
+				continue
+			}
+			if !slices.Contains(watched, j.ID) {
+				watched = append(watched, j.ID)
+			}
+			line := jobLine(&j)
+			failed = failed || j.State == "failed"
+			if printed[j.ID] != line {
+				printed[j.ID] = line
+				if _, err := fmt.Fprintln(s.out, line); err != nil {
+					return err
+				}
+			}
+			if !ended {
+				open++
+			}
+		}
+		switch {
+		case open == 0 && len(watched) == 0:
+			_, err := fmt.Fprintln(s.out, "No job is running.")
+			return err
+		case open == 0 && failed:
+			return errWatchedFailed
+		case open == 0:
+			return nil
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-time.After(every):
+		}
+	}
+}
+
+// jobLine describes a job in one line.
+func jobLine(j *control.Job) string {
+	line := fmt.Sprintf("%s  %s of %s: %s, %s", j.ID, j.Kind, j.Target, j.State, jobProgress(j))
+	if j.Phase != "" {
+		line += ", " + j.Phase
+	}
+	if j.Left > 0 {
+		line += ", " + remaining(j.Left) + " left"
+	}
+	if j.Error != "" {
+		line += ": " + j.Error
+	}
+	return line
+}
+
+type cancelJobCommand struct{ jobArg }
+
+// Run cancels a job.
+func (c *cancelJobCommand) Run(s *session) error {
+	return ask(s, control.CancelJob, control.JobArgs{ID: c.ID}, func(w io.Writer, j control.Job) error {
+		_, err := fmt.Fprintf(w, "Job %s is %s.\n", j.ID, j.State)
+		return err
+	})
+}
+
+type resumeJobCommand struct{ jobArg }
+
+// Run resumes a job.
+func (c *resumeJobCommand) Run(s *session) error {
+	return ask(s, control.ResumeJob, control.JobArgs{ID: c.ID}, func(w io.Writer, j control.Job) error {
+		_, err := fmt.Fprintf(w, "Job %s is %s, attempt %d. Follow it with: cqld ctl jobs watch %s\n", j.ID, j.State, j.Attempt, j.ID)
+		return err
+	})
+}
+
+// interrupted tells the user of a command that was interrupted that its job continues.
+func (s *session) interrupted() {
+	if s.job != "" && s.ctx.Err() != nil {
+		follow := "cqld ctl jobs watch " + s.job
+		if strings.HasPrefix(s.job, "ring-") {
+			follow = "cqld ctl operations"
+		}
+		fmt.Fprintf(s.progress, "Job %s continues. Follow it with: %s; end it with: cqld ctl jobs cancel %s\n", s.job, follow, s.job)
+	}
+}

@@ -1,0 +1,202 @@
+package jobs
+
+import (
+	"errors"
+	"time"
+)
+
+// Kind is what a job does.
+type Kind string
+
+// The kinds of local jobs. External jobs have the kinds of ring.OperationKind.
+const (
+	Repair     Kind = "repair"
+	Rebuild    Kind = "rebuild"
+	Cleanup    Kind = "cleanup"
+	Compaction Kind = "compaction"
+)
+
+// Unit is what the progress of a job counts.
+type Unit string
+
+// The units.
+const (
+	Bytes  Unit = "bytes"
+	Ranges Unit = "ranges"
+	Tables Unit = "tables"
+	Nodes  Unit = "nodes"
+)
+
+// State is the state of the present attempt of a job.
+type State uint8
+
+// The states, in the order in which an attempt passes through them; the last four are final.
+const (
+	Queued State = iota + 1
+	Running
+	Done
+	Failed
+	Cancelled
+	Interrupted // by the end of the process
+)
+
+var stateNames = [...]string{"unknown", "queued", "running", "done", "failed", "cancelled", "interrupted"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return stateNames[0]
+}
+
+// Ended reports whether the attempt is over.
+func (s State) Ended() bool { return s >= Done }
+
+// Snapshot describes a job at one moment. It does not change afterwards.
+type Snapshot struct {
+	// ID is a decimal number, unique on this node across restarts. That of an operation of the ring is "ring-" and the number
+	// of the operation, on every node.
+	ID     string
+	Kind   Kind
+	Target string // what the job works on: tables, keyspaces or a node
+	State  State
+	Phase  string // the part under way
+	// Done and Total count Units. Total is 0 while it is unknown.
+	Done, Total int64
+	Unit        Unit
+	// Left is an estimate of the remaining time, from the rate of this attempt. 0 means unknown.
+	Left time.Duration
+	// Created is when the job was requested first; Began and Ended are those of the present attempt. Zero means not yet.
+	Created, Began, Ended time.Time
+	Attempt               int    // 1, and 1 more with each Resume
+	Error                 string // why the attempt failed or was interrupted
+	Resumable             bool   // Resume continues the job if the attempt is not done
+	External              bool   // see Spec
+	Args                  []byte // see Spec
+}
+
+// Errors of a Registry.
+var (
+	ErrClosed         = errors.New("jobs: the node is stopping")
+	ErrTooMany        = errors.New("jobs: too many jobs are running and queued")
+	ErrUnknown        = errors.New("jobs: there is no job with this id")
+	ErrEnded          = errors.New("jobs: the job has ended")
+	ErrNotResumable   = errors.New("jobs: jobs of this kind cannot be resumed; start a new one")
+	ErrStillRunning   = errors.New("jobs: the job is still queued or running")
+	ErrCompleted      = errors.New("jobs: the job is done; there is nothing to resume")
+	ErrCancelled      = errors.New("jobs: cancelled") // for Job.End
+	ErrNotCancellable = errors.New("jobs: the job cannot be cancelled at this point")
+)
+
+// interruptedText is the Error of an interrupted job.
+const interruptedText = "the node stopped before the job ended"
+
+// Job is the handle of one attempt. Calls after the end of the attempt have no effect, so that late callbacks of cancelled
+// work are harmless. It is safe for concurrent use.
+type Job struct {
+	r       *Registry
+	e       *entry
+	attempt int
+	ended   chan struct{}
+}
+
+// ID returns the id of the job.
+func (j *Job) ID() string { return j.e.s.ID } // never changes
+
+// Args returns the arguments of the job. The caller must not modify them.
+func (j *Job) Args() []byte { return j.e.s.Args } // never change
+
+// Ended returns a channel that is closed when the attempt has ended.
+func (j *Job) Ended() <-chan struct{} { return j.ended }
+
+// Checkpoint returns what SetCheckpoint stored last, possibly in an earlier attempt or process; nil means nothing.
+func (j *Job) Checkpoint() []byte {
+	j.r.mu.Lock()
+	defer j.r.mu.Unlock()
+	return j.e.checkpoint
+}
+
+// SetCheckpoint stores where Resume continues. The registry keeps the slice.
+func (j *Job) SetCheckpoint(b []byte) {
+	if len(b) > argsBytesMax {
+		j.r.o.OnError(errors.New("jobs: a checkpoint is too large and was not stored"))
+		return
+	}
+	j.update(true, func(e *entry) { e.checkpoint = b })
+}
+
+// Progress reports how much of the job is done, and the part under way. Within an attempt, done does not decrease: smaller
+// values are ignored.
+func (j *Job) Progress(done, total int64, phase string) {
+	j.update(false, func(e *entry) { e.progress(j.r.o.Clock.Monotonic(), done, total, phase) })
+}
+
+// update changes the entry unless the attempt has ended, and stores it: at once, or when StoreEvery has passed.
+func (j *Job) update(now bool, change func(*entry)) {
+	r := j.r
+	r.mu.Lock()
+	if !j.current() {
+		r.mu.Unlock()
+		return
+	}
+	change(j.e)
+	at := r.o.Clock.Monotonic()
+	due := now || at-j.e.stored >= r.o.Limits.StoreEvery
+	if due {
+		j.e.stored = at
+	}
+	r.mu.Unlock()
+	if due {
+		r.store(j.e, false)
+	}
+}
+
+// current reports whether the attempt is under way. The registry's mutex is held.
+func (j *Job) current() bool {
+	return !j.r.mu.closed && j.attempt == j.e.s.Attempt && !j.e.s.State.Ended()
+}
+
+// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. It is called at most once,
+// without locks: at once if Cancel was called before. It must not block.
+func (j *Job) OnCancel(f func()) {
+	j.r.mu.Lock()
+	call := f != nil && j.current() && j.e.cancelled
+	if j.current() && !call {
+		j.e.onCancel = f
+	}
+	j.r.mu.Unlock()
+	if call {
+		f()
+	}
+}
+
+// End ends the attempt: done when err is nil, cancelled when Cancel was called before or err is ErrCancelled, failed otherwise. Only the first
+// call has an effect. It may begin a queued job.
+func (j *Job) End(err error) {
+	r := j.r
+	r.mu.Lock()
+	if !j.current() {
+		r.mu.Unlock()
+		return
+	}
+	state, text := Done, ""
+	switch {
+	case err != nil && (j.e.cancelled || errors.Is(err, ErrCancelled)):
+		state = Cancelled
+	case err != nil:
+		state, text = Failed, cut(err.Error())
+	case j.e.s.Total > 0:
+		j.e.s.Done = j.e.s.Total
+	}
+	forgotten := r.endLocked(j.e, state, text)
+	r.mu.Unlock()
+	r.settle(j.e, forgotten)
+}
+
+// cut bounds a text.
+func cut(s string) string {
+	if len(s) > textBytesMax {
+		return s[:textBytesMax] + "…"
+	}
+	return s
+}

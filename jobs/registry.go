@@ -1,0 +1,459 @@
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"cqld/internal/env"
+)
+
+// Options are the dependencies of a Registry.
+type Options struct {
+	Clock env.Clock
+	// Store keeps the records of local jobs; nil keeps none.
+	Store  LocalStore
+	Limits Limits
+	// OnError receives errors of Store; nil discards them. Jobs run without records.
+	OnError func(error)
+	// Forgotten is called, without locks, after the registry forgot an ended local job: what the job stored elsewhere for Resume
+	// can be removed. It may be nil.
+	Forgotten func(Snapshot)
+}
+
+// Spec describes a new job.
+type Spec struct {
+	Kind   Kind
+	Target string
+	Unit   Unit
+	// Args is what Resume needs to repeat the job, in a form of the caller. The registry keeps the slice.
+	Args []byte
+	// Resumable reports that the work can continue, or be repeated, after an attempt that did not complete.
+	Resumable bool
+	// External is the id of a job whose progress and persistence are another component's. Such a job takes no slot, is not
+	// stored and cannot be resumed. Empty means a local job, whose id the registry assigns.
+	External string
+}
+
+// Registry lists the jobs of a node. It is safe for concurrent use.
+type Registry struct {
+	o  Options
+	mu struct {
+		sync.Mutex
+		closed            bool
+		next              uint64 // number of the next local job
+		entries           map[string]*entry
+		queue             []*entry // in the order of Start and Resume
+		ended             []*entry // local ones, in the order of their ends
+		endedExternal     []*entry // in the order of their ends
+		running, external int
+		outcomes          map[Outcome]int64
+	}
+}
+
+// entry is a job of a registry. Its mutex guards the fields, except s.ID and s.Args, which never change.
+type entry struct {
+	s          Snapshot
+	number     uint64 // of a local job
+	checkpoint []byte
+	job        *Job // of the present attempt; nil when the attempt was one of an earlier process
+	work       func(*Job)
+	cancelled  bool // Cancel was called
+	onCancel   func()
+
+	// For the estimate, monotonic: when the attempt began, how much was done then, and when the last progress was.
+	began, moved time.Duration
+	base         int64
+	reported     bool
+
+	stored time.Duration // monotonic, of the last record
+	// writing reports that a goroutine writes the record; dirty that it must write it again; forgotten that it must remove it.
+	writing, dirty, forgotten bool
+}
+
+// Open returns a registry with the jobs in the store. Those that had not ended are interrupted.
+func Open(o Options) (*Registry, error) {
+	o.Limits = o.Limits.withDefaults()
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	r := &Registry{o: o}
+	r.mu.entries, r.mu.outcomes, r.mu.next = map[string]*entry{}, map[Outcome]int64{}, 1
+	if err := r.load(); err != nil {
+		return nil, fmt.Errorf("jobs: read the stored jobs: %w", err)
+	}
+	return r, nil
+}
+
+// Start adds a job. It calls work once, in a goroutine that frees a slot or in the caller's: at once, or when a queued job's
+// turn has come, but not if the job is cancelled before. work must not block; it ends the job by Job.End, possibly later. An
+// external job that runs already is ErrStillRunning.
+func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
+	if len(spec.Args) > argsBytesMax {
+		return nil, fmt.Errorf("jobs: the arguments have %d bytes; at most %d can be stored", len(spec.Args), argsBytesMax)
+	}
+	e := &entry{work: work, s: Snapshot{ID: spec.External, Kind: spec.Kind, Target: cut(spec.Target), Unit: spec.Unit, Args: spec.Args,
+		Resumable: spec.Resumable && spec.External == "", External: spec.External != "", Created: r.o.Clock.Now()}}
+	r.mu.Lock()
+	if err := r.admitLocked(e); err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
+	if e.s.External {
+		r.dropEndedLocked(e.s.ID) // an operation that was shown as ended before its end was known
+	} else {
+		e.number = r.mu.next
+		e.s.ID = strconv.FormatUint(e.number, 10)
+		r.mu.next++
+	}
+	r.mu.entries[e.s.ID] = e
+	begin := r.attemptLocked(e)
+	job := e.job
+	r.mu.Unlock()
+	r.store(e, true)
+	if begin {
+		work(job)
+	}
+	return job, nil
+}
+
+// Resume begins the next attempt of a job that failed, was cancelled or interrupted. See Start for work.
+func (r *Registry) Resume(id string, work func(*Job)) (*Job, error) {
+	r.mu.Lock()
+	e := r.mu.entries[id]
+	var err error
+	switch {
+	case e == nil:
+		err = ErrUnknown
+	case !e.s.State.Ended():
+		err = ErrStillRunning
+	case e.s.State == Done:
+		err = ErrCompleted
+	case !e.s.Resumable:
+		err = ErrNotResumable
+	default:
+		err = r.admitLocked(e)
+	}
+	if err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
+	r.mu.ended = slices.DeleteFunc(r.mu.ended, func(o *entry) bool { return o == e })
+	e.work = work
+	begin := r.attemptLocked(e)
+	job := e.job
+	r.mu.Unlock()
+	r.store(e, true)
+	if begin {
+		work(job)
+	}
+	return job, nil
+}
+
+// admitLocked reports why an attempt cannot be queued.
+func (r *Registry) admitLocked(e *entry) error {
+	switch {
+	case r.mu.closed:
+		return ErrClosed
+	case e.s.External && r.mu.external >= r.o.Limits.External:
+		return ErrTooMany
+	case e.s.External:
+		if o := r.mu.entries[e.s.ID]; o != nil && !o.s.State.Ended() {
+			return ErrStillRunning
+		}
+	case r.mu.running >= r.o.Limits.Running && len(r.mu.queue) >= r.o.Limits.Queued:
+		return ErrTooMany
+	}
+	return nil
+}
+
+// attemptLocked begins an attempt in state Queued or Running. It reports whether the caller must call the work.
+func (r *Registry) attemptLocked(e *entry) bool {
+	e.s.Attempt++
+	e.s.State, e.s.Phase, e.s.Error, e.s.Ended, e.s.Began = Queued, "", "", time.Time{}, time.Time{}
+	e.cancelled, e.onCancel, e.reported = false, nil, false
+	e.job = &Job{r: r, e: e, attempt: e.s.Attempt, ended: make(chan struct{})}
+	if !e.s.External && r.mu.running >= r.o.Limits.Running {
+		r.mu.queue = append(r.mu.queue, e)
+		return false
+	}
+	r.runLocked(e)
+	return true
+}
+
+// runLocked moves an attempt to Running.
+func (r *Registry) runLocked(e *entry) {
+	if e.s.External {
+		r.mu.external++
+	} else {
+		r.mu.running++
+	}
+	e.s.State, e.s.Began = Running, r.o.Clock.Now()
+	e.began = r.o.Clock.Monotonic()
+	e.moved, e.stored = e.began, e.began
+	e.base = 0
+}
+
+// progress is Job.Progress, under the registry's mutex. It keeps Done ≤ Total when the total is known.
+func (e *entry) progress(now time.Duration, done, total int64, phase string) {
+	done, total = max(done, 0), max(total, 0)
+	if total > 0 {
+		done = min(done, total)
+	}
+	if !e.reported && e.s.Attempt > 1 { // an earlier attempt did this part, so the rate does not count it
+		e.s.Done, e.base, e.began, e.moved = done, done, now, now
+	}
+	e.reported = true
+	if done > e.s.Done {
+		e.s.Done, e.moved = done, now
+	}
+	if total > 0 {
+		total = max(total, e.s.Done)
+	}
+	e.s.Total, e.s.Phase = total, cut(phase)
+}
+
+// left estimates the remaining time from the rate up to the last progress: while there is none, the estimate stays.
+func (e *entry) left() time.Duration {
+	done, passed := e.s.Done-e.base, e.moved-e.began
+	if e.s.State != Running || e.s.Total <= 0 || done <= 0 || passed <= 0 {
+		return 0
+	}
+	left := float64(passed) * float64(e.s.Total-e.s.Done) / float64(done)
+	return time.Duration(min(left, float64(maxLeft)))
+}
+
+// maxLeft bounds estimates, which would overflow for a job that has barely begun.
+const maxLeft = 1000 * time.Hour
+
+// endLocked moves an attempt to a final state. It returns the jobs that are forgotten for it.
+func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*entry) {
+	switch {
+	case e.s.State == Running && e.s.External:
+		r.mu.external--
+	case e.s.State == Running:
+		r.mu.running--
+	default:
+		r.mu.queue = slices.DeleteFunc(r.mu.queue, func(o *entry) bool { return o == e })
+	}
+	e.s.State, e.s.Error, e.s.Ended = state, text, r.o.Clock.Now()
+	e.onCancel, e.work = nil, nil
+	close(e.job.ended)
+	r.mu.outcomes[Outcome{e.s.Kind, state}]++
+	if !e.s.External {
+		r.mu.ended = append(r.mu.ended, e)
+		return r.forgetLocked()
+	}
+	// External jobs have a bound of their own, so that their ends, which callers report from events, never write to the store.
+	if r.mu.endedExternal = append(r.mu.endedExternal, e); len(r.mu.endedExternal) > r.o.Limits.Ended {
+		delete(r.mu.entries, r.mu.endedExternal[0].s.ID)
+		r.mu.endedExternal = slices.Delete(r.mu.endedExternal, 0, 1)
+	}
+	return nil
+}
+
+// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number, from which
+// the next process continues to count.
+func (r *Registry) forgetLocked() (forgotten []*entry) {
+	for len(r.mu.ended) > r.o.Limits.Ended {
+		i := 0
+		if e := r.mu.ended[0]; e.number == r.mu.next-1 && len(r.mu.ended) > 1 {
+			i = 1
+		}
+		e := r.mu.ended[i]
+		r.mu.ended = slices.Delete(r.mu.ended, i, i+1)
+		delete(r.mu.entries, e.s.ID)
+		e.forgotten = true
+		forgotten = append(forgotten, e)
+	}
+	return forgotten
+}
+
+// dropEndedLocked forgets an ended external job, whose id is used again.
+func (r *Registry) dropEndedLocked(id string) {
+	if e := r.mu.entries[id]; e != nil {
+		r.mu.endedExternal = slices.DeleteFunc(r.mu.endedExternal, func(o *entry) bool { return o == e })
+		delete(r.mu.entries, id)
+	}
+}
+
+// settle stores the end of an attempt, removes forgotten jobs, and begins queued ones.
+func (r *Registry) settle(e *entry, forgotten []*entry) {
+	if e.s.External {
+		return
+	}
+	r.store(e, true)
+	r.discard(forgotten)
+	for {
+		r.mu.Lock()
+		if r.mu.closed || len(r.mu.queue) == 0 || r.mu.running >= r.o.Limits.Running {
+			r.mu.Unlock()
+			return
+		}
+		next := r.mu.queue[0]
+		r.mu.queue = slices.Delete(r.mu.queue, 0, 1)
+		r.runLocked(next)
+		work, job := next.work, next.job
+		r.mu.Unlock()
+		r.store(next, true)
+		work(job)
+	}
+}
+
+// discard removes what is stored of forgotten jobs.
+func (r *Registry) discard(forgotten []*entry) {
+	for _, e := range forgotten {
+		r.store(e, false)
+		if r.o.Forgotten != nil {
+			r.mu.Lock()
+			s := e.snapshot()
+			r.mu.Unlock()
+			r.o.Forgotten(s)
+		}
+	}
+}
+
+// Cancel requests the end of a job. A queued job ends at once. A running one is cancelled when its work has stopped; if it
+// completes before, it is done.
+func (r *Registry) Cancel(id string) error {
+	r.mu.Lock()
+	e := r.mu.entries[id]
+	switch {
+	case e == nil:
+		r.mu.Unlock()
+		return ErrUnknown
+	case e.s.State.Ended():
+		r.mu.Unlock()
+		return ErrEnded
+	case e.s.State == Queued:
+		forgotten := r.endLocked(e, Cancelled, "")
+		r.mu.Unlock()
+		r.settle(e, forgotten)
+		return nil
+	case e.cancelled:
+		r.mu.Unlock()
+		return nil
+	case e.onCancel == nil:
+		r.mu.Unlock()
+		return ErrNotCancellable
+	}
+	stop := e.onCancel
+	e.cancelled, e.onCancel = true, nil
+	r.mu.Unlock()
+	stop()
+	return nil
+}
+
+// Close marks all jobs as interrupted that have not ended, and stores that. Later calls of their handles have no effect. The
+// owner stops the work after Close, and closes the store when the work has stopped.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	if r.mu.closed {
+		r.mu.Unlock()
+		return
+	}
+	var open []*entry
+	for _, id := range slices.Sorted(maps.Keys(r.mu.entries)) {
+		if e := r.mu.entries[id]; !e.s.State.Ended() {
+			e.s.State, e.s.Error, e.s.Ended = Interrupted, interruptedText, r.o.Clock.Now()
+			close(e.job.ended)
+			open = append(open, e)
+		}
+	}
+	r.mu.closed = true
+	r.mu.Unlock()
+	for _, e := range open {
+		r.store(e, true)
+	}
+}
+
+// List returns all jobs: those that have not ended, and the last ones that have. The order is that of Snapshot.Created.
+func (r *Registry) List() []Snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]Snapshot, 0, len(r.mu.entries))
+	for _, e := range r.mu.entries {
+		all = append(all, e.snapshot())
+	}
+	slices.SortFunc(all, func(a, b Snapshot) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// Get returns a job.
+func (r *Registry) Get(id string) (Snapshot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.mu.entries[id]; e != nil {
+		return e.snapshot(), nil
+	}
+	return Snapshot{}, ErrUnknown
+}
+
+// Wait returns a channel that is closed when the present attempt of a job has ended.
+func (r *Registry) Wait(id string) (<-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.mu.entries[id]
+	if e == nil {
+		return nil, ErrUnknown
+	}
+	if e.job == nil { // of an earlier process
+		ended := make(chan struct{})
+		close(ended)
+		return ended, nil
+	}
+	return e.job.ended, nil
+}
+
+func (e *entry) snapshot() Snapshot {
+	s := e.s
+	s.Left, s.Args = e.left(), bytes.Clone(e.s.Args)
+	return s
+}
+
+// Outcome is a kind of jobs and a final state.
+type Outcome struct {
+	Kind  Kind
+	State State
+}
+
+// Stats are the figures of a Registry.
+type Stats struct {
+	Running, Queued map[Kind]int      // at this moment
+	Ended           map[Outcome]int64 // attempts, since the start of the process
+}
+
+// Stats returns the present figures.
+func (r *Registry) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Stats{Running: map[Kind]int{}, Queued: map[Kind]int{}, Ended: maps.Clone(r.mu.outcomes)}
+	for _, e := range r.mu.entries {
+		switch e.s.State {
+		case Running:
+			s.Running[e.s.Kind]++
+		case Queued:
+			s.Queued[e.s.Kind]++
+		}
+	}
+	return s
+}
+
+// Err returns the error of an ended attempt: nil when it is done.
+func (s *Snapshot) Err() error {
+	switch s.State {
+	case Failed, Interrupted:
+		return errors.New(s.Error)
+	case Cancelled:
+		return fmt.Errorf("job %s was cancelled", s.ID)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package control
+
+import "time"
+
+// Long-running work.
+var (
+	ListJobs  = Operation[JobArgs, Jobs]{"jobs"}
+	WatchJob  = Operation[JobArgs, Job]{"watchjob"} // returns when the job has ended
+	CancelJob = Operation[JobArgs, Job]{"canceljob"}
+	ResumeJob = Operation[JobArgs, Job]{"resumejob"}
+)
+
+// JobArgs name a job. An empty ID means all; only ListJobs accepts it.
+type JobArgs struct {
+	ID string `json:"id,omitempty"`
+}
+
+// Jobs are the jobs of a node: those that have not ended, and the last ones that have, in the order of their creation.
+type Jobs struct {
+	Jobs []Job `json:"jobs"`
+}
+
+// Job is a repair, rebuild, cleanup or compaction of this node, or an operation of the ring.
+type Job struct {
+	ID        string        `json:"id"`
+	Kind      string        `json:"kind"`
+	Target    string        `json:"target"`
+	State     string        `json:"state"` // queued, running, done, failed, cancelled, interrupted
+	Phase     string        `json:"phase,omitempty"`
+	Done      int64         `json:"done"`  // in Unit
+	Total     int64         `json:"total"` // 0 means unknown
+	Unit      string        `json:"unit"`  // bytes, ranges, tables, nodes
+	Left      time.Duration `json:"left_ns,omitempty"`
+	Attempt   int           `json:"attempt"`
+	Error     string        `json:"error,omitempty"`
+	Resumable bool          `json:"resumable"`
+	Created   time.Time     `json:"created"`
+	Began     time.Time     `json:"began,omitzero"` // of the present attempt
+	Ended     time.Time     `json:"ended,omitzero"`
+}
