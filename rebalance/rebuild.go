@@ -41,12 +41,21 @@ type RebuildOptions struct {
 // lost data. It may be repeated: received rows are merged with the present ones. It calls done once. cancel, which may be
 // called at any time, ends it with ErrCancelled; ranges that were received stay.
 func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) {
-	v := &rebuild{m: m, o: o, done: done}
+	v := &rebuild{m: m, o: o, done: done, all: m.rebuildSessions(o)}
+	v.queued = v.all
+	v.proceed()
+	return v.cancel
+}
+
+// rebuildSessions returns the sessions of a rebuild: one for each table, range and source. Keyspaces with the same ranges share
+// the sessions of the tables of Paxos.
+func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
 	name := o.Name
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
+	present := map[string]bool{}
 	for _, keyspace := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(keyspace)
 		if k.Replication.Class == ring.Local || o.Keyspace != "" && o.Keyspace != keyspace {
@@ -57,15 +66,16 @@ func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) 
 				continue
 			}
 			source := m.source(t, r.Replicas.Natural, o.Datacenter)
-			for _, id := range append(tablesOf(k), paxosTables(catalog)...) {
-				v.all = append(v.all, Session{Epoch: t.Moved(), Table: id, Range: r.Range, Source: source,
-					ID: fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), id, r.Range, source)})
+			for _, table := range append(tablesOf(k), paxosTables(catalog)...) {
+				id := fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), table, r.Range, source)
+				if !present[id] {
+					present[id] = true
+					all = append(all, Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id})
+				}
 			}
 		}
 	}
-	v.queued = v.all
-	v.proceed()
-	return v.cancel
+	return all
 }
 
 // rebuildPrefix is the prefix of the sessions of a rebuild.

@@ -102,3 +102,34 @@ func TestARebuildThatFailsKeepsWhatItReceived(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestARebuildOfKeyspacesStreamsPaxosStateOnce rebuilds two keyspaces with the same ranges. Two sessions of one id failed when
+// they were under way at the same time.
+func TestARebuildOfKeyspacesStreamsPaxosStateOnce(t *testing.T) {
+	w, _ := newRebuildWorld(t)
+	for _, change := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "s", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "s", Table: "t", ID: schema.UUID{3}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
+	} {
+		var err error
+		if w.catalog, err = schema.Apply(w.catalog, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range w.nodes {
+		n.view.schema = w.catalog
+	}
+	count, tables := map[string]int{}, map[schema.StorageID]bool{}
+	for _, p := range w.moves.rebuildSessions(RebuildOptions{}) {
+		tables[p.Table] = true
+		if count[p.ID]++; count[p.ID] > 1 {
+			t.Errorf("session %s occurs %d times", p.ID, count[p.ID])
+		}
+	}
+	for _, id := range append(paxosTables(w.catalog), w.catalog.Table("r", "t").StorageID, w.catalog.Table("s", "t").StorageID) {
+		if !tables[id] {
+			t.Errorf("table %s is not streamed", w.catalog.NameOf(id))
+		}
+	}
+}
