@@ -46,7 +46,7 @@ maven_tool() {
   local name=$1 src=$2
   if ! fresh "$name" "$src/pom.xml" "$root/tools/lib.sh"; then
     need mvn "Maven 3"
-    rm -rf "${tools:?}/$name" && mkdir -p "$tools/$name"
+    rm -rf "${tools:?}/$name" "$tools/$name-classes.stamp" && mkdir -p "$tools/$name"
     mvn -q -B -f "$src/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
       -DincludeScope=runtime -DoutputDirectory="$tools/$name/lib"
     installed "$name" "$src/pom.xml" "$root/tools/lib.sh"
