@@ -108,6 +108,7 @@ func classified() map[string]map[string]string {
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged",
 			"repair": opRepair, "decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
+			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,
 		},
 		"verb": {
 			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints, "Truncate": opTruncate,
