@@ -42,7 +42,7 @@ type testNode struct {
 	fatal func(error)
 
 	*Cluster
-	net  *messaging.GRPC
+	net  *messaging.StreamTransport
 	stop func()
 }
 
@@ -53,7 +53,7 @@ func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
 // open starts the node; it is a member, or err says why not.
 func (n *testNode) open() error {
 	opened := make(chan *Cluster, 1) // streams to known peers come up before Open returns
-	n.net = messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
+	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
 		Connected: func(id ring.NodeID, up bool) {
 			c := <-opened
 			opened <- c

@@ -249,7 +249,7 @@ func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
 // crashAfterAdmission has n admitted, and perhaps lets it write that down, and nothing else.
 func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	t.Helper()
-	n.net = messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits()})
+	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits()})
 	if err := n.net.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"cqld/ring"
 )
 
-// openForger returns a transport of the cluster's name at an address, which acts as node id.
-func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.GRPC {
+// openForger is a transport of the cluster's name at an address, which acts as node id.
+func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.StreamTransport {
 	t.Helper()
-	n := messaging.NewGRPC(messaging.Options{Cluster: "test", Listen: netip.MustParseAddrPort(addr), Limits: messaging.DefaultLimits()})
+	n := messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: netip.MustParseAddrPort(addr), Limits: messaging.DefaultLimits()})
 	n.SetSelf(id)
 	if err := n.Open(); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 
 func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	outcome := make(chan error, 2)
@@ -58,7 +58,7 @@ func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 
 func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	a.Request(2, VerbRead, nil, 50*time.Millisecond, func([]byte, error) {})
@@ -74,7 +74,7 @@ func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 
 func TestABrokenStreamEndsItsRequests(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
 	})
 	a.Request(2, VerbRead, nil, time.Minute, func([]byte, error) {})
@@ -88,9 +88,9 @@ func TestABrokenStreamEndsItsRequests(t *testing.T) {
 }
 
 func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
-	n := NewGRPC(Options{Limits: DefaultLimits()})
+	n := NewStreamTransport(Options{Limits: DefaultLimits()})
 	service := &Service{Verb: VerbRead, Call: func(Call, Respond) {}}
-	in := newInbound(n, newLink(n, nil), &inboundConn{}, 1)
+	in := newInbound(n, newLink(n, nil, nil), &inboundConn{}, 1)
 	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
 	if len(in.cancels) != 1 || c.Err() != nil {
 		t.Fatalf("%d registered, %v", len(in.cancels), c.Err())
@@ -104,9 +104,9 @@ func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
 // A panic of a handler, on the stream's goroutine or its own, and of a reply ends that request alone.
 func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	g := guard.New(slog.New(slog.DiscardHandler), func(f func()) { go f() })
-	guarded := func(n *GRPC) { n.opts.Guard = g }
+	guarded := func(n *StreamTransport) { n.opts.Guard = g }
 	a := openNode(t, 1, "c", guarded)
-	b := openNode(t, 2, "c", func(b *GRPC) {
+	b := openNode(t, 2, "c", func(b *StreamTransport) {
 		guarded(b)
 		for _, v := range []Verb{VerbRead, VerbMutation} {
 			b.Handle(Service{Verb: v, Name: "broken", Blocking: v == VerbRead, Handler: func(ring.NodeID, []byte, Respond) { panic("a defect") }})

@@ -19,7 +19,7 @@ func decodeTwice(t *testing.T, b []byte) {
 			break
 		}
 		read = len(b) - c.Len()
-		again = appendEnvelope(again, e)
+		again = appendEnvelope(again, &e)
 	}
 	if !bytes.Equal(again, b[:read]) {
 		t.Errorf("%x became %x", b[:read], again)

@@ -1,82 +1,207 @@
 package messaging
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
-	"strconv"
-	"sync"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/netip"
+	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	grpcpeer "google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
-
+	"cqld/internal/wire"
 	"cqld/ring"
 )
 
-// outgoing adds the handshake to a stream's context.
-func (t *GRPC) outgoing(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, headerCluster, t.cluster,
-		headerVersion, strconv.Itoa(ProtocolVersion), headerNode, t.selfHeader())
+// ProtocolVersion is the version of the handshake, of frames and of all payloads. Both nodes must have the same.
+const ProtocolVersion = 6
+
+// A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. Later
+// versions of the protocol may change bodies, and nothing else of the handshake, so that nodes of different versions can name their versions.
+//
+//	hello  := magic(4) version(2) length(2) body checksum(4)
+//	answer := magic(4) version(2) length(2) body checksum(4)
+//
+//	body of a hello            := cluster(16) node(8)
+//	body of an answer, accept  := 0 cluster(16) node(8)
+//	body of an answer, refusal := 1 message
+//
+// length counts the bytes of the body. checksum is the CRC-32C of all bytes before it. cluster is a hash of the name of
+// the cluster: a node of another cluster does not learn the name. node is the id of the sender, or 0 when it has none yet.
+const (
+	handshakeMagic  = "cqld"
+	handshakeHeader = len(handshakeMagic) + 2 + 2
+	handshakeSum    = 4
+)
+
+// The first byte of an answer's body.
+const (
+	handshakeAccepted = iota
+	handshakeRefused
+)
+
+// clusterID is a hash of the name of a cluster.
+type clusterID [16]byte
+
+var (
+	errNotHandshake     = errors.New("messaging: the peer does not speak the internode protocol")
+	errHandshakeDamaged = errors.New("messaging: the checksum of a handshake is wrong")
+	errAnotherNode      = errors.New("messaging: another node answers at the address")
+)
+
+// appendHandshake appends a hello or an answer.
+func appendHandshake(dst []byte, version uint16, body []byte) []byte {
+	start := len(dst)
+	dst = append(dst, handshakeMagic...)
+	dst = wire.AppendUint16(dst, version)
+	dst = wire.AppendUint16(dst, uint16(len(body)))
+	dst = append(dst, body...)
+	return wire.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-func (t *GRPC) selfHeader() string { return strconv.FormatUint(uint64(t.self()), 10) }
-
-// handshake checks the handshake of a stream and returns its connection. Refusals do not disclose the cluster's name.
-func (t *GRPC) handshake(ctx context.Context) (*inboundConn, ring.NodeID, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	get := func(k string) string {
-		if v := md.Get(k); len(v) == 1 {
-			return v[0]
+// readHandshake reads a hello or an answer, and not more.
+func readHandshake(r io.Reader) (version uint16, body []byte, err error) {
+	b := make([]byte, handshakeHeader, 128)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return 0, nil, err
+	}
+	c := wire.NewCursor(b)
+	if !bytes.Equal(c.Take(len(handshakeMagic)), []byte(handshakeMagic)) {
+		return 0, nil, errNotHandshake
+	}
+	version = c.Uint16()
+	n := int(c.Uint16())
+	if n > handshakeBytes {
+		return 0, nil, fmt.Errorf("messaging: a handshake of %d bytes: at most %d are allowed", n, handshakeBytes)
+	}
+	rest := make([]byte, n+handshakeSum)
+	if _, err := io.ReadFull(r, rest); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
 		}
-		return ""
+		return 0, nil, err
 	}
-	if got := get(headerVersion); got != strconv.Itoa(ProtocolVersion) {
-		return nil, 0, status.Errorf(codes.FailedPrecondition, "internode protocol version %.20q is not %d", got, ProtocolVersion)
+	sum := wire.NewCursor(rest[n:])
+	if crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, rest[:n]) != sum.Uint32() {
+		return 0, nil, errHandshakeDamaged
 	}
-	if get(headerCluster) != t.cluster {
-		return nil, 0, status.Error(codes.FailedPrecondition, "the node belongs to another cluster: cluster_name differs")
-	}
-	id, err := strconv.ParseUint(get(headerNode), 10, 64)
-	if err != nil {
-		return nil, 0, status.Error(codes.FailedPrecondition, "the node id in the handshake is not a number")
-	}
-	p, _ := grpcpeer.FromContext(ctx)
-	if p == nil {
-		return nil, 0, status.Error(codes.Internal, "the stream has no connection")
-	}
-	a, ok := p.Addr.(connAddr)
-	if !ok {
-		return nil, 0, status.Error(codes.Internal, "the stream has no connection")
-	}
-	if !t.conns.state(a.conn, ring.NodeID(id)) {
-		return nil, 0, status.Error(codes.PermissionDenied, "the node id in the handshake is this node's, or differs from that of another stream of the connection")
-	}
-	return a.conn, ring.NodeID(id), nil
+	return version, rest[:n], nil
 }
 
-// serve handles a stream that a peer opened.
-func (t *GRPC) serve(s grpc.ServerStream) error {
-	conn, from, err := t.handshake(s.Context())
-	if err != nil {
-		t.refused.note("handshake", 0, err)
-		return err
-	}
-	if err := s.SendHeader(metadata.Pairs(headerCluster, t.cluster, headerNode, t.selfHeader())); err != nil {
-		return err
-	}
-	l := newLink(t, &conn.bound)
-	in := newInbound(t, l, conn, from)
-	var writer sync.WaitGroup
-	writer.Go(func() { _ = l.write(s) }) // after an error, the reader ends, too
-	err = l.read(s, in.receive)
-	in.cancelAll()
-	in.running.Wait()
-	l.close()
-	writer.Wait()
-	return err
+// identity appends the cluster and the id of this node.
+func (t *StreamTransport) identity(dst []byte) []byte {
+	return wire.AppendUint64(append(dst, t.cluster[:]...), uint64(t.self()))
 }
 
-// errUnexpectedKind refuses a reply on a stream that carries requests.
-var errUnexpectedKind = errors.New("messaging: the envelope is neither a request nor a one-way message")
+// consumeIdentity decodes the encoding of identity.
+func consumeIdentity(body []byte) (cluster clusterID, node ring.NodeID, err error) {
+	c := wire.NewCursor(body)
+	cluster = clusterID(c.UUID())
+	node = ring.NodeID(c.Uint64())
+	return cluster, node, c.Finish()
+}
+
+// accept answers the hello of a peer on conn, which is inbound or TLS over it. It returns the node id that the peer
+// sent.
+func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.NodeID, error) {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return 0, err
+	}
+	version, body, err := readHandshake(conn)
+	if err != nil {
+		return 0, err
+	}
+	from, refusal := t.checkHello(version, body, inbound)
+	answer := t.identity([]byte{handshakeAccepted})
+	if refusal != nil {
+		answer = append([]byte{handshakeRefused}, refusal.Error()...)
+	}
+	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, answer)); err != nil {
+		return 0, err
+	}
+	if refusal != nil {
+		return 0, refusal
+	}
+	return from, conn.SetDeadline(time.Time{})
+}
+
+// checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name.
+func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (ring.NodeID, error) {
+	if version != ProtocolVersion {
+		return 0, fmt.Errorf("internode protocol version %d is not %d", version, ProtocolVersion)
+	}
+	cluster, from, err := consumeIdentity(body)
+	switch {
+	case err != nil:
+		return 0, errors.New("the handshake is malformed")
+	case cluster != t.cluster:
+		return 0, errors.New("the node belongs to another cluster: cluster_name differs")
+	case !t.conns.state(inbound, from):
+		return 0, errors.New("the node id in the handshake is this node's own")
+	}
+	return from, nil
+}
+
+// open connects to addr, where node id is expected unless it is zero.
+func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := t.dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // a closed connection has no deadline
+	if t.opts.TLS != nil {
+		conn = tls.Client(conn, t.clientTLS(addr))
+	}
+	err = t.introduce(conn, id)
+	if !interrupt() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = conn.Close() // it is closed even after an error
+		return nil, err
+	}
+	return conn, nil
+}
+
+// clientTLS is the TLS configuration for a connection to addr.
+func (t *StreamTransport) clientTLS(addr netip.AddrPort) *tls.Config {
+	config := t.opts.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName = addr.Addr().String()
+	}
+	return config
+}
+
+// introduce sends a hello and checks the answer. A node that answers at another node's address must not get that node's
+// messages. A node that does not know its id yet is about to learn it.
+func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
+	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, t.identity(nil))); err != nil {
+		return err
+	}
+	version, body, err := readHandshake(conn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("messaging: the peer did not answer the handshake: %w", err)
+	case version != ProtocolVersion:
+		return fmt.Errorf("messaging: the peer has internode protocol version %d, which is not %d", version, ProtocolVersion)
+	case len(body) == 0:
+		return errNotHandshake
+	case body[0] == handshakeRefused:
+		return fmt.Errorf("messaging: the peer refused the connection: %.200q", body[1:])
+	}
+	cluster, node, err := consumeIdentity(body[1:])
+	switch {
+	case err != nil || body[0] != handshakeAccepted:
+		return errNotHandshake
+	case cluster != t.cluster:
+		return errors.New("messaging: the peer belongs to another cluster: cluster_name differs")
+	case want != 0 && node != 0 && node != want:
+		return errAnotherNode
+	}
+	return nil
+}

@@ -1,8 +1,11 @@
 package messaging
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -11,9 +14,9 @@ import (
 	"cqld/ring"
 )
 
-// inbound handles the messages of one peer on one stream.
+// inbound is the requests of one peer on one connection.
 type inbound struct {
-	t       *GRPC
+	t       *StreamTransport
 	link    *link
 	conn    *inboundConn
 	from    ring.NodeID // the id that the peer sent; only that of a member while conn is bound
@@ -25,11 +28,39 @@ type inbound struct {
 	cancels map[uint64]*env.Cancel
 }
 
-func newInbound(t *GRPC, l *link, conn *inboundConn, from ring.NodeID) *inbound {
+func newInbound(t *StreamTransport, l *link, conn *inboundConn, from ring.NodeID) *inbound {
 	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
 }
 
-// receive handles one message of the stream.
+// serve handles the messages of a connection that a peer opened, until it ends and no handler runs.
+func (t *StreamTransport) serve(inbound *inboundConn) {
+	defer inbound.Close()
+	conn := net.Conn(inbound)
+	if t.opts.TLS != nil {
+		conn = tls.Server(conn, t.opts.TLS)
+	}
+	from, err := t.accept(conn, inbound)
+	if err != nil {
+		if err != io.EOF && !errors.Is(err, net.ErrClosed) { // without a hello, the connection was a probe of the port
+			t.refused.note("handshake", 0, err)
+		}
+		return
+	}
+	l := newLink(t, conn, &inbound.bound)
+	in := newInbound(t, l, inbound, from)
+	stop := l.run()
+	if err := l.read(in.receive); errors.Is(err, errChecksum) || errors.Is(err, errFrameLength) {
+		t.refused.note("frame", from, err)
+	}
+	stop()
+	in.cancelAll()
+	in.running.Wait()
+}
+
+// errUnexpectedKind refuses a reply on a connection that carries requests.
+var errUnexpectedKind = errors.New("messaging: the envelope is neither a request nor a one-way message")
+
+// receive handles one message of the connection.
 func (in *inbound) receive(e envelope) {
 	switch e.kind {
 	case cancel:
@@ -46,22 +77,7 @@ func (in *inbound) receive(e envelope) {
 		trace = newTrace(in.t.clock)
 		trace.Add("Received " + service.Name)
 	}
-	respond := func(payload []byte, err error) {
-		if e.kind != request {
-			return
-		}
-		out := envelope{kind: reply, verb: e.verb, id: e.id, payload: payload}
-		if err != nil {
-			out.kind, out.payload = failure, appendFailure(nil, err)
-		}
-		if trace != nil {
-			trace.Add("Sending answer to " + service.Name)
-			out.traced, out.payload = true, append(trace.appendTo(nil), out.payload...)
-		}
-		if err := in.link.send(out); err != nil && !errors.Is(err, ErrUnreachable) {
-			in.t.log.Warn("reply dropped", "peer", in.t.nameOf(in.from), "verb", service.Name, "err", err)
-		}
-	}
+	respond := in.responder(e.kind, e.verb, e.id, trace)
 	call := Call{From: in.from, Payload: e.payload, Trace: trace}
 	bound := in.conn.bound.Load()
 	switch {
@@ -79,7 +95,35 @@ func (in *inbound) receive(e envelope) {
 	}
 }
 
-// hand passes a request that may block to a worker.
+// responder returns the Respond of a message. Apart from it, a request that runs on the connection's goroutine allocates
+// nothing.
+func (in *inbound) responder(kind envelopeKind, verb Verb, id uint64, trace *Trace) Respond {
+	if kind != request {
+		return func([]byte, error) {}
+	}
+	return func(payload []byte, err error) { in.respond(verb, id, trace, payload, err) }
+}
+
+// respond sends the reply to a request.
+func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, err error) {
+	out := envelope{kind: reply, verb: verb, id: id, payload: payload}
+	if err != nil {
+		out.kind, out.payload = failure, appendFailure(nil, err)
+	}
+	if trace != nil {
+		trace.Add("Sending answer to " + in.t.services[verb].Name)
+		out.traced, out.payload = true, append(trace.appendTo(nil), out.payload...)
+	}
+	err = in.link.send(&out)
+	if errors.Is(err, errTooLarge) {
+		_ = in.link.send(&envelope{kind: failure, verb: verb, id: id, payload: appendFailure(nil, err)})
+	}
+	if err != nil && !errors.Is(err, ErrUnreachable) {
+		in.t.log.Warn("reply dropped", "peer", in.t.nameOf(in.from), "verb", in.t.services[verb].Name, "err", err)
+	}
+}
+
+// hand gives a request that may block to a worker.
 func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respond) {
 	select {
 	case in.slots <- struct{}{}:
@@ -87,7 +131,7 @@ func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respon
 		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
 		return
 	}
-	call.Payload = slices.Clone(e.payload) // the stream continues during the request
+	call.Payload = slices.Clone(e.payload) // the receive buffer is reused meanwhile
 	call.Cancel, respond = in.register(service, e, respond)
 	in.running.Add(1)
 	err := in.t.pool.run(len(call.Payload), func() {

@@ -2,8 +2,10 @@ package messaging
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,7 @@ type inboundConns struct {
 	open     map[*inboundConn]struct{}
 	unbound  int // number of unbound connections in open
 	opened   uint64
+	stopped  bool
 }
 
 func newInboundConns(l Limits, clock monotonicClock) *inboundConns {
@@ -51,15 +54,6 @@ type inboundConn struct {
 	stated bool
 }
 
-// connAddr is the remote address of an inboundConn. With it, a gRPC stream finds its connection.
-type connAddr struct {
-	net.Addr
-	conn *inboundConn
-}
-
-// RemoteAddr implements net.Conn.
-func (c *inboundConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
-
 // Read implements net.Conn. It fails when a stranger has sent more than Limits.StrangerBytes.
 func (c *inboundConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
@@ -75,28 +69,19 @@ func (c *inboundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// inboundListener accepts inboundConns.
-type inboundListener struct {
-	net.Listener
-	set *inboundConns
-}
-
-// Accept implements net.Listener.
-func (l inboundListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return l.set.add(c), nil
-}
-
-// add registers a connection as a stranger's. If there are too many, add closes the oldest.
+// add registers a connection as a stranger's. When there are too many, the oldest is closed. After stop, the connection
+// itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s}
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 		c.addr = a.Addr().Unmap()
 	}
 	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		_ = conn.Close() // the connection is closed even after an error
+		return c
+	}
 	var oldest *inboundConn
 	if s.unbound >= s.limits.Strangers {
 		for other := range s.open {
@@ -137,12 +122,12 @@ func (s *inboundConns) remove(c *inboundConn) {
 	}
 }
 
-// state records the node id that the peer of a connection sent, and binds the connection if allowed. All streams of a
-// connection must send the same id; state returns false for another id, and for the id of this node.
+// state records the node id that the peer of a connection sent in its handshake, and binds the connection if the peer may
+// act as that node. It returns false for the id of this node.
 func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.stated && c.node != id || id != 0 && id == s.self {
+	if id != 0 && id == s.self {
 		return false
 	}
 	c.node, c.stated = id, true
@@ -196,11 +181,13 @@ func (s *inboundConns) rebind() {
 	}
 }
 
-// stop ends the timers.
+// stop closes all connections, and those that are added later.
 func (s *inboundConns) stop() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
-		c.timer.Stop()
+	s.stopped = true
+	open := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // the connection is closed even after an error
 	}
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // openAt is openNode at an address and with other limits.
-func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Service) *GRPC {
+func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Service) *StreamTransport {
 	t.Helper()
-	n := NewGRPC(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l})
+	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l})
 	n.SetSelf(id)
 	Register(n, services...)
 	if err := n.Open(); err != nil {
@@ -50,7 +50,7 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 	newcomer := openAt(t, 0, "127.63.1.3:0", DefaultLimits())
 	know(b, member)
 	for _, x := range []struct {
-		node *GRPC
+		node *StreamTransport
 		last byte
 		may  bool
 	}{{member, 1, true}, {forger, 9, false}, {newcomer, 3, false}} {
@@ -165,28 +165,34 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 // A member that sends frames of random envelopes ends its stream at most.
 func TestRandomFrames(t *testing.T) {
 	echo := func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) }
-	a, b := pair(t, func(b *GRPC) {
+	a, b := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbMutation, Handler: echo}, Service{Verb: VerbRead, Blocking: true, Handler: echo})
 	})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		s, conn, cancel, err := a.open(context.Background(), b.Addr(), 2)
+		conn, err := a.open(context.Background(), b.Addr(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 50 {
-			p := make([]byte, 8+r.IntN(20))
+			p := beginFrame(nil)
 			for range r.IntN(20) {
-				p = appendEnvelope(p, envelope{kind: envelopeKind(r.IntN(7)), verb: Verb(r.IntN(40)), id: r.Uint64(), timeout: r.Uint32(), payload: make([]byte, r.IntN(50))})
+				p = appendEnvelope(p, &envelope{kind: envelopeKind(r.IntN(9)), verb: Verb(r.IntN(40)), id: r.Uint64(), timeout: r.Uint32(), payload: make([]byte, r.IntN(50))})
 			}
+			setFrameLength(p)
 			for range r.IntN(3) {
-				p[r.IntN(len(p))] = byte(r.Uint32())
+				if len(p) > frameHeader {
+					p[frameHeader+r.IntN(len(p)-frameHeader)] = byte(r.Uint32())
+				}
 			}
-			if s.SendMsg(&frame{p}) != nil {
-				break // the stream ended
+			sealFrames(p, int64(r.Uint64()))
+			if r.IntN(20) == 0 {
+				p[r.IntN(len(p))] ^= 1 << r.IntN(8)
+			}
+			if _, err := conn.Write(p); err != nil {
+				break // the connection ended
 			}
 		}
-		cancel()
 		conn.Close()
 	}
 	if err := ask(a, VerbMutation, "x"); err != nil {

@@ -21,8 +21,11 @@ type Limits struct {
 	WorkWaiting, WorkBytes int
 	// FrameBytes is the maximum size of a frame: a mutation of 16 MiB, and space for what is sent with it.
 	FrameBytes int
-	// Strangers bounds the open connections of peers that are not known as members. The default is more than all
-	// nodes of a large ring that start at the same time. When one more arrives, the oldest is closed.
+	// ReceiveBytes bounds the memory of all frames above receiveBufferMax that are being received or handled: four of
+	// the maximum size.
+	ReceiveBytes int
+	// Strangers is how many connections may be open whose peers are not known as members: more than all nodes of a large
+	// ring that start at once. When one more comes, the oldest is closed.
 	Strangers int
 	// StrangerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
 	// messages of a new leader are below 64 KiB.
@@ -32,6 +35,11 @@ type Limits struct {
 	StrangerTime time.Duration
 	// DialBackoffMax is the maximum pause between two attempts to connect to a peer.
 	DialBackoffMax time.Duration
+	// KeepaliveEvery is the interval at which connections are checked. A connection without progress is closed at the
+	// check after KeepaliveMissed of them. The default closes it after 15 to 20 s: longer than the pauses of a working
+	// process, and shorter than TCP takes to detect it.
+	KeepaliveEvery  time.Duration
+	KeepaliveMissed int
 }
 
 // expireEvery bounds the delay after which a timeout is reported. It is small compared with the shortest timeouts,
@@ -49,29 +57,53 @@ const (
 // node waits until the others know that it has left.
 const formerGrace = 30 * time.Second
 
-// Bounds of gRPC connections: a peer uses one stream per connection, and its handshake is under 1 KiB.
+// The maximum size of a message of the handshake, which is under 200 bytes, and the time for the handshake of a peer.
 const (
-	streamsMax       = 4
-	handshakeBytes   = 8 << 10
+	handshakeBytes   = 1 << 10
 	handshakeTimeout = 5 * time.Second
 )
 
-// refusalsEvery is the minimum interval between two log messages about refused messages.
+// dialTimeout bounds the opening of a connection with its handshake.
+const dialTimeout = 2 * time.Second
+
+// acceptPause is the pause after a failed accept.
+const acceptPause = 50 * time.Millisecond
+
+// frameTarget is the size up to which a sender adds messages to a frame: small messages share a checksum, and the frame
+// fits into the receive buffer.
+const frameTarget = 64 << 10
+
+// The receive buffer of a connection begins with receiveBufferMin bytes and grows up to receiveBufferMax: two frames.
+const (
+	receiveBufferMin = 8 << 10
+	receiveBufferMax = 128 << 10
+)
+
+// sendBufferKept is the maximum capacity of a send buffer that a link keeps for reuse.
+const sendBufferKept = 512 << 10
+
+// writeMax bounds the bytes of one write, so that the keepalive sees progress while megabytes are queued.
+const writeMax = 1 << 20
+
+// refusalsEvery is how often, at most, refused messages are logged.
 const refusalsEvery = 10 * time.Second
 
 // DefaultLimits returns the limits of a node.
 func DefaultLimits() Limits {
 	return Limits{
-		QueuedBytes:    32 << 20,
-		Pending:        32768,
-		Handlers:       1024,
-		Workers:        256,
-		WorkWaiting:    4096,
-		WorkBytes:      64 << 20,
-		FrameBytes:     64 << 20,
-		Strangers:      256,
-		StrangerBytes:  1 << 20,
-		StrangerTime:   10 * time.Second,
-		DialBackoffMax: 500 * time.Millisecond,
+		QueuedBytes:     32 << 20,
+		Pending:         32768,
+		Handlers:        1024,
+		Workers:         256,
+		WorkWaiting:     4096,
+		WorkBytes:       64 << 20,
+		FrameBytes:      64 << 20,
+		ReceiveBytes:    256 << 20,
+		Strangers:       256,
+		StrangerBytes:   1 << 20,
+		StrangerTime:    10 * time.Second,
+		DialBackoffMax:  500 * time.Millisecond,
+		KeepaliveEvery:  5 * time.Second,
+		KeepaliveMissed: 3,
 	}
 }

@@ -2,59 +2,75 @@ package messaging
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"cqld/internal/wire"
 )
 
-// stream is the part of a gRPC client or server stream that a link uses.
-type stream interface {
-	SendMsg(any) error
-	RecvMsg(any) error
-}
-
-// link writes envelopes to one stream. Callers append under a lock, and one goroutine writes everything that is ready
-// as one frame, so that a burst costs one write.
+// link sends and receives the envelopes of one connection. Senders append to a buffer under a lock. One goroutine writes
+// all that was appended since its last write with one call, so that a burst costs one system call. The goroutine that
+// reads the connection parses and handles envelopes in its receive buffer.
 type link struct {
-	t     *GRPC
-	ready chan struct{} // capacity 1: signals that envelopes are queued or the link is closed
-	// bound reports whether the peer is a member: the clock does not follow strangers. Nil means that this node
-	// opened the stream.
+	t    *StreamTransport
+	conn net.Conn
+	// bound reports whether the peer is a member: the clock does not follow strangers. nil means that this node opened
+	// the connection.
 	bound *atomic.Bool
-	mu    struct {
+	ready chan struct{} // capacity 1: there is something to write, or the link is closed
+
+	received, written atomic.Int64 // bytes
+	keepalive         keepalive
+
+	mu struct {
 		sync.Mutex
-		buf    *[]byte
-		closed bool
+		buf     []byte // complete frames without stamps and checksums
+		frame   int    // offset of the last frame in buf
+		writing int    // bytes that the writer has taken and not written yet
+		idle    bool   // the writer waits for ready
+		closed  bool
 	}
 }
 
-func newLink(t *GRPC, bound *atomic.Bool) *link {
-	return &link{t: t, ready: make(chan struct{}, 1), bound: bound}
+func newLink(t *StreamTransport, conn net.Conn, bound *atomic.Bool) *link {
+	return &link{t: t, conn: conn, bound: bound, ready: make(chan struct{}, 1)}
 }
 
+// errQueueFull means that too many bytes wait to be written to the peer.
 var errQueueFull = errors.New("messaging: queue to peer is full")
 
-// send queues e; it never blocks.
-func (l *link) send(e envelope) error {
+// errTooLarge means that an envelope exceeds Limits.FrameBytes or Limits.QueuedBytes.
+var errTooLarge = errors.New("messaging: the message is too large")
+
+// send queues e and copies its payload. It never waits.
+func (l *link) send(e *envelope) error {
+	size := envelopeHeader + len(e.payload)
+	if size+frameStamp > l.t.limits.FrameBytes || size+frameHeader > l.t.limits.QueuedBytes {
+		return fmt.Errorf("%w: %d bytes", errTooLarge, len(e.payload))
+	}
 	l.mu.Lock()
 	if l.mu.closed {
 		l.mu.Unlock()
 		return ErrUnreachable
 	}
-	if l.mu.buf == nil {
-		l.mu.buf = l.t.codec.pool.Get(0)
-		*l.mu.buf = wire.AppendInt64((*l.mu.buf)[:0], 0) // space for the stamp
-	}
-	if len(*l.mu.buf)+len(e.payload) > l.t.limits.QueuedBytes {
+	if len(l.mu.buf)+l.mu.writing+size+frameHeader > l.t.limits.QueuedBytes {
 		l.mu.Unlock()
 		return errQueueFull
 	}
-	first := len(*l.mu.buf) == 8
-	*l.mu.buf = appendEnvelope(*l.mu.buf, e)
+	if len(l.mu.buf) == 0 || len(l.mu.buf)-l.mu.frame+size > frameTarget {
+		l.mu.frame = len(l.mu.buf)
+		l.mu.buf = beginFrame(l.mu.buf)
+	}
+	l.mu.buf = appendEnvelope(l.mu.buf, e)
+	setFrameLength(l.mu.buf[l.mu.frame:])
+	wake := l.mu.idle
+	l.mu.idle = false
 	l.mu.Unlock()
-	if first {
+	if wake {
 		l.wake()
 	}
 	return nil
@@ -67,58 +83,120 @@ func (l *link) wake() {
 	}
 }
 
-// close makes the writer return and drops the queued envelopes.
+// run starts the writer and the keepalive. stop ends them and the connection, and waits for the writer.
+func (l *link) run() (stop func()) {
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		if l.write() != nil {
+			l.close() // the reader ends, too
+		}
+	})
+	l.keepalive.start(l)
+	return func() {
+		l.close()
+		writer.Wait()
+	}
+}
+
+// close makes the writer return, and ends the connection. What is queued is dropped. The reader returns as well.
 func (l *link) close() {
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.Unlock()
 	l.wake()
+	l.keepalive.stop()
+	_ = l.conn.Close() // it is closed even after an error
 }
 
-// write sends the queued envelopes until the link closes or the stream ends.
-func (l *link) write(s stream) error {
-	for range l.ready {
-		l.mu.Lock()
-		buf, closed := l.mu.buf, l.mu.closed
-		l.mu.buf = nil
-		l.mu.Unlock()
-		if closed {
+// write sends what is queued until the link closes or the connection breaks.
+func (l *link) write() error {
+	var buf []byte
+	for {
+		runtime.Gosched() // other senders that are about to run share the write
+		var closed bool
+		if buf, closed = l.take(buf); closed {
 			return nil
 		}
-		if buf == nil {
+		if len(buf) == 0 {
+			<-l.ready
 			continue
 		}
-		wire.AppendInt64((*buf)[:0], l.t.stamp())
-		if err := s.SendMsg(&frame{*buf}); err != nil {
-			return err
+		sealFrames(buf, l.t.stamp())
+		for rest := buf; len(rest) > 0; {
+			n, err := l.conn.Write(rest[:min(len(rest), writeMax)])
+			if err != nil {
+				return err
+			}
+			l.written.Add(int64(n))
+			rest = rest[n:]
 		}
 	}
-	return nil
 }
 
-// read passes every envelope of the stream to f until the stream ends. A payload is valid until f returns.
-func (l *link) read(s stream, f func(envelope)) error {
-	var fr frame
+// take returns what is queued, and leaves an empty buffer for what follows: written, which the writer has written.
+func (l *link) take(written []byte) (buf []byte, closed bool) {
+	if cap(written) > sendBufferKept {
+		written = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	buf = l.mu.buf
+	l.mu.buf, l.mu.frame, l.mu.writing = written[:0], 0, len(buf)
+	l.mu.idle = len(buf) == 0
+	return buf, l.mu.closed
+}
+
+// Read implements io.Reader for the frameReader of the link.
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.conn.Read(b)
+	l.received.Add(int64(n))
+	return n, err
+}
+
+// lengthMax returns the greatest length of a frame that the peer may send at present.
+func (l *link) lengthMax() int {
+	if l.bound != nil && !l.bound.Load() {
+		return min(l.t.limits.StrangerBytes, l.t.limits.FrameBytes)
+	}
+	return l.t.limits.FrameBytes
+}
+
+// read calls f for every envelope until the connection ends. A payload is valid until f returns. read returns nil when
+// the connection ended between two frames.
+func (l *link) read(f func(envelope)) error {
+	frames := frameReader{src: l, lengthMax: l.lengthMax, memory: l.t.memory, abort: l.close, stop: l.t.stop}
+	defer frames.release()
 	for {
-		if err := s.RecvMsg(&fr); err != nil {
-			if errors.Is(err, io.EOF) {
+		frame, err := frames.next()
+		if err != nil {
+			if err == io.EOF {
 				return nil
 			}
 			return err
 		}
-		c := wire.NewCursor(fr.b)
+		c := wire.NewCursor(frame)
 		if stamp := c.Int64(); l.bound == nil || l.bound.Load() {
 			l.t.observe(stamp)
 		}
 		for c.Len() > 0 {
 			e := consumeEnvelope(&c)
-			if c.Err() != nil {
-				break
+			if err := c.Err(); err != nil {
+				return err
 			}
-			f(e)
-		}
-		if err := c.Err(); err != nil {
-			return err
+			switch e.kind {
+			case ping:
+				_ = l.send(&envelope{kind: pong}) // a peer whose queue is full does not read, and its ping may fail
+			case pong: // its bytes are counted
+			default:
+				f(e)
+			}
 		}
 	}
+}
+
+// waiting reports whether bytes wait to be written.
+func (l *link) waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.buf)+l.mu.writing > 0
 }

@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"cqld/internal/wire"
 	"cqld/ring"
 )
 
-// peer is this node's end of the stream to another node: it sends requests and receives replies. One goroutine dials,
-// reads, and reconnects.
+// peer is this node's side of the connection to another node: requests go out on it, replies come back. One goroutine
+// opens the connection, reads it, and opens it again when it has ended.
 type peer struct {
-	t    *GRPC
+	t    *StreamTransport
 	id   ring.NodeID
 	addr netip.AddrPort
 
@@ -42,7 +39,7 @@ type pendingRequest struct {
 	deadline time.Time
 }
 
-func newPeer(t *GRPC, id ring.NodeID, addr netip.AddrPort) *peer {
+func newPeer(t *StreamTransport, id ring.NodeID, addr netip.AddrPort) *peer {
 	p := &peer{t: t, id: id, addr: addr, done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.pending = map[uint64]pendingRequest{}
@@ -55,7 +52,7 @@ func (p *peer) send(verb Verb, payload []byte) {
 	l := p.mu.link
 	p.mu.Unlock()
 	if l != nil {
-		_ = l.send(envelope{kind: oneWay, verb: verb, payload: payload}) // one-way messages may be lost
+		_ = l.send(&envelope{kind: oneWay, verb: verb, payload: payload}) // one-way messages may be lost
 	}
 }
 
@@ -80,7 +77,7 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	p.mu.Unlock()
 	p.t.awaited()
 	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil, payload: payload}
-	if err := l.send(e); err != nil {
+	if err := l.send(&e); err != nil {
 		if r, ok := p.take(id); ok {
 			if err == errQueueFull {
 				err = ErrOverloaded
@@ -107,7 +104,7 @@ func (p *peer) cancelRequest(id uint64) {
 	l := p.mu.link
 	p.mu.Unlock()
 	if l != nil {
-		_ = l.send(envelope{kind: cancel, id: id}) // a peer that does not receive it stops at the timeout
+		_ = l.send(&envelope{kind: cancel, id: id}) // a peer that does not get it stops when the timeout has passed
 	}
 	p.t.reply(r, nil, nil, ErrCanceled)
 }
@@ -139,7 +136,7 @@ func (p *peer) expire(now time.Time) (pending bool) {
 	return pending
 }
 
-// run keeps the stream open until the peer is closed.
+// run keeps the connection open until the peer is closed.
 func (p *peer) run() {
 	defer close(p.done)
 	backoff := 10 * time.Millisecond
@@ -151,7 +148,11 @@ func (p *peer) run() {
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
-		p.t.log.Debug("stream to peer ended", "peer", p.addr, "err", err)
+		level := slog.LevelDebug
+		if errors.Is(err, errChecksum) || errors.Is(err, errFrameLength) {
+			level = slog.LevelWarn
+		}
+		p.t.log.Log(p.ctx, level, "internode connection ended", "peer", p.addr, "err", err)
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(backoff):
@@ -160,32 +161,25 @@ func (p *peer) run() {
 	}
 }
 
-// connect opens the stream and reads it until it ends.
+// connect opens the connection and handles replies until it ends.
 func (p *peer) connect() (connected bool, err error) {
-	s, conn, cancel, err := p.t.open(p.ctx, p.addr, p.id)
+	conn, err := p.t.open(p.ctx, p.addr, p.id)
 	if err != nil {
 		return false, err
 	}
-	defer conn.Close()
-	defer cancel()
-	l := newLink(p.t, nil)
+	l := newLink(p.t, conn, nil)
+	stop := l.run()
+	interrupt := context.AfterFunc(p.ctx, l.close)
 	p.mu.Lock()
 	p.mu.link = l
 	p.mu.Unlock()
 	p.t.notify(p.id, true)
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		if err := l.write(s); err != nil {
-			cancel() // ends the reader below, too
-		}
-	})
-	err = l.read(s, p.receive)
+	err = l.read(p.receive)
 	p.mu.Lock()
 	p.mu.link = nil
 	p.mu.Unlock()
-	l.close()
-	cancel()
-	writer.Wait()
+	interrupt()
+	stop()
 	p.failPending()
 	p.t.notify(p.id, false)
 	return true, err
@@ -217,7 +211,7 @@ func (p *peer) receive(e envelope) {
 	}
 }
 
-// failPending fails all requests whose stream has ended.
+// failPending fails all pending requests: their connection has ended.
 func (p *peer) failPending() {
 	p.mu.Lock()
 	lost := p.mu.pending
@@ -244,54 +238,4 @@ func appendFailure(dst []byte, err error) []byte {
 		return append(append(dst, r.Code), r.Message...)
 	}
 	return append(append(dst, 0), err.Error()...)
-}
-
-// open dials addr and opens a stream. It expects node id there, unless id is zero. The caller closes the connection
-// and cancels.
-func (t *GRPC) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (grpc.ClientStream, *grpc.ClientConn, context.CancelFunc, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr.String(), t.dialOptions()...)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	ctx, cancel := context.WithCancel(t.outgoing(ctx))
-	dial, stop := context.WithTimeout(ctx, t.dialTimeout)
-	defer stop()
-	// The stream ends with ctx; the dial timeout bounds only its opening.
-	opened := context.AfterFunc(dial, func() {
-		if dial.Err() == context.DeadlineExceeded {
-			cancel()
-		}
-	})
-	s, err := conn.NewStream(ctx, &streamDesc, streamMethod)
-	if err == nil {
-		err = accepted(s, id)
-	}
-	opened()
-	if err != nil {
-		cancel()
-		conn.Close()
-		return nil, nil, nil, err
-	}
-	return s, conn, cancel, nil
-}
-
-// accepted waits for the server's reply to the handshake: its header, or a status. If another node responds at the
-// address, it must not receive these messages. A node that does not know its own id yet is about to learn it, and is
-// accepted.
-func accepted(s grpc.ClientStream, want ring.NodeID) error {
-	md, err := s.Header()
-	if err != nil {
-		return err
-	}
-	if len(md.Get(headerCluster)) > 0 {
-		got := strings.Join(md.Get(headerNode), "")
-		if want != 0 && got != "0" && got != strconv.FormatUint(uint64(want), 10) {
-			return errors.New("messaging: another node responded at the address")
-		}
-		return nil
-	}
-	if err := s.RecvMsg(new(frame)); err != nil {
-		return err
-	}
-	return errors.New("messaging: the peer did not respond to the handshake")
 }

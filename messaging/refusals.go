@@ -35,8 +35,8 @@ func (r *refusals) note(what string, from ring.NodeID, err error) {
 	r.log.Warn("internode message refused", "what", what, "claimed node", from, "err", err, "not logged", silent)
 }
 
-// Refused returns the number of messages and handshakes that were refused since the transport was created.
-func (t *GRPC) Refused() uint64 {
+// Refused returns how many messages and handshakes of other processes were refused since the transport was made.
+func (t *StreamTransport) Refused() uint64 {
 	t.refused.mu.Lock()
 	defer t.refused.mu.Unlock()
 	return t.refused.count

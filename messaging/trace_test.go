@@ -11,7 +11,7 @@ import (
 )
 
 func TestEventsTravelWithTheAnswer(t *testing.T) {
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b,
 			Service{Verb: VerbRead, Name: "read", Blocking: true, Call: func(c Call, respond Respond) {
 				c.Trace.Add("working on " + string(c.Payload))

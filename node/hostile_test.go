@@ -17,10 +17,10 @@ import (
 )
 
 // peerAt is a process that speaks the internode protocol at an address of subnet 63, as node id.
-func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.GRPC {
+func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.StreamTransport {
 	r.t.Helper()
 	o := r.nodes[0].opts
-	p := messaging.NewGRPC(messaging.Options{Cluster: o.ClusterName, Limits: messaging.DefaultLimits(),
+	p := messaging.NewStreamTransport(messaging.Options{Cluster: o.ClusterName, Limits: messaging.DefaultLimits(),
 		Listen: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 63, host}), o.StoragePort)})
 	p.SetSelf(id)
 	if err := p.Open(); err != nil {
@@ -84,7 +84,7 @@ func TestHostilePeers(t *testing.T) {
 }
 
 // join makes a bare transport a member of the ring.
-func (r *inProcess) join(host byte) *messaging.GRPC {
+func (r *inProcess) join(host byte) *messaging.StreamTransport {
 	r.t.Helper()
 	p := r.peerAt(host, 0)
 	addr := netip.AddrFrom4([4]byte{127, 0, 63, host})
@@ -127,7 +127,7 @@ func (r *inProcess) join(host byte) *messaging.GRPC {
 }
 
 // sendRandom sends requests of all verbs with random payloads to nodes 1 and 2, and returns how many were answered.
-func sendRandom(p *messaging.GRPC, count int) int {
+func sendRandom(p *messaging.StreamTransport, count int) int {
 	r := rand.New(rand.NewPCG(1, 3))
 	var mu sync.Mutex
 	answered := 0

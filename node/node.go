@@ -43,7 +43,7 @@ type Node struct {
 
 	instance    *assembly.Instance
 	engine      *storage.Engine
-	transport   *messaging.GRPC
+	transport   *messaging.StreamTransport
 	cluster     *cluster.Cluster
 	coordinator *coordinator.Coordinator
 	streams     *rebalance.Streams
@@ -180,7 +180,7 @@ func (n *Node) listen() error {
 }
 
 func (n *Node) openTransport() {
-	n.transport = messaging.NewGRPC(messaging.Options{
+	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
 		Stamp: n.hlc.Last,
 		Observe: func(stamp int64) {

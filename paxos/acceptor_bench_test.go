@@ -79,9 +79,9 @@ var benchBallot int64 = 1 << 20
 // benchPeer is the directory of another node that is connected to the acceptor's.
 func benchPeer(b *testing.B, l *Acceptor) *Directory {
 	peers := map[ring.NodeID]netip.AddrPort{}
-	var nodes []*messaging.GRPC
+	var nodes []*messaging.StreamTransport
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := messaging.NewGRPC(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		n.SetSelf(id)
 		if id == 1 {
 			replica.Serve(n, l.replica)

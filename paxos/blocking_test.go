@@ -54,13 +54,13 @@ func newStuck(t *testing.T, free int64) (*Acceptor, *stuckEngine, *schema.Table)
 }
 
 // connect is two transports that know each other, the second of which serves l.
-func connect(t *testing.T, l *Acceptor) (from *messaging.GRPC, beats *atomic.Int64) {
+func connect(t *testing.T, l *Acceptor) (from *messaging.StreamTransport, beats *atomic.Int64) {
 	t.Helper()
 	beats = new(atomic.Int64)
 	peers := map[ring.NodeID]netip.AddrPort{}
-	var nodes []*messaging.GRPC
+	var nodes []*messaging.StreamTransport
 	for i := range 2 {
-		n := messaging.NewGRPC(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		id := ring.NodeID(2 - i) // node 1 serves
 		n.SetSelf(id)
 		if id == 1 {

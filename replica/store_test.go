@@ -74,9 +74,9 @@ func benchPeer(b *testing.B) (*Remote, *schema.Table) {
 	remote, _, _, table := pair(b, 1, 1)
 	l := NewLocal(openStorage(b, false), remote.view, nil)
 	peers := map[ring.NodeID]netip.AddrPort{}
-	var nodes []*messaging.GRPC
+	var nodes []*messaging.StreamTransport
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := messaging.NewGRPC(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		n.SetSelf(id)
 		if id == 1 {
 			Serve(n, l)

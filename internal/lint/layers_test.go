@@ -45,7 +45,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
-messaging: internal/env internal/guard internal/wire ring
+messaging: internal/env internal/guard internal/intake internal/wire ring
 
 # Cluster metadata.
 cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
@@ -175,7 +175,6 @@ func owners() map[string][]string {
 		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
-		"google.golang.org/grpc":        {"messaging"},
 		"google.golang.org/protobuf":    {"cluster"},
 		"github.com/apache/cassandra":   {"integration"},
 		"go.yaml.in/yaml":               {"node"},

@@ -15,7 +15,7 @@ import (
 )
 
 // pair is two transports that know each other.
-func pair(t testing.TB, handle func(b *GRPC)) (a, b *GRPC) {
+func pair(t testing.TB, handle func(b *StreamTransport)) (a, b *StreamTransport) {
 	t.Helper()
 	a, b = openNode(t, 1, "c", nil), openNode(t, 2, "c", handle)
 	peers := map[ring.NodeID]netip.AddrPort{1: a.Addr(), 2: b.Addr()}
@@ -25,9 +25,9 @@ func pair(t testing.TB, handle func(b *GRPC)) (a, b *GRPC) {
 	return a, b
 }
 
-func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*GRPC)) *GRPC {
+func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*StreamTransport)) *StreamTransport {
 	t.Helper()
-	n := NewGRPC(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits()})
+	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits()})
 	n.SetSelf(id)
 	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
 	if handle != nil {
@@ -41,7 +41,9 @@ func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*GRPC)) 
 }
 
 // know makes a transport know another one as the only other member.
-func know(n, other *GRPC) { n.SetPeers(map[ring.NodeID]netip.AddrPort{other.self(): other.Addr()}) }
+func know(n, other *StreamTransport) {
+	n.SetPeers(map[ring.NodeID]netip.AddrPort{other.self(): other.Addr()})
+}
 
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
@@ -54,14 +56,14 @@ func waitFor(t testing.TB, ok func() bool) {
 }
 
 // ask sends one request to node 2 and waits.
-func ask(a *GRPC, verb Verb, payload string) error {
+func ask(a *StreamTransport, verb Verb, payload string) error {
 	done := make(chan error, 1)
 	a.Request(2, verb, []byte(payload), 200*time.Millisecond, func(_ []byte, err error) { done <- err })
 	return <-done
 }
 
 func TestRepliesReachTheirRequests(t *testing.T) {
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		echo := func(from ring.NodeID, p []byte, respond Respond) {
 			respond(fmt.Appendf(nil, "%d:%s", from, p), nil)
 		}
@@ -86,7 +88,7 @@ func TestRepliesReachTheirRequests(t *testing.T) {
 }
 
 func TestFailuresKeepTheirCode(t *testing.T) {
-	a, _ := pair(t, func(b *GRPC) {
+	a, _ := pair(t, func(b *StreamTransport) {
 		b.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
 			respond(nil, &RemoteError{Code: 7, Message: "no"})
 		}})
@@ -101,7 +103,9 @@ func TestFailuresKeepTheirCode(t *testing.T) {
 }
 
 func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
-	a, b := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
+	a, b := pair(t, func(b *StreamTransport) {
+		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})
+	})
 	for range 3 {
 		if err := ask(a, VerbMutation, ""); !errors.Is(err, ErrTimeout) {
 			t.Fatalf("got %v, want a timeout", err)
@@ -116,7 +120,7 @@ func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
 func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 	for _, slow := range []Verb{VerbRead, VerbDigest, VerbPartitions, VerbNewest} {
 		behind := make(chan struct{})
-		a, _ := pair(t, func(b *GRPC) {
+		a, _ := pair(t, func(b *StreamTransport) {
 			b.Handle(Service{Verb: slow, Blocking: true, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
 				select {
 				case <-behind:
@@ -137,7 +141,9 @@ func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 }
 
 func TestConnectionLossAnswersWhatIsPending(t *testing.T) {
-	a, b := pair(t, func(b *GRPC) { b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}}) })
+	a, b := pair(t, func(b *StreamTransport) {
+		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})
+	})
 	done := make(chan error, 1)
 	a.Request(2, VerbMutation, nil, time.Hour, func(_ []byte, err error) { done <- err })
 	b.Close()
@@ -161,7 +167,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestRequestAddrNeedsNoMembership(t *testing.T) {
-	a := openNode(t, 1, "c", func(n *GRPC) {
+	a := openNode(t, 1, "c", func(n *StreamTransport) {
 		n.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, p []byte, respond Respond) { respond(append(p, '!'), nil) }})
 	})
 	b := openNode(t, 0, "c", nil)
@@ -172,7 +178,7 @@ func TestRequestAddrNeedsNoMembership(t *testing.T) {
 }
 
 func BenchmarkRequest64InFlight(b *testing.B) {
-	x, _ := pair(b, func(n *GRPC) {
+	x, _ := pair(b, func(n *StreamTransport) {
 		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
 	})
 	payload := make([]byte, 300)
@@ -204,7 +210,7 @@ func TestWorkersAreBounded(t *testing.T) {
 	release := make(chan struct{})
 	var running, most atomic.Int64
 	a := openNode(t, 1, "c", nil)
-	b := NewGRPC(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: limits})
+	b := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: limits})
 	b.SetSelf(2)
 	Register(b,
 		Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},

@@ -1,0 +1,55 @@
+package messaging
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cqld/ring"
+)
+
+// BenchmarkRequest measures round trips of a request of 300 bytes and an answer of 60 bytes between two transports of
+// one process. cpu-ns/op is the CPU time of both sides together.
+func BenchmarkRequest(b *testing.B) {
+	for _, inFlight := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("inflight=%d", inFlight), func(b *testing.B) { benchmarkRequest(b, inFlight) })
+	}
+}
+
+func benchmarkRequest(b *testing.B, inFlight int) {
+	x, _ := pair(b, func(n *StreamTransport) {
+		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
+	})
+	payload := make([]byte, 300)
+	slots := make(chan struct{}, inFlight)
+	var failed atomic.Int64
+	began := processCPU(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		slots <- struct{}{}
+		x.Request(2, VerbMutation, payload, 10*time.Second, func(_ []byte, err error) {
+			if err != nil {
+				failed.Add(1)
+			}
+			<-slots
+		})
+	}
+	for range inFlight {
+		slots <- struct{}{}
+	}
+	b.ReportMetric(float64(processCPU(b)-began)/float64(b.N), "cpu-ns/op")
+	if failed.Load() > 0 {
+		b.Fatal(failed.Load(), "requests failed")
+	}
+}
+
+// processCPU is the user and system time of this process.
+func processCPU(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,409 @@
+package messaging
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"cqld/internal/guard"
+	"cqld/internal/intake"
+	"cqld/ring"
+)
+
+// Options configure a StreamTransport.
+type Options struct {
+	Cluster string         // nodes of a cluster with another name are refused
+	Listen  netip.AddrPort // of this node
+	Network Network        // nil means TCP
+	TLS     *tls.Config    // of both sides of all connections; nil means no encryption
+	Logger  *slog.Logger
+	Limits  Limits
+	// Stamp and Observe carry the hybrid logical clock. If they are nil, the clock is not carried.
+	Stamp   func() int64
+	Observe func(int64)
+	// Connected is called when the connection to a peer opens or ends. It must not block.
+	Connected func(peer ring.NodeID, up bool)
+	// Guard ends requests and replies whose handling panics. nil means that a panic continues.
+	Guard *guard.Guard
+}
+
+// StreamTransport is the Transport over streams of frames: two nodes have two connections, and each sends its requests on
+// the one that it opened.
+type StreamTransport struct {
+	opts     Options
+	limits   Limits
+	log      *slog.Logger
+	listener net.Listener
+	services [256]Service
+	pool     *pool
+	memory   *intake.Intake // of large frames that are received
+	clock    monotonicClock
+	cluster  clusterID
+	conns    *inboundConns
+	refused  refusals
+	work     sync.WaitGroup // every goroutine of the transport
+	setting  sync.Mutex     // one SetPeers at a time
+
+	mu struct {
+		sync.RWMutex
+		self   ring.NodeID
+		peers  map[ring.NodeID]*peer
+		open   bool // connections to peers are opened from then on
+		closed bool
+	}
+	stop  chan struct{}
+	asked chan struct{} // capacity 1: requests wait for replies
+}
+
+// NewStreamTransport returns a transport that does not listen yet.
+func NewStreamTransport(opts Options) *StreamTransport {
+	t := &StreamTransport{opts: opts, limits: opts.Limits, log: opts.Logger,
+		clock: monotonicClock{time.Now()}, stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		pool: newPool(opts.Limits), memory: intake.New(intake.DefaultLimits(int64(opts.Limits.ReceiveBytes)))}
+	if t.opts.Network == nil {
+		t.opts.Network = TCP{}
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	t.mu.peers = map[ring.NodeID]*peer{}
+	name := sha256.Sum256([]byte("cqld cluster " + opts.Cluster))
+	t.cluster, t.conns = clusterID(name[:]), newInboundConns(opts.Limits, t.clock)
+	t.refused.log = t.log
+	return t
+}
+
+// Handle implements Transport.
+func (t *StreamTransport) Handle(s Service) { t.services[s.Verb] = s }
+
+// Run implements Transport.
+func (t *StreamTransport) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
+
+// reply reports the outcome of a request to its sender.
+func (t *StreamTransport) reply(r pendingRequest, events []TraceEvent, payload []byte, err error) {
+	defer t.opts.Guard.Recover("answer of a peer", nil)
+	r.end(events, payload, err)
+}
+
+func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
+	if r.traced != nil {
+		r.traced(events)
+	}
+	r.reply(payload, err)
+}
+
+// SetSelf sets the id of this node, once it is known.
+func (t *StreamTransport) SetSelf(id ring.NodeID) {
+	t.mu.Lock()
+	t.mu.self = id
+	t.mu.Unlock()
+	t.conns.setSelf(id)
+}
+
+func (t *StreamTransport) self() ring.NodeID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.self
+}
+
+// Open starts to listen and to serve.
+func (t *StreamTransport) Open() error {
+	l, err := t.opts.Network.Listen(t.opts.Listen)
+	if err != nil {
+		return fmt.Errorf("messaging: listen on %s: %w", t.opts.Listen, err)
+	}
+	t.listener = l
+	t.work.Go(t.acceptLoop)
+	t.work.Go(t.expireLoop)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.open = true
+	for _, p := range t.mu.peers {
+		t.work.Go(p.run)
+	}
+	return nil
+}
+
+// acceptLoop accepts connections until the listener is closed. When the process has no file descriptors left, it tries
+// again after a pause.
+func (t *StreamTransport) acceptLoop() {
+	for {
+		conn, err := t.listener.Accept()
+		switch {
+		case err == nil:
+			inbound := t.conns.add(conn)
+			t.work.Go(func() { t.serve(inbound) })
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
+		}
+		t.log.Error("accept of an internode connection failed", "err", err)
+		select {
+		case <-t.stop:
+			return
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+// Addr is where the transport listens.
+func (t *StreamTransport) Addr() netip.AddrPort { return t.listener.Addr().(*net.TCPAddr).AddrPort() }
+
+// expireLoop fails requests whose timeout has passed. While none is pending it sleeps until awaited wakes it:
+// periodic wake-ups would be most of the work of an idle node.
+func (t *StreamTransport) expireLoop() {
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-t.asked:
+		}
+		for pending := true; pending; {
+			select {
+			case <-t.stop:
+				return
+			case now := <-time.After(expireEvery):
+				pending = false
+				for _, p := range t.present() { // without the lock, because replies may send further requests
+					pending = p.expire(now) || pending
+				}
+			}
+		}
+	}
+}
+
+// awaited notifies expireLoop that a request waits for a reply.
+func (t *StreamTransport) awaited() {
+	select {
+	case t.asked <- struct{}{}:
+	default:
+	}
+}
+
+func (t *StreamTransport) present() []*peer {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.mu.peers))
+}
+
+// SetPeers makes the transport, once it is open, keep streams to exactly these nodes, and allows exactly these nodes
+// all verbs, each from its address. SetPeers waits for streams to end, so a Reply must not call it. A node with a new
+// address is reported as disconnected before it is reported as connected again.
+func (t *StreamTransport) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
+	t.setting.Lock()
+	defer t.setting.Unlock()
+	if t.conns.setMembers(addrs) {
+		t.clock.After(formerGrace+time.Second, t.conns.rebind)
+	}
+	for _, p := range t.dropPeers(addrs) {
+		p.close()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		return
+	}
+	for id, a := range addrs {
+		if t.mu.peers[id] == nil && id != t.mu.self {
+			p := newPeer(t, id, a)
+			t.mu.peers[id] = p
+			if t.mu.open {
+				t.work.Go(p.run)
+			}
+		}
+	}
+}
+
+// dropPeers removes the peers that addrs lacks or lists with another address, and returns those that were running.
+func (t *StreamTransport) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone []*peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, p := range t.mu.peers {
+		if a, ok := addrs[id]; !ok || a != p.addr {
+			if t.mu.open {
+				gone = append(gone, p)
+			}
+			delete(t.mu.peers, id)
+		}
+	}
+	return gone
+}
+
+// nameOf returns a peer's address, for logs.
+func (t *StreamTransport) nameOf(id ring.NodeID) string {
+	if p := t.peer(id); p != nil {
+		return p.addr.String()
+	}
+	return "(no member)"
+}
+
+func (t *StreamTransport) peer(id ring.NodeID) *peer {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.peers[id]
+}
+
+// Send sends a one-way message, which may be lost.
+func (t *StreamTransport) Send(to ring.NodeID, verb Verb, payload []byte) {
+	if p := t.peer(to); p != nil {
+		p.send(verb, payload)
+	}
+}
+
+// Request sends a request to a peer and calls rep with the outcome.
+func (t *StreamTransport) Request(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+	p := t.peer(to)
+	if p == nil {
+		rep(nil, ErrUnreachable)
+		return
+	}
+	p.request(verb, payload, timeout, nil, rep)
+}
+
+// RequestCancelable implements Canceler.
+func (t *StreamTransport) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) (cancel func()) {
+	return t.RequestTraced(to, verb, payload, timeout, nil, rep)
+}
+
+// RequestTraced implements Tracer. traced may be nil.
+func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (cancel func()) {
+	p := t.peer(to)
+	if p == nil {
+		pendingRequest{reply: rep, traced: traced}.end(nil, nil, ErrUnreachable)
+		return func() {}
+	}
+	id := p.request(verb, payload, timeout, traced, rep)
+	return func() { p.cancelRequest(id) }
+}
+
+// RequestAddr sends a request to the node that listens at addr and waits for the answer. It is for a node that is not a
+// member yet.
+func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
+	conn, err := t.open(ctx, addr, 0)
+	if err != nil {
+		return nil, fmt.Errorf("messaging: connect to %s: %w", addr, err)
+	}
+	l := newLink(t, conn, nil)
+	defer l.run()()
+	defer context.AfterFunc(ctx, l.close)()
+	e := envelope{kind: request, verb: verb, id: 1, timeout: math.MaxUint32, payload: payload}
+	if deadline, ok := ctx.Deadline(); ok {
+		e.timeout = timeoutMillis(time.Until(deadline))
+	}
+	if err := l.send(&e); err != nil {
+		return nil, fmt.Errorf("messaging: send to %s: %w", addr, err)
+	}
+	var answer []byte
+	answered := false
+	var failed error
+	err = l.read(func(e envelope) {
+		if e.id != 1 || answered {
+			return
+		}
+		if answered = true; e.kind == failure {
+			failed = decodeFailure(e.payload)
+		} else {
+			answer = append([]byte{}, e.payload...)
+		}
+		l.close()
+	})
+	switch {
+	case failed != nil:
+		err = failed
+	case answered:
+		return answer, nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err == nil:
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
+}
+
+// AskAddr is RequestAddr without blocking.
+func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.closed {
+		rep(nil, ErrUnreachable)
+		return
+	}
+	payload = slices.Clone(payload)
+	t.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		t.work.Go(func() {
+			select {
+			case <-t.stop:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		rep(t.RequestAddr(ctx, addr, verb, payload))
+	})
+}
+
+// Close ends all connections and waits for every goroutine.
+func (t *StreamTransport) Close() {
+	t.mu.Lock()
+	if t.mu.closed {
+		t.mu.Unlock()
+		return
+	}
+	t.mu.closed = true
+	running := t.mu.open
+	peers := t.mu.peers
+	t.mu.peers = map[ring.NodeID]*peer{}
+	t.mu.Unlock()
+	close(t.stop)
+	for _, p := range peers {
+		if running {
+			p.close()
+		}
+	}
+	if t.listener != nil {
+		_ = t.listener.Close() // it is closed even after an error
+	}
+	t.conns.stop()
+	t.work.Wait()
+	t.pool.close()
+}
+
+// dial connects from the address that this node listens on, so that firewalls and peers see one address of a node.
+func (t *StreamTransport) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	from := t.opts.Listen.Addr()
+	if to.Addr().Is4() != from.Is4() || from.IsUnspecified() {
+		from = netip.Addr{}
+	}
+	return t.opts.Network.Dial(ctx, from, to)
+}
+
+func (t *StreamTransport) notify(id ring.NodeID, up bool) {
+	if t.opts.Connected != nil {
+		t.opts.Connected(id, up)
+	}
+}
+
+func (t *StreamTransport) stamp() int64 {
+	if t.opts.Stamp == nil {
+		return 0
+	}
+	return t.opts.Stamp()
+}
+
+func (t *StreamTransport) observe(stamp int64) {
+	if t.opts.Observe != nil && stamp != 0 {
+		t.opts.Observe(stamp)
+	}
+}
