@@ -112,7 +112,7 @@ func hasAnchor(text, anchor string) bool {
 
 // foreign are the packages of others that documents speak of.
 func foreign() map[string]bool {
-	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true, "grpc": true}
+	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true}
 }
 
 // Documents name symbols, not lines: `coordinator.Coordinator.Write` must be there. Names of tables
