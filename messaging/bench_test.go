@@ -45,7 +45,25 @@ func benchmarkRequest(b *testing.B, inFlight int) {
 	}
 }
 
-// processCPU is the user and system time of this process.
+// A request with its reply allocates a closure on the receiver and one in the caller; maps and buffers that grow add less
+// than one allocation.
+func TestRequestsAllocateLittle(t *testing.T) {
+	x, _ := pair(t, func(n *StreamTransport) {
+		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
+	})
+	payload, done := make([]byte, 300), make(chan error, 1)
+	allocs := testing.AllocsPerRun(2000, func() {
+		x.Request(2, VerbMutation, payload, time.Minute, func(_ []byte, err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 3 {
+		t.Errorf("%.0f allocations for a request", allocs)
+	}
+}
+
+// processCPU returns the user and system time of this process.
 func processCPU(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -177,31 +177,6 @@ func TestRequestAddrNeedsNoMembership(t *testing.T) {
 	}
 }
 
-func BenchmarkRequest64InFlight(b *testing.B) {
-	x, _ := pair(b, func(n *StreamTransport) {
-		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
-	})
-	payload := make([]byte, 300)
-	slots := make(chan struct{}, 64)
-	var failed atomic.Int64
-	b.ReportAllocs()
-	for range b.N {
-		slots <- struct{}{}
-		x.Request(2, VerbMutation, payload, time.Second, func(_ []byte, err error) {
-			if err != nil {
-				failed.Add(1)
-			}
-			<-slots
-		})
-	}
-	for range 64 {
-		slots <- struct{}{}
-	}
-	if failed.Load() > 0 {
-		b.Fatal(failed.Load(), "requests failed")
-	}
-}
-
 // TestWorkersAreBounded checks that blocking work beyond the bounds is refused at once, by count and by bytes, that
 // verbs which do not block are served meanwhile, and that Close waits for what was taken.
 func TestWorkersAreBounded(t *testing.T) {
