@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"time"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/ring"
@@ -20,6 +22,7 @@ type group struct {
 	keys      []byte             // theirs
 	marked    []schema.StorageID // tables whose index the batch marks as complete
 	sync      bool               // someone waits for the disk
+	began     time.Duration      // when Pebble got the batch, if sync
 	early     []func(error)      // to be told when it is committed
 	synced    []func(error)      // to be told when it is on disk
 }
