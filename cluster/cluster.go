@@ -324,7 +324,7 @@ func (c *Cluster) alone() bool {
 		len(c.newer.addrs) == 0 && len(c.proposals) == 0
 }
 
-// sendHeartbeats tells every peer that this node lives, and how far it has applied the log.
+// sendHeartbeats sends every peer a heartbeat with the index up to which this node has applied the log.
 func (c *Cluster) sendHeartbeats() {
 	if c.admitted() {
 		c.broadcast(messaging.VerbHeartbeat, c.appendHeartbeat(nil))
@@ -338,9 +338,9 @@ func (c *Cluster) sendHeartbeat(id ring.NodeID) {
 	}
 }
 
-// admitted reports whether this node has applied its own admission to the ring. A node that joins applies the log from
-// its beginning. Until it comes to its own admission it does not know all members and tables that the others send requests
-// for, and refuses them; a heartbeat would make the others count it among the replicas that are alive.
+// admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
+// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them. It
+// sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
 func (c *Cluster) admitted() bool {
 	return c.driver != nil && c.Metadata().Topology.Node(c.Self()) != nil
 }
