@@ -325,7 +325,7 @@ func (c *Cluster) alone() bool {
 		len(c.newer.addrs) == 0 && len(c.proposals) == 0
 }
 
-// sendHeartbeats sends every peer a heartbeat, with the index up to which this node has applied the log.
+// sendHeartbeats sends every peer a heartbeat with the index up to which this node has applied the log.
 func (c *Cluster) sendHeartbeats() {
 	if c.admitted() {
 		c.broadcast(messaging.VerbHeartbeat, c.appendHeartbeat(nil))
@@ -339,9 +339,9 @@ func (c *Cluster) sendHeartbeat(id ring.NodeID) {
 	}
 }
 
-// admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from
-// its beginning. Until it reaches its own admission, it does not know all members and tables for which the others
-// send requests, and refuses them; after a heartbeat, the others would count it as a live replica.
+// admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
+// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them. It
+// sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
 func (c *Cluster) admitted() bool {
 	return c.driver != nil && c.Metadata().Topology.Node(c.Self()) != nil
 }

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +49,17 @@ type testNode struct {
 }
 
 func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
-	return &testNode{t: t, fs: vfs.NewMem(), addr: netip.MustParseAddrPort("127.0.0.1:0"), seeds: seeds, seed: uint64(i)}
+	return &testNode{t: t, fs: vfs.NewMem(), addr: newAddr(), seeds: seeds, seed: uint64(i)}
+}
+
+// addrs counts the addresses that newAddr gave.
+var addrs atomic.Uint32
+
+// newAddr is an address of a test node, with any port. No other socket of the machine has it, so that the port that the node
+// finds is free when the node restarts.
+func newAddr() netip.AddrPort {
+	pid, n := os.Getpid(), addrs.Add(1)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(128 + pid>>8%100), byte(pid), byte(1 + n%254)}), 0)
 }
 
 // open starts the node; it is a member, or err says why not.

@@ -153,7 +153,7 @@ func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
 
 	// The option of the first start may stay where it is, also when the node comes back at another address.
 	wiped.stop()
-	wiped.addr, wiped.replace = netip.MustParseAddrPort("127.0.0.1:0"), dead.HostID().String()
+	wiped.addr, wiped.replace = newAddr(), dead.HostID().String()
 	wiped.mustOpen()
 
 	wiped.stop()

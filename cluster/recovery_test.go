@@ -227,7 +227,7 @@ func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
 			n := newTestNode(t, 7, first.addr)
 			size := len(first.Metadata().Topology.Nodes())
 			crashAfterAdmission(t, n, first, knows)
-			n.addr = netip.MustParseAddrPort("127.0.0.1:0")
+			n.addr = newAddr()
 			if knows {
 				n.addr = n.Cluster.opts.Self.Internode // its peers dial the address they were told
 			}

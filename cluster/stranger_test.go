@@ -100,12 +100,13 @@ func TestANodeComesBackAtAnotherAddress(t *testing.T) {
 	down.stop()
 	eventually(t, func() bool { return !nodes[1].Alive(4) })
 	leader.stop()
-	leader.addr, leader.seeds = netip.MustParseAddrPort("127.63.2.1:0"), []netip.AddrPort{nodes[1].addr}
+	moved := newAddr()
+	leader.addr, leader.seeds = moved, []netip.AddrPort{nodes[1].addr}
 	restarted := make(chan error, 1)
 	go func() { restarted <- leader.open() }()
 	eventually(t, func() bool {
 		n := nodes[1].Metadata().Topology.Node(1)
-		return n.Internode.Addr() == netip.MustParseAddr("127.63.2.1") && nodes[1].Alive(1)
+		return n.Internode.Addr() == moved.Addr() && nodes[1].Alive(1)
 	})
 	if err := <-restarted; err != nil {
 		t.Fatal(err)

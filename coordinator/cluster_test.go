@@ -69,6 +69,30 @@ type node struct {
 	arriving bool                 // somebody does, and is not heard yet
 	floor    int64                // of Paxos
 	refusing error                // of writes by this node's storage; nil: it takes them
+	failing  writeFault           // of the next write
+}
+
+// writeFault is what becomes of a write that fails after it began.
+type writeFault int
+
+const (
+	writeKept writeFault = iota + 1 // it is on the disk all the same
+	writeLost
+)
+
+// fail makes the next write fail that n.failing concerns. taken reports whether it did.
+func (d disk) fail(mutations []*row.Mutation, done func(error), apply func([]*row.Mutation, bool, func(error)) error) (taken bool, err error) {
+	fault := d.n.failing
+	if fault == 0 {
+		return false, nil
+	}
+	d.n.failing = 0
+	failed := func(error) { done(errors.New("disk on fire")) }
+	if fault == writeLost {
+		failed(nil)
+		return true, nil
+	}
+	return true, apply(mutations, true, failed)
 }
 
 // disk is a node's storage as its replica uses it. It refuses writes when the node's refusing is set, and while the node is
@@ -90,12 +114,18 @@ func (d disk) Apply(mutations []*row.Mutation, durable bool, done func(error)) e
 	if err := d.refused(); err != nil {
 		return err
 	}
+	if taken, err := d.fail(mutations, done, d.Engine.Apply); taken {
+		return err
+	}
 	return d.Engine.Apply(mutations, durable, done)
 }
 
 // Queue refuses as Apply does.
 func (d disk) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	if err := d.refused(); err != nil {
+		return err
+	}
+	if taken, err := d.fail(mutations, done, d.Engine.Queue); taken {
 		return err
 	}
 	return d.Engine.Queue(mutations, durable, done)

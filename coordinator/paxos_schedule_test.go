@@ -21,8 +21,8 @@ import (
 var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of conditional changes are played; 0: as many as fit into the tests")
 
 // casSchedule is a few clients that change one row by conditions, through coordinators of four nodes, while messages are
-// delivered in any order, lost or doubled, processes restart, and node 1 leaves the ring. Values are unique, so that the
-// decided changes form a chain.
+// delivered in any order, lost or doubled, processes restart, writes fail, and node 1 leaves the ring. In a quarter of the
+// schedules node 1 is the only replica, and does not leave. Values are unique, so that the decided changes form a chain.
 type casSchedule struct {
 	*cluster
 	rnd     *rand.Rand
@@ -51,8 +51,12 @@ type casCall struct {
 const casUnset = "none"
 
 func newCASSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) *casSchedule {
-	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 4,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, unsafePaxos: unsafe})
+	o := clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 4,
+		replication: ring.Replication{Class: ring.Simple, Factor: 3}, unsafePaxos: unsafe}
+	if seed%4 == 3 {
+		o.owners, o.replication.Factor = 1, 1
+	}
+	c := newCluster(t, o)
 	s := &casSchedule{cluster: c, rnd: rand.New(rand.NewPCG(seed, 1)), key: row.NewPartitionKey([]byte("k1")),
 		clients: slices.Repeat([]string{casUnset}, 5), busy: make([]bool, 5), known: map[ring.NodeID]int{}}
 	c.clock.tick(time.Duration(1+s.rnd.IntN(100)) * time.Microsecond)
@@ -123,6 +127,8 @@ func (s *casSchedule) play() {
 		s.moveRing()
 	case p < 203:
 		s.restart(ring.NodeID(1 + s.rnd.IntN(4)))
+	case p < 207:
+		s.node(ring.NodeID(1 + s.rnd.IntN(4))).failing = writeKept + writeFault(s.rnd.IntN(2))
 	case n == 0:
 	case p < 230:
 		i := s.rnd.IntN(n)
@@ -152,6 +158,9 @@ func (s *casSchedule) restart(id ring.NodeID) {
 // moveRing lets node 1 leave: a phase begins, or a node hears of one. Node 4 gets what node 1 has when node 1 knows that it
 // leaves; then the ring switches.
 func (s *casSchedule) moveRing() {
+	if s.options.owners == 1 {
+		return
+	}
 	behind := s.nodes[s.rnd.IntN(len(s.nodes))]
 	if s.known[behind.id] < s.stage {
 		s.known[behind.id]++

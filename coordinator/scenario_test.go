@@ -25,7 +25,7 @@ import (
 //	read k [limit= per= reversed from= to=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
-//	down, up, away, back, break [disk=full|readonly], mend           nodes
+//	down, up, away, back, break [disk=full|readonly|kept|lost], mend           nodes
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k            a conditional change, the acceptors' states
@@ -488,6 +488,10 @@ func (s *scenario) breaks(d *datadriven.TestData) {
 		s.c.broken[id], s.c.node(id).refusing = nil, nil
 		switch {
 		case d.Cmd == "mend":
+		case text(d, "disk", "") == "kept":
+			s.c.node(id).failing = writeKept
+		case text(d, "disk", "") == "lost":
+			s.c.node(id).failing = writeLost
 		case text(d, "disk", "") == "readonly":
 			s.c.node(id).refusing = errors.New("read-only file system")
 		case text(d, "disk", "") == "full":

@@ -20,7 +20,7 @@ import (
 // nothing.
 func TestControlAddress(t *testing.T) {
 	binary, dir := cqld(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.63.5.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,18 @@ func abortOwnJoin(t *testing.T, ring *process.Ring) {
 		t.Fatal(err)
 	}
 	awaitOperation(t, ring.Servers[0])
-	if out := mustCtl(t, joiner, "abort"); !strings.Contains(out, "The node's join was aborted") {
+	var out string
+	for end := time.Now().Add(operationLimit); ; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if out, err = ctl(t, joiner, "abort"); err == nil {
+			break
+		}
+		// The node that joins may not have applied the beginning of the operation yet.
+		if !strings.Contains(out, "0 operations are in progress") || time.Now().After(end) {
+			t.Fatalf("the node that joins: %v\n%s", err, out)
+		}
+	}
+	if !strings.Contains(out, "The node's join was aborted") {
 		t.Errorf("the node that joins says %q", out)
 	}
 	mustEnd(t, joiner, "node has left the cluster")

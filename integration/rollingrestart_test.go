@@ -17,7 +17,8 @@ const (
 	// still for longer than a draining connection waits, as while a Java machine collects, looks like one that has nothing to
 	// send. 20 restarts with 75,000 requests lose none or one; they lost ten before connections held their answers.
 	rollingCrossed = 2
-	// rollingTogether is the time within which all threads of a client that stood still send again. What they lose counts once.
+	// rollingTogether is the time within which all threads of a client that stood still send again. The requests that they lose,
+	// at most one for each of a driver's four threads, count as one.
 	rollingTogether = 50 * time.Millisecond
 )
 
@@ -147,7 +148,7 @@ func (l *load) judgeRolling(t *testing.T, least int, excused *int) {
 		missing(t, "the "+l.name+" driver", l.installed.Error())
 	}
 	counts, answered := map[string]int{}, 0
-	var crossed time.Time // when the last requests did that together
+	var crossed time.Time // of the first request of the latest group of failures
 	for _, e := range l.events {
 		counts[e.kind]++
 		switch e.kind {

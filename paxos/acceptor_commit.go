@@ -1,6 +1,8 @@
 package paxos
 
 import (
+	"fmt"
+
 	"cqld/coordinator"
 	"cqld/paxos/contention"
 	"cqld/row"
@@ -142,7 +144,7 @@ func (a *Acceptor) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	err = a.replica.Queue([]*row.Mutation{m, a.mutation(table, cmd.Key, r)}, func(err error) {
 		if err != nil {
 			a.doubt(line)
-			answer(err)
+			answer(fmt.Errorf("%w: %w", ErrInDoubt, err))
 			return
 		}
 		s.commit, s.elsewhere = *p, false

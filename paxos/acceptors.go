@@ -41,7 +41,8 @@ type Acceptors interface {
 	Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(error))
 	// Decide asks this node's acceptor, the only voter of a partition. It reads, asks decide for a proposal after the
 	// latest ballot and for its mutation, and applies that, all in one step as others see it. decide must not block; a nil
-	// proposal changes nothing. done gets ErrUnsettled if a proposal is in progress.
+	// proposal changes nothing. done gets ErrUnsettled if a proposal is in progress, and an error that is ErrInDoubt if the
+	// change may be decided.
 	Decide(epoch uint64, cmd *row.ReadCommand, decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error))
 
 	// RequestTurn asks another node, the arbiter of a partition, for the turn to change it.
@@ -52,6 +53,9 @@ type Acceptors interface {
 
 // ErrNotAccepted says that an acceptor does not hold the proposal that a commit refers to: it must be sent whole.
 var ErrNotAccepted = errors.New("paxos: the proposal to be committed was not accepted here, or was superseded")
+
+// ErrInDoubt says that a write of a decision failed after it began: the disk may have it.
+var ErrInDoubt = errors.New("paxos: the change may be decided")
 
 // ErrUnsettled says that a proposal is in progress that must be finished first.
 var ErrUnsettled = errors.New("paxos: a proposal is in progress")

@@ -28,9 +28,9 @@ func (op *round) decideAloneLocked() {
 	op.stageLocked(StageCommit)
 	op.votes = op.votes[:0]
 	epoch, cmd, tooMuch := op.topology.Epoch(), op.cmd, false
-	var proposed *row.Mutation
+	var update *row.Mutation
 	op.mu.Unlock()
-	op.c.acceptors.Decide(epoch, cmd, func(known Known, page []byte) (p *Proposal, m *row.Mutation) {
+	op.c.acceptors.Decide(epoch, cmd, func(known Known, page []byte) (*Proposal, *row.Mutation) {
 		op.mu.Lock()
 		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
 		q := op.questionLocked(page)
@@ -42,18 +42,17 @@ func (op *round) decideAloneLocked() {
 		if tooMuch = a.tooMuch; tooMuch || a.update == nil {
 			return nil, nil
 		}
-		proposed = m
+		update = a.update
 		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History, Table: cmd.Table, Key: cmd.Key}
-		p = new(Proposal)
-		*p = op.proposal
-		return p, a.update
+		p := op.proposal
+		return &p, update
 	}, func(err error) {
 		defer op.guarded()
 		op.mu.Lock()
 		var refusal *coordinator.NotReplica
 		var overloaded *coordinator.Overloaded
-		if err != nil && proposed != nil && !errors.As(err, &overloaded) { // it may be on the disk
-			op.proposal.Update = row.AppendMutation(nil, proposed)
+		if errors.Is(err, ErrInDoubt) {
+			op.proposal.Update = row.AppendMutation(nil, update)
 			op.own = append(op.own, doubtful{proposal: op.proposal, outcomes: op.outcomes})
 		}
 		switch {

@@ -221,7 +221,7 @@ func TestThePageIsACopyAndCountsAsCost(t *testing.T) {
 	if err != nil || r.Cost.Bytes != 8 {
 		t.Fatal(err, r.Cost)
 	}
-	copy(second.Page(), "XXXX")
+	copy(second.Page(), "next")
 	second.Release()
 	if string(page) != "page" {
 		t.Errorf("a page that was kept became %q", page)

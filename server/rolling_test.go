@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -124,7 +125,7 @@ func TestRollingRestartsAnswerWhatWasSent(t *testing.T) {
 	var ended [3]chan error
 	var pools [3]pool
 	for i := range servers {
-		servers[i], pools[i].addr, ended[i] = serve("127.0.0.1:0")
+		servers[i], pools[i].addr, ended[i] = serve(fmt.Sprintf("127.63.4.%d:0", i+1)) // no other socket takes the port before it restarts
 		pools[i].connect(2)
 	}
 	var answered, failed atomic.Int64

@@ -85,14 +85,11 @@ func (f *forger) begin() {
 	f.burst()
 }
 
-// burst sends messages of all verbs, those for which the run gave no model included.
+// burst sends messages of the verbs that have models and of verbsForged.
 func (f *forger) burst() {
-	verbs := slices.Sorted(maps.Keys(f.samples))
-	for _, v := range verbsForged() {
-		if !slices.Contains(verbs, v) {
-			verbs = append(verbs, v)
-		}
-	}
+	verbs := slices.AppendSeq(verbsForged(), maps.Keys(f.samples))
+	slices.Sort(verbs)
+	verbs = slices.Compact(verbs)
 	for range f.o.Burst {
 		if f.total >= f.o.Messages {
 			return

@@ -288,6 +288,7 @@ func (e *Engine) publish(g *group) (err error) {
 	e.watched.note(g.tokens)
 	e.enter(g)
 	if g.sync {
+		g.began = e.opts.Clock.Monotonic()
 		err = e.db.ApplyNoSyncWait(g.batch, pebble.Sync)
 	} else {
 		err = e.db.Apply(g.batch, pebble.NoSync)
@@ -304,12 +305,11 @@ func (e *Engine) publish(g *group) (err error) {
 func (e *Engine) await(g *group) (err error) {
 	defer e.commitPanic(&err)
 	if g.sync {
-		began := e.opts.Clock.Monotonic()
 		if err := g.batch.SyncWait(); err != nil {
 			e.fail(fmt.Errorf("fsync of the log: %w", err))
 		}
 		e.counters.syncs.Add(1)
-		if took := e.opts.Clock.Monotonic() - began; took >= slowSync {
+		if took := e.opts.Clock.Monotonic() - g.began; took >= slowSync {
 			e.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -20,6 +21,7 @@ type group struct {
 	headers   []schema.StorageID // tables whose header flag the batch sets
 	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
+	began     time.Duration      // when Pebble got the batch, if sync
 	early     []func(error)      // to be told when it is committed
 	synced    []func(error)      // to be told when it is on disk
 }
