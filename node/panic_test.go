@@ -137,7 +137,7 @@ func (r *inProcess) panics() map[string]int64 {
 
 func (r *inProcess) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for late := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			r.t.Errorf("%s: never, but %v", what, r.panics())
 			return

@@ -151,14 +151,14 @@ type Entered struct {
 type Entering struct {
 	tables []schema.StorageID // maintained
 	source func() (key, value []byte, ok bool)
-	batch  *pebble.Batch // source of commits
+	repr   []byte // of the batch, without the entries: source of commits
 	reader batchrepr.Reader
 	prefix []byte // of the last partition
 }
 
 // Rewind begins the iteration again. It must not be called in Stage.
 func (in *Entering) Rewind() {
-	in.reader, in.prefix = in.batch.Reader(), in.prefix[:0]
+	in.reader, in.prefix = batchrepr.Read(in.repr), in.prefix[:0]
 }
 
 // Next reads the next change.
@@ -273,7 +273,7 @@ func (e *Engine) enter(g *group) {
 			}
 		}
 		if len(in.tables) > 0 {
-			in.batch = g.batch
+			in.repr = g.batch.Repr() // Pebble takes the memory of a large batch, and does not change it
 			in.Rewind()
 			m.entered = true
 			m.Enter(Derived{g.batch, m.space}, in)
@@ -288,7 +288,7 @@ func (e *Engine) settle(err error) {
 			m.entered = false
 			m.entering.Rewind()
 			m.Settle(&m.entering, err)
-			m.entering.batch, m.entering.reader = nil, nil
+			m.entering.repr, m.entering.reader = nil, batchrepr.Reader{}
 		}
 	}
 }

@@ -466,6 +466,21 @@ func TestFailedCommitsAreSettled(t *testing.T) {
 	}
 }
 
+// TestLargeCommitsAreSettled: Settle is called with the rows also of a batch whose memory Pebble keeps.
+func TestLargeCommitsAreSettled(t *testing.T) {
+	l := newLedger("")
+	e := openTest(t, Options{Inline: true, MemTableBytes: 64 << 10, Maintainers: []Maintainer{l}})
+	defer e.Close()
+	for i, size := range []int{100, 40 << 10, 200 << 10} {
+		if err := apply(e, putRow("a", i, 1, strings.Repeat("v", size))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.fails) > 0 || l.calls != 0 {
+		t.Errorf("%d calls without Settle; %v", l.calls, l.fails)
+	}
+}
+
 // settled keeps what Settle was called with.
 type settled struct {
 	*ledger
