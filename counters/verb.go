@@ -48,6 +48,7 @@ func NewClient(transport messaging.Transport) *Client { return &Client{transport
 // Lead implements Leaders.
 func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
 	request := appendCounter(nil, update, LeaderTimeout(timeout))
+	coordinator.AddContact(update.Trace, node)
 	transport := c.transport
 	if update.Trace != nil {
 		transport = replica.TracedTransport(transport, update.Trace)

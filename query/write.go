@@ -363,6 +363,8 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 		return err
 	}
 	defer call.Release()
+	w.request.Cost.Path = string(pathPartitionKey)
+	w.request.Cost.CountPage(call.Page(), w.now)
 	v := &rowView{}
 	v.reset(t, w.now)
 	var r row.PageReader
