@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/ring"
+	"cqld/row"
 )
 
 // Trace observes the execution of one request. It is nil for a request that is not observed. It is safe for concurrent
@@ -13,7 +14,9 @@ import (
 type Trace interface {
 	// Contact notes that a request is sent to a replica of the data, on this node or another one.
 	Contact(node ring.NodeID)
-	// Detailed reports whether events are recorded. If not, the other methods have no effect, and replicas record no events.
+	// Read notes what a replica has read before it applied a write.
+	Read(Reads)
+	// Detailed reports whether events are recorded. If not, the methods below have no effect, and replicas record no events.
 	Detailed() bool
 	// Add notes an event of a node at the present time.
 	Add(source ring.NodeID, activity string)
@@ -55,52 +58,88 @@ func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	}
 }
 
-// Contacts is the set of replicas that a request was sent to. The zero value is empty. Its methods are safe for concurrent use.
-type Contacts struct {
-	mu    sync.Mutex
-	nodes []ring.NodeID
+// Reads counts what was read for a write: live rows; deleted and expired rows, and bounds of range tombstones; partitions; read commands;
+// and the bytes of the pages that answered these.
+type Reads struct{ Rows, Tombstones, Partitions, Commands, Bytes int }
+
+// ReadsOf counts a page that answers one command, as of now, in seconds.
+func ReadsOf(page []byte, now int64) Reads {
+	rows, tombstones, partitions := row.CountPage(page, now)
+	return Reads{Rows: rows, Tombstones: tombstones, Partitions: partitions, Commands: 1, Bytes: len(page)}
 }
 
-func (c *Contacts) add(node ring.NodeID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(c.nodes, node) {
-		c.nodes = append(c.nodes, node)
+// Plus returns the sum of r and x.
+func (r Reads) Plus(x Reads) Reads {
+	return Reads{r.Rows + x.Rows, r.Tombstones + x.Tombstones, r.Partitions + x.Partitions, r.Commands + x.Commands, r.Bytes + x.Bytes}
+}
+
+// Observation records which replicas a request was sent to, and what its writes read. The zero value is empty. Its methods are safe
+// for concurrent use.
+type Observation struct {
+	mu    sync.Mutex
+	nodes []ring.NodeID
+	reads Reads
+}
+
+func (o *Observation) contact(node ring.NodeID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.nodes, node) {
+		o.nodes = append(o.nodes, node)
 	}
 }
 
-// Nodes returns the replicas, in ascending order.
-func (c *Contacts) Nodes() []ring.NodeID {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Sorted(slices.Values(c.nodes))
+// AddReads adds what a write has read.
+func (o *Observation) AddReads(r Reads) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reads = o.reads.Plus(r)
 }
 
-// Observe returns a Trace that adds contacts to c and passes events on to events, which may be nil.
-func (c *Contacts) Observe(events Trace) Trace { return &contactTrace{c, events} }
+// TakeReads returns what writes have read since the last call.
+func (o *Observation) TakeReads() Reads {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := o.reads
+	o.reads = Reads{}
+	return r
+}
 
-// contactTrace implements Trace for Contacts.Observe.
-type contactTrace struct {
-	contacts *Contacts
-	events   Trace // nil means that no events are recorded
+// Nodes returns the replicas, in ascending order.
+func (o *Observation) Nodes() []ring.NodeID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Sorted(slices.Values(o.nodes))
+}
+
+// Observe returns a Trace that records in o, and passes events on to events, which may be nil.
+func (o *Observation) Observe(events Trace) Trace { return &observer{o, events} }
+
+// observer implements Trace for Observation.Observe.
+type observer struct {
+	observation *Observation
+	events      Trace // nil means that no events are recorded
 }
 
 // Contact implements Trace.
-func (t *contactTrace) Contact(node ring.NodeID) { t.contacts.add(node) }
+func (t *observer) Contact(node ring.NodeID) { t.observation.contact(node) }
+
+// Read implements Trace.
+func (t *observer) Read(r Reads) { t.observation.AddReads(r) }
 
 // Detailed implements Trace.
-func (t *contactTrace) Detailed() bool { return t.events != nil && t.events.Detailed() }
+func (t *observer) Detailed() bool { return t.events != nil && t.events.Detailed() }
 
 // Add implements Trace.
-func (t *contactTrace) Add(source ring.NodeID, activity string) { trace(t.events, source, activity) }
+func (t *observer) Add(source ring.NodeID, activity string) { trace(t.events, source, activity) }
 
 // AddNode implements Trace.
-func (t *contactTrace) AddNode(source ring.NodeID, activity string, node ring.NodeID) {
+func (t *observer) AddNode(source ring.NodeID, activity string, node ring.NodeID) {
 	traceNode(t.events, source, activity, node)
 }
 
 // Asked implements Trace.
-func (t *contactTrace) Asked(node ring.NodeID) func([]TraceEvent) {
+func (t *observer) Asked(node ring.NodeID) func([]TraceEvent) {
 	if t.events == nil {
 		return func([]TraceEvent) {}
 	}
@@ -135,6 +174,13 @@ func tracesOf[R any](requests []R, of func(R) Trace) Trace {
 func (ts traces) Contact(node ring.NodeID) {
 	for _, t := range ts {
 		t.Contact(node)
+	}
+}
+
+// Read implements Trace.
+func (ts traces) Read(r Reads) {
+	for _, t := range ts {
+		t.Read(r)
 	}
 }
 

@@ -60,6 +60,9 @@ func (t *trace) elapsed() time.Duration { return t.p.o.Clock.Monotonic() - t.sta
 // Contact implements coordinator.Trace. The events show the contacts.
 func (t *trace) Contact(ring.NodeID) {}
 
+// Read implements coordinator.Trace. The events show reads.
+func (t *trace) Read(coordinator.Reads) {}
+
 // Detailed implements coordinator.Trace.
 func (t *trace) Detailed() bool { return true }
 

@@ -457,10 +457,19 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	if isCounterTable(m.table) {
 		x.request.Type, x.request.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
 	}
-	if err := p.o.Executor.Write(r, &x.request); err != nil {
+	if err := p.execute(r, &x.request); err != nil {
 		return nil, err
 	}
 	return voidResult(), nil
+}
+
+// execute executes a write, and sets the access path of its cost if the leader of a counter update has read.
+func (p *Processor) execute(r *request.Request, req *coordinator.WriteRequest) error {
+	err := p.o.Executor.Write(r, req)
+	if r.Cost.Commands > 0 {
+		r.Cost.Path = string(pathPartitionKey)
+	}
+	return err
 }
 
 // copyMutation makes dst a copy of src that owns its memory.

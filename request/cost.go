@@ -1,8 +1,6 @@
 package request
 
 import (
-	"sync"
-
 	"cqld/coordinator"
 	"cqld/paxos"
 	"cqld/ring"
@@ -20,7 +18,7 @@ type Cost struct {
 	// Tombstones counts the deleted and expired rows that the coordinator examined, and both bounds of each range tombstone.
 	Tombstones int
 	Partitions int // whose rows, or deletions, the coordinator received
-	Commands   int // reads that the coordinator executed
+	Commands   int // reads that the coordinator, or the leader of a counter update, executed
 	Bytes      int // size of the pages that answered them
 }
 
@@ -34,61 +32,53 @@ func (c *Cost) CountPage(page []byte, now int64) {
 }
 
 // Measure makes the request record what only a client that asks for the cost needs: the access path, the replicas, and the reads of
-// conditional changes. It must be called before the request is executed.
+// conditional changes and counter updates. It must be called before the request is executed.
 func (r *Request) Measure() {
-	if r.contacts == nil {
-		r.contacts = new(coordinator.Contacts)
+	if r.observation == nil {
+		r.observation = new(coordinator.Observation)
 	}
 }
 
 // Measured reports whether Measure was called.
-func (r *Request) Measured() bool { return r.contacts != nil }
+func (r *Request) Measured() bool { return r.observation != nil }
 
 // Replicas returns the replicas to which reads and writes of the request were sent until now, in ascending order. It returns nil unless the
 // request is measured.
 func (r *Request) Replicas() []ring.NodeID {
-	if r.contacts == nil {
+	if r.observation == nil {
 		return nil
 	}
-	return r.contacts.Nodes()
+	return r.observation.Nodes()
 }
 
 // observer returns what observes an operation of the coordinator for the request; nil means nothing.
 func (r *Request) observer() coordinator.Trace {
-	if r.contacts == nil {
+	if r.observation == nil {
 		return r.Trace
 	}
-	return r.contacts.Observe(r.Trace)
+	return r.observation.Observe(r.Trace)
 }
 
-// casCost counts the reads of one conditional change. The proposer may ask for the change more than once, and even after it has
-// answered with an error, so the counts have a mutex.
-type casCost struct {
-	mu   sync.Mutex
-	cost Cost
+// addReads adds what writes of a measured request have read to its cost.
+func (r *Request) addReads() {
+	if r.observation == nil {
+		return
+	}
+	x := r.observation.TakeReads()
+	r.Cost.Rows += x.Rows
+	r.Cost.Tombstones += x.Tombstones
+	r.Cost.Partitions += x.Partitions
+	r.Cost.Commands += x.Commands
+	r.Cost.Bytes += x.Bytes
 }
 
-// measure returns a copy of req whose reads are counted.
-func (c *casCost) measure(req *paxos.CASRequest) *paxos.CASRequest {
-	out := *req
+// measureCAS returns a copy of req that records what the change reads. The proposer may ask for the change more than once, and even after
+// it has answered with an error, so that the page is counted by the observation, which is safe for concurrent use.
+func (r *Request) measureCAS(req *paxos.CASRequest) *paxos.CASRequest {
+	out, observation := *req, r.observation
 	out.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-		c.mu.Lock()
-		c.cost.CountPage(page, req.Command.Now)
-		c.cost.Commands++
-		c.cost.Bytes += len(page)
-		c.mu.Unlock()
+		observation.AddReads(coordinator.ReadsOf(page, req.Command.Now))
 		return req.Update(page, timestamp)
 	}
 	return &out
-}
-
-// addTo adds the counts to the cost of r.
-func (c *casCost) addTo(r *Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.Cost.Rows += c.cost.Rows
-	r.Cost.Tombstones += c.cost.Tombstones
-	r.Cost.Partitions += c.cost.Partitions
-	r.Cost.Commands += c.cost.Commands
-	r.Cost.Bytes += c.cost.Bytes
 }

@@ -150,6 +150,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 		e.o.Coordinator.Write(req, c.onDone)
 	}
 	c.waiter.Wait()
+	r.addReads()
 	err := c.err
 	c.Release()
 	return err
@@ -214,12 +215,12 @@ func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	c.cancel = req.Cancel
 	c.begin(KindCAS)
 	if r.Measured() {
-		var cost casCost
-		defer cost.addTo(r)
-		req = cost.measure(req)
+		req = r.measureCAS(req)
 	}
 	e.o.Proposer.CAS(req, c.onApplied)
-	if err := c.wait(r); err != nil {
+	err = c.wait(r)
+	r.addReads()
+	if err != nil {
 		c.Release()
 		return false, nil, err
 	}

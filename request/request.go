@@ -30,7 +30,7 @@ type Request struct {
 	// Cost counts what was read for the request until now.
 	Cost Cost
 
-	contacts *coordinator.Contacts // replicas that were asked; nil unless Measure was called
+	observation *coordinator.Observation // nil unless Measure was called
 }
 
 // Warn adds a warning for the client.
