@@ -185,6 +185,9 @@ func TestTablesRequestsGetTheCost(t *testing.T) {
 			{Method: http.MethodPost, Body: []byte(`{"PartitionKey": "p", "RowKey": "r3"}`)},
 			{Method: http.MethodPut, PartitionKey: "p", RowKey: "r2", Body: []byte(`{"v": 3}`)},
 		}), 202, [5]string{"point", "1", "0", "1", "1"}},
+		{"query of a range of partitions", client.Request{Method: http.MethodGet, Path: "/things()", Query: "$filter=PartitionKey%20gt%20'a'"}, 200,
+			[5]string{"partition-range-scan", "2", "1", "1", "1"}},
+		{"query of the table", client.Request{Method: http.MethodGet, Path: "/things()", Query: "$filter=v%20eq%203"}, 200, [5]string{"table-scan", "2", "1", "1", "1"}},
 	} {
 		r := step.request
 		r.Header = maps.Clone(r.Header)
