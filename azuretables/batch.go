@@ -73,6 +73,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	if err := c.admit(first.Table, ops[0].Entity.PartitionKey, len(ops)); err != nil {
 		return nil, err
 	}
+	c.plan = planName(entity.PointQuery)
 	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, first.Table, ops)
 	if err != nil {
 		c.req.kept = true
@@ -220,6 +221,7 @@ func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
 	inner := call{door: c.door, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
 		account: c.account, secondary: c.secondary, hostForm: c.hostForm, grant: c.grant}
 	inner.path.Account = c.path.Account // of URLs in the answer
+	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()
 	var err error
 	if inner.params, err = parseParams(r.Query); err != nil {
 		return nil, err

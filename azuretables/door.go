@@ -139,6 +139,7 @@ type call struct {
 	grant     *grant
 	level     odata.Metadata
 	prefer    string // return-content, return-no-content, or empty
+	plan      string // how the request reads entities; empty if it does not
 	entity    odata.Entity
 	scratch   []byte
 }
@@ -349,7 +350,7 @@ func (c *call) negotiate() error {
 	if c.level, ok = parseAccept(accept); !ok && !c.speaksXML() && c.path.Resource != odata.BatchEndpoint {
 		return odata.Of(odata.AtomFormatNotSupported)
 	}
-	return nil
+	return c.measure()
 }
 
 // parseAccept is the level of metadata that a client wants; false when it takes no JSON.
@@ -381,6 +382,9 @@ func (c *call) finish() {
 		c.resp.add("x-ms-version", version)
 	}
 	c.resp.add("x-ms-request-id", c.id)
+	if c.request.Measured() {
+		c.addCost()
+	}
 	if id := c.req.header.clientRequestID; id != "" && len(id) <= 1024 {
 		c.resp.add("x-ms-client-request-id", id)
 	}

@@ -130,6 +130,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 	if err := c.admit(c.path.Table, op.Entity.PartitionKey, 1); err != nil {
 		return nil, err
 	}
+	c.plan = planName(entity.PointQuery)
 	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 	if err != nil {
 		c.entity.Properties, c.req.kept = nil, true
@@ -191,6 +192,7 @@ func (c *call) get() error {
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
+	c.plan = planName(entity.PointQuery)
 	e, err := c.door.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
 	if err != nil {
 		return err

@@ -74,6 +74,7 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.plan = planName(page.Plan)
 	c.charge(table, partitionKey, page.Count-1)
 	return page, nil
 }
@@ -171,8 +172,8 @@ func onePartition(filter odata.Expr) (string, bool) {
 func (c *call) describe(page *entity.Page) {
 	c.proceed(page.Next)
 	r := c.resp
-	r.addInt("x-cqld-rows-scanned", c.request.Cost.Rows)
-	r.add("x-cqld-plan", planName(page.Plan))
+	r.addInt(rowsHeader, c.request.Cost.Rows)
+	r.add(planHeader, planName(page.Plan))
 	r.add("x-ms-request-charge", charge(c.request.Cost.Rows))
 }
 

@@ -27,6 +27,7 @@ type header struct {
 	method                                               string // X-HTTP-Method
 	origin, corsMethod, corsHeaders                      string
 	ttl                                                  string // x-cqld-ttl
+	cost                                                 string // x-cqld-cost
 	twice                                                bool   // X-HTTP-Method came more than once
 }
 
@@ -64,6 +65,8 @@ func (h *header) set(name, value string) {
 		h.corsHeaders = value
 	case "X-Cqld-Ttl":
 		h.ttl = value
+	case "X-Cqld-Cost":
+		h.cost = value
 	}
 }
 

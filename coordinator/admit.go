@@ -119,10 +119,11 @@ func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
 	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
 }
 
-// TracedReplica returns a node's replica for a request whose trace is t, which may be nil.
+// TracedReplica returns a node's replica for a request whose trace is t, which may be nil, and notes the contact.
 func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
 	r := replicas.Replica(node)
-	if t != nil {
+	contact(t, node)
+	if t != nil && t.Detailed() {
 		if traceable, ok := r.(TraceableReplica); ok {
 			return traceable.Traced(t)
 		}

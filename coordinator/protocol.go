@@ -52,6 +52,9 @@ func TracesOf[R any](requests []R, of func(R) Trace) Trace { return tracesOf(req
 // AddTrace adds an event to a request's trace, which may be nil.
 func AddTrace(t Trace, source ring.NodeID, activity string) { trace(t, source, activity) }
 
+// AddContact adds a replica to a request's trace, which may be nil.
+func AddContact(t Trace, node ring.NodeID) { contact(t, node) }
+
 // AddNodeTrace adds an event that concerns another node to a request's trace, which may be nil.
 func AddNodeTrace(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	traceNode(t, source, activity, node)

@@ -182,6 +182,9 @@ func (g *group) read(cmd *row.ReadCommand) {
 	}
 	c.self(g.trace).Read(g.epoch, cmd, c.c.Remaining(g.deadline), func(page []byte, err error) {
 		defer g.guarded()
+		if err == nil && g.trace != nil {
+			g.trace.Read(coordinator.ReadsOf(page, cmd.Now))
+		}
 		if err == nil {
 			cmd, err = g.change.Take(page, cmd)
 		}

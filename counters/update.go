@@ -21,6 +21,7 @@ type Update struct {
 	Consistency ring.Consistency
 	Mutation    *row.Mutation
 	Trace       coordinator.Trace // of this node; it is not sent
+	observed    bool              // the node that sent the update wants to know what the leader reads
 }
 
 // Update changes counters. The counter cells of the mutations, which are of counter tables, hold the additions; deletions are ordinary

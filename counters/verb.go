@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -19,8 +20,9 @@ type updater interface {
 
 // Serve makes transport answer the requests of other nodes to lead updates of counters. It is called before the transport starts.
 //
-//	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), row.AppendMutation
-//	              reply: outcome (1), with its figures
+//	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), observed (1), row.AppendMutation
+//	              reply: outcome (1), with its figures; of a successful update that is observed, what the leader has read:
+//	              rows, tombstones, partitions, commands, bytes
 func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
 
 func serve(transport messaging.Transport, leader updater) {
@@ -30,8 +32,16 @@ func serve(transport messaging.Transport, leader updater) {
 			respond(nil, replica.ToRemote(err))
 			return
 		}
+		var observation *coordinator.Observation
+		if update.observed {
+			observation = new(coordinator.Observation)
+			update.Trace = observation.Observe(nil)
+		}
 		leader.Lead(update, timeout, func(err error) {
 			reply, err := appendOutcome(nil, err)
+			if len(reply) > 0 && reply[0] == outcomeDone && observation != nil {
+				reply = appendReads(reply, observation.TakeReads())
+			}
 			respond(reply, replica.ToRemote(err))
 		})
 	}})
@@ -48,6 +58,7 @@ func NewClient(transport messaging.Transport) *Client { return &Client{transport
 // Lead implements Leaders.
 func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
 	request := appendCounter(nil, update, LeaderTimeout(timeout))
+	coordinator.AddContact(update.Trace, node)
 	transport := c.transport
 	if update.Trace != nil {
 		transport = replica.TracedTransport(transport, update.Trace)
@@ -57,7 +68,11 @@ func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, d
 			done(replica.FromRemote(err))
 			return
 		}
-		done(decodeOutcome(payload))
+		reads, err := decodeOutcome(payload)
+		if update.Trace != nil {
+			update.Trace.Read(reads)
+		}
+		done(err)
 	})
 }
 
@@ -66,6 +81,11 @@ func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
 	dst = coordinator.AppendRequestID(dst, u.ID)
 	dst = append(dst, byte(u.Consistency))
 	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
+	observed := byte(0)
+	if u.Trace != nil || u.observed {
+		observed = 1
+	}
+	dst = append(dst, observed)
 	return row.AppendMutation(dst, u.Mutation)
 }
 
@@ -80,6 +100,7 @@ func decodeCounter(payload []byte) (*Update, time.Duration, error) {
 	u.ID = coordinator.ConsumeRequestID(&c)
 	u.Consistency = ring.Consistency(c.Uint8())
 	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
+	u.observed = c.Uint8() != 0
 	row.ConsumeMutation(&c, u.Mutation)
 	return u, timeout, c.Finish()
 }
@@ -118,12 +139,33 @@ func appendCounts(dst []byte, outcome byte, level ring.Consistency, a, b int) []
 	return wire.AppendUvarint(wire.AppendUvarint(dst, uint64(a)), uint64(b))
 }
 
-// decodeOutcome is the inverse of appendOutcome. A reply that cannot be read says nothing.
-func decodeOutcome(payload []byte) error {
+// appendReads appends what the leader of an observed update has read.
+func appendReads(dst []byte, r coordinator.Reads) []byte {
+	for _, n := range [...]int{r.Rows, r.Tombstones, r.Partitions, r.Commands, r.Bytes} {
+		dst = wire.AppendUvarint(dst, uint64(n))
+	}
+	return dst
+}
+
+// decodeOutcome is the inverse of appendOutcome and appendReads. A reply that cannot be read says nothing.
+func decodeOutcome(payload []byte) (coordinator.Reads, error) {
+	var reads coordinator.Reads
 	c := wire.NewCursor(payload)
 	outcome := c.Uint8()
-	if outcome == outcomeDone && c.Finish() == nil {
-		return nil
+	if outcome == outcomeDone {
+		if len(payload) > 1 {
+			for _, n := range [...]*int{&reads.Rows, &reads.Tombstones, &reads.Partitions, &reads.Commands, &reads.Bytes} {
+				x := c.Uvarint()
+				if x > math.MaxInt32 {
+					c.Fail(wire.ErrMalformed)
+				}
+				*n = int(x)
+			}
+		}
+		if c.Finish() != nil {
+			return coordinator.Reads{}, coordinator.ErrNoReply
+		}
+		return reads, nil
 	}
 	level := ring.Consistency(c.Uint8())
 	a, b := int(c.Uvarint()), int(c.Uvarint())
@@ -142,7 +184,7 @@ func decodeOutcome(payload []byte) error {
 		result = f
 	}
 	if result == nil || c.Finish() != nil {
-		return coordinator.ErrNoReply
+		return reads, coordinator.ErrNoReply
 	}
-	return result
+	return reads, result
 }

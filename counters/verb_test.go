@@ -100,6 +100,40 @@ func TestOutcomesArrive(t *testing.T) {
 	})
 }
 
+// reader leads updates, for each of which it reads something.
+type reader struct{ err error }
+
+func (l reader) Lead(u *Update, _ time.Duration, done func(error)) {
+	if u.Trace != nil {
+		u.Trace.Read(coordinator.Reads{Rows: 1, Commands: 1, Bytes: 300})
+		u.Trace.Read(coordinator.Reads{Tombstones: 2, Partitions: 1, Commands: 1, Bytes: 7})
+	}
+	done(l.err)
+}
+
+// TestReadsOfTheLeaderArrive: an observed update gets what its leader has read, another one the same bytes as without observation.
+func TestReadsOfTheLeaderArrive(t *testing.T) {
+	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
+	serve(l, reader{})
+	observation := new(coordinator.Observation)
+	update := sampleUpdate()
+	update.Trace = observation.Observe(nil)
+	NewClient(l).Lead(2, update, time.Second, func(err error) {
+		want := coordinator.Reads{Rows: 1, Tombstones: 2, Partitions: 1, Commands: 2, Bytes: 307}
+		if got := observation.TakeReads(); err != nil || got != want {
+			t.Errorf("read %+v, %v, want %+v", got, err, want)
+		}
+	})
+	if nodes := observation.Nodes(); len(nodes) != 1 || nodes[0] != 2 {
+		t.Errorf("replicas %v, want the leader", nodes)
+	}
+	l.services[messaging.VerbCounter].Handler(1, appendCounter(nil, sampleUpdate(), time.Second), func(answer []byte, err error) {
+		if err != nil || len(answer) != 1 || answer[0] != outcomeDone {
+			t.Errorf("an update that is not observed is answered by %x, %v", answer, err)
+		}
+	})
+}
+
 func FuzzDecodeCounter(f *testing.F) {
 	f.Add(appendCounter(nil, sampleUpdate(), time.Second))
 	f.Add([]byte{0})
@@ -118,10 +152,17 @@ func FuzzDecodeOutcome(f *testing.F) {
 	seed, _ := appendOutcome(nil, &coordinator.WriteFailure{Failures: []coordinator.NodeFailure{{Node: 1}}})
 	f.Add(seed)
 	f.Add([]byte{outcomeDone})
+	f.Add(appendReads([]byte{outcomeDone}, coordinator.Reads{Rows: 1, Tombstones: 2, Partitions: 3, Commands: 4, Bytes: 500}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		err := decodeOutcome(payload)
-		if err == nil && (len(payload) != 1 || payload[0] != outcomeDone) {
+		reads, err := decodeOutcome(payload)
+		if err == nil && payload[0] != outcomeDone {
 			t.Errorf("%x says that all is well", payload)
+		}
+		if err != nil && reads != (coordinator.Reads{}) {
+			t.Errorf("%x fails and has read %+v", payload, reads)
+		}
+		if again, err := decodeOutcome(appendReads([]byte{outcomeDone}, reads)); err != nil || again != reads {
+			t.Errorf("%+v, again %+v, %v", reads, again, err)
 		}
 	})
 }

@@ -27,6 +27,7 @@ func (op *round) decideAloneLocked() {
 	op.phase = phaseCommitting
 	op.stageLocked(StageCommit)
 	op.votes = op.votes[:0]
+	coordinator.AddContact(op.tracer(), op.c.view.Self())
 	epoch, cmd, tooMuch := op.topology.Epoch(), op.cmd, false
 	var update *row.Mutation
 	op.mu.Unlock()

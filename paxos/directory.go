@@ -41,6 +41,7 @@ func (d *Directory) to(t coordinator.Trace) messaging.Transport {
 
 // Prepare implements Acceptors.
 func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error)) {
+	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.acceptor.Prepare(epoch, b, previous, cmd, done)
 		return
@@ -59,6 +60,7 @@ func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint6
 func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(place int, refused Ballot, err error)) {
 	var request *[]byte
 	for i, node := range to {
+		coordinator.AddContact(trace, node)
 		if node == d.self() {
 			d.acceptor.Accept(epoch, p, func(refused Ballot, err error) { done(i, refused, err) })
 			continue
@@ -91,6 +93,7 @@ const proposalRest = 128
 
 // Commit implements Acceptors.
 func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(error)) {
+	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.acceptor.Commit(epoch, p, done)
 		return

@@ -170,7 +170,7 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	case kind == cql.BatchLogged:
 		req.Type = coordinator.WriteBatch
 	}
-	if err := p.o.Executor.Write(r, req); err != nil {
+	if err := p.execute(r, req); err != nil {
 		return nil, err
 	}
 	return voidResult(), nil

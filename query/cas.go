@@ -63,6 +63,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
+	r.Cost.Path = string(pathPartitionKey)
 	req := &paxos.CASRequest{
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Update: x.update,

@@ -51,6 +51,15 @@ func (p *selectPlan) paths(virtual bool) []accessPath {
 	return []accessPath{key, scan}
 }
 
+// path returns the kind of the cheapest usable path. empty says that no row can match.
+func (p *selectPlan) path(virtual, empty bool) pathKind {
+	if empty {
+		return pathNone
+	}
+	paths := p.paths(virtual)
+	return paths[slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })].kind
+}
+
 // explainPlan is the plan of EXPLAIN.
 type explainPlan struct {
 	sel      *selectPlan
@@ -242,18 +251,26 @@ func (x *explanation) analyze(r *request.Request, s *Session, params *Params) er
 	p := x.p
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	r.Measure()
 	began, before := p.o.Clock.Monotonic(), r.Cost
 	result, err := run.execute(r, p, x.plan, s, params, params.Values)
 	if err != nil {
 		return err
 	}
 	took := p.o.Clock.Monotonic() - began
+	if asked := r.Replicas(); len(asked) > 0 {
+		topology, names := p.o.View.Topology(), make([]string, len(asked))
+		for i, id := range asked {
+			names[i] = topology.NameOf(id)
+		}
+		x.add("replicas asked", "%s", strings.Join(names, ", "))
+	}
 	x.add("rows returned", "%d", result.RowCount)
 	x.add("rows read", "%d", r.Cost.Rows-before.Rows)
 	x.add("tombstones read", "%d", r.Cost.Tombstones-before.Tombstones)
-	x.add("partitions read", "%d", run.scan.cost.partitions)
-	x.add("commands", "%d", run.scan.cost.commands)
-	x.add("bytes read", "%d", run.scan.cost.bytes)
+	x.add("partitions read", "%d", r.Cost.Partitions-before.Partitions)
+	x.add("commands", "%d", r.Cost.Commands-before.Commands)
+	x.add("bytes read", "%d", r.Cost.Bytes-before.Bytes)
 	x.add("more pages", "%t", result.PagingState != nil)
 	x.add("time", "%s", took.Round(time.Microsecond))
 	result.Release()

@@ -11,6 +11,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/model/generate"
 	"cqld/internal/wire"
+	"cqld/request"
 	"cqld/ring"
 )
 
@@ -74,9 +75,16 @@ type pagingCase struct {
 }
 
 func newPagingCase(t *testing.T, seed uint64) *pagingCase {
+	store := &shortPages{}
+	return newPagingCaseOver(t, seed, store, store)
+}
+
+// newPagingCaseOver is newPagingCase over a coordinator that uses store.
+func newPagingCaseOver(t *testing.T, seed uint64, store *shortPages, over request.Coordinator) *pagingCase {
 	r := rand.New(rand.NewPCG(seed, 1))
-	c := &pagingCase{r: r, g: generate.New(r, "t", generate.Options{Types: seed%4 == 0}), store: &shortPages{r: r}}
-	c.p, c.s = newTestProcessor(t, c.store)
+	store.r = r
+	c := &pagingCase{r: r, g: generate.New(r, "t", generate.Options{Types: seed%4 == 0}), store: store}
+	c.p, c.s = newTestProcessor(t, over)
 	c.history = c.g.Definitions()
 	for _, d := range c.history {
 		mustQuery(t, c.p, c.s, d)

@@ -61,14 +61,6 @@ type scan struct {
 	more   bool // stopped before the end
 	view   rowView
 	reader row.PageReader
-	cost   scanCost
-}
-
-// scanCost counts what the coordinator did for a scan, besides what request.Cost counts.
-type scanCost struct {
-	commands   int // sent to replicas
-	bytes      int // of the pages that answered them, also of those of virtual tables
-	partitions int // in those pages
 }
 
 // run passes rows to c until it has enough or no row is left.
@@ -200,10 +192,8 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 	}
 	r := &s.reader
 	r.Reset(page)
-	s.cost.commands++
-	s.cost.bytes += len(page)
 	for r.NextPartition() {
-		s.cost.partitions++
+		s.request.Cost.Partitions++
 		stop, err = s.runRows(c, r, resumed && bytes.Equal(r.Key.Bytes, s.at.key.Bytes))
 		if stop || err != nil {
 			return stop, false, err
@@ -248,6 +238,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	if any || !s.staticCounts || !v.live(&v.header) {
 		return false, r.Err()
 	}
+	s.request.Cost.Rows++
 	v.next(fixed, nil)
 	stop, _, err = s.feed(c, r)
 	if !stop {
@@ -313,6 +304,8 @@ func (s *scan) fetch(cmd *row.ReadCommand) (page []byte, held *request.Call, err
 			return nil, nil, err
 		}
 		page, err := s.p.virtualPage(s.table, cmd)
+		s.request.Cost.Commands++
+		s.request.Cost.Bytes += len(page)
 		return page, nil, err
 	}
 	timeout := s.p.o.Timeouts.Range

@@ -50,7 +50,7 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	return run.execute(r, p, plan, s, params, values)
 }
 
-// execute executes a plan. What it cost is in r.Cost and run.scan.cost afterwards.
+// execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
 	limit, err := run.limit(plan.limit)
@@ -83,6 +83,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		if limit > 0 {
 			remaining = min(limit, state.remaining)
 		}
+	}
+	if r.Measured() {
+		r.Cost.Path = string(plan.path(p.isVirtual(plan.table), empty))
 	}
 	run.pageLimit = math.MaxUint32
 	if remaining > 0 {

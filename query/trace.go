@@ -57,6 +57,15 @@ const (
 
 func (t *trace) elapsed() time.Duration { return t.p.o.Clock.Monotonic() - t.start }
 
+// Contact implements coordinator.Trace. The events show the contacts.
+func (t *trace) Contact(ring.NodeID) {}
+
+// Read implements coordinator.Trace. The events show reads.
+func (t *trace) Read(coordinator.Reads) {}
+
+// Detailed implements coordinator.Trace.
+func (t *trace) Detailed() bool { return true }
+
 // Add implements coordinator.Trace.
 func (t *trace) Add(source ring.NodeID, activity string) {
 	now := t.elapsed()

@@ -363,6 +363,8 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 		return err
 	}
 	defer call.Release()
+	w.request.Cost.Path = string(pathPartitionKey)
+	w.request.Cost.CountPage(call.Page(), w.now)
 	v := &rowView{}
 	v.reset(t, w.now)
 	var r row.PageReader
@@ -455,10 +457,19 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	if isCounterTable(m.table) {
 		x.request.Type, x.request.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
 	}
-	if err := p.o.Executor.Write(r, &x.request); err != nil {
+	if err := p.execute(r, &x.request); err != nil {
 		return nil, err
 	}
 	return voidResult(), nil
+}
+
+// execute executes a write, and sets the access path of its cost if the leader of a counter update has read.
+func (p *Processor) execute(r *request.Request, req *coordinator.WriteRequest) error {
+	err := p.o.Executor.Write(r, req)
+	if r.Cost.Commands > 0 {
+		r.Cost.Path = string(pathPartitionKey)
+	}
+	return err
 }
 
 // copyMutation makes dst a copy of src that owns its memory.

@@ -157,8 +157,11 @@ func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 // waits for one. The caller must not wait for the disk itself.
 func (l *Local) Block(bytes int, f func(), refuse func(error)) { l.block(bytes, f, refuse) }
 
-// TracedTransport returns transport for one traced request: the events of the node that answers go to t.
+// TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records events.
 func TracedTransport(transport messaging.Transport, t coordinator.Trace) messaging.Transport {
+	if !t.Detailed() {
+		return transport
+	}
 	return messaging.Traced(transport, func(to ring.NodeID) func([]messaging.TraceEvent) {
 		answered := t.Asked(to)
 		return func(events []messaging.TraceEvent) {

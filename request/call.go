@@ -81,9 +81,15 @@ func (c *Call) Answered() bool { return c.answered.Load() }
 // Wait blocks until the coordinator has answered, and returns the page that it answered with. It is called once for each
 // Call. The page is valid until Release.
 func (c *Call) Wait(r *Request) (page []byte, err error) {
-	env.WaitOrCancel(r.Context, c.waiter, c.cancel)
+	err = c.wait(r)
 	r.Cost.Bytes += len(c.page)
-	return c.page, clientGone(c.err)
+	return c.page, err
+}
+
+// wait is Wait without the page.
+func (c *Call) wait(r *Request) error {
+	env.WaitOrCancel(r.Context, c.waiter, c.cancel)
+	return clientGone(c.err)
 }
 
 // Page returns the page that the coordinator answered with. It is valid until Release.

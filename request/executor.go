@@ -136,7 +136,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return err
 	}
-	req.Trace = r.Trace
+	req.Trace = r.observer()
 	c := e.call()
 	switch req.Type {
 	case coordinator.WriteCounter:
@@ -150,6 +150,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 		e.o.Coordinator.Write(req, c.onDone)
 	}
 	c.waiter.Wait()
+	r.addReads()
 	err := c.err
 	c.Release()
 	return err
@@ -189,7 +190,8 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 		c.onPage(nil, err)
 		return c
 	}
-	req.Trace, req.Blocks = r.Trace, true // the request's own goroutine may wait for the disk
+	req.Trace, req.Blocks = r.observer(), true // the request's own goroutine may wait for the disk
+	r.Cost.Commands++
 	c.begin(KindRead)
 	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
 		e.o.Proposer.Read(req, c.onPage)
@@ -200,20 +202,25 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 }
 
 // CAS makes a conditional change. If the condition doesn't hold, the Call has the page that shows why. The caller releases the
-// Call, which is nil if there is an error. When the request's context ends, the change is given up if nothing was proposed yet.
+// Call, which is nil if there is an error. Its reads count in the cost of a measured request. When the request's context ends, the change is given up if nothing was proposed yet.
 func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return false, nil, err
 	}
-	req.Trace = r.Trace
+	req.Trace = r.observer()
 	if req.Cancel == nil && r.Context.Done() != nil {
 		req.Cancel = env.NewCancel(r.Context)
 	}
 	c = e.call()
 	c.cancel = req.Cancel
 	c.begin(KindCAS)
+	if r.Measured() {
+		req = r.measureCAS(req)
+	}
 	e.o.Proposer.CAS(req, c.onApplied)
-	if _, err := c.Wait(r); err != nil {
+	err = c.wait(r)
+	r.addReads()
+	if err != nil {
 		c.Release()
 		return false, nil, err
 	}
@@ -225,7 +232,7 @@ func (e *Executor) Partitions(r *Request, req *coordinator.PartitionsRequest) (c
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return coordinator.Partitions{}, err
 	}
-	req.Trace = r.Trace
+	req.Trace = r.observer()
 	c := e.call()
 	c.cancel = req.Cancel
 	c.begin(KindPartitions)

@@ -27,15 +27,10 @@ type Request struct {
 	Trace coordinator.Trace
 	// Warnings are sent to the client with the answer, where its protocol has a place for them.
 	Warnings []string
-	// Cost is what was read for the request until now.
+	// Cost counts what was read for the request until now.
 	Cost Cost
-}
 
-// Cost counts the work that a request caused. Each page of a paged query is a request of its own.
-type Cost struct {
-	Rows       int // live rows that were read, whether they are part of the answer or not
-	Tombstones int // deleted or expired rows, and bounds of range tombstones, that were read
-	Bytes      int // size of the pages that the coordinator answered with
+	observation *coordinator.Observation // nil unless Measure was called
 }
 
 // Warn adds a warning for the client.

@@ -67,6 +67,32 @@ func (w *PageWriter) bytes(b []byte) {
 	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
 }
 
+// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of each range
+// tombstone; and partitions. A partition that has live static columns and no live row counts as a row. CountPage counts what
+// precedes an error in the page.
+func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
+	var r PageReader
+	var x Row
+	r.Reset(page)
+	for r.NextPartition() {
+		partitions++
+		tombstones += 2 * len(r.RangeTombstones)
+		live := 0
+		for r.NextRow(&x) {
+			if x.Live(now) {
+				live++
+			} else {
+				tombstones++
+			}
+		}
+		if live == 0 && r.Header.Live(now) {
+			live = 1
+		}
+		rows += live
+	}
+	return rows, tombstones, partitions
+}
+
 // PageReader iterates over a page. Its results point into the page.
 //
 //	for r.NextPartition() {

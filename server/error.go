@@ -178,13 +178,17 @@ func (s *Server) replicaError(err error) *frame.Error {
 func (s *Server) wireFailures(list []coordinator.NodeFailure) []frame.Failure {
 	out := make([]frame.Failure, len(list))
 	for i, f := range list {
-		addr := netip.IPv4Unspecified() // the node is no longer known
-		if s.options.ReplicaAddress != nil {
-			if a := s.options.ReplicaAddress(f.Node); a.IsValid() {
-				addr = a
-			}
-		}
-		out[i] = frame.Failure{Replica: addr, Reason: uint16(f.Reason)}
+		out[i] = frame.Failure{Replica: s.replicaAddress(f.Node), Reason: uint16(f.Reason)}
 	}
 	return out
+}
+
+// replicaAddress returns the internode address of a node, or 0.0.0.0 if the node is no longer known.
+func (s *Server) replicaAddress(node ring.NodeID) netip.Addr {
+	if s.options.ReplicaAddress != nil {
+		if a := s.options.ReplicaAddress(node); a.IsValid() {
+			return a
+		}
+	}
+	return netip.IPv4Unspecified()
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query"
@@ -19,6 +21,7 @@ type worker struct {
 	batch   frame.Batch
 
 	request request.Request
+	began   time.Time // of a request that is measured
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
@@ -38,14 +41,15 @@ func (w *worker) run(j job) {
 	}()
 	defer c.server.guard.Recover("CQL reply", c.fail)
 	result, err := w.processGuarded(j)
+	payload := w.costPayload(c.server)
 	w.reply = w.reply[:0]
 	if err != nil {
-		w.reply = appendErrorReply(w.reply, j.request, c.server.wireError(err))
+		w.reply = appendErrorReply(w.reply, j.request, c.server.wireError(err), payload)
 	} else {
 		if result.Kind == query.KindSetKeyspace {
 			c.use(result.Keyspace)
 		}
-		w.reply = w.appendReply(w.reply, j.request, result)
+		w.reply = w.appendReply(w.reply, j.request, result, payload)
 		result.Release()
 	}
 	if j.request.Version < frame.V5 && c.compression != frame.NoCompression {
@@ -77,9 +81,9 @@ func (w *worker) processGuarded(j job) (result *query.Result, err error) {
 func (w *worker) process(j job) (*query.Result, error) {
 	c, v := j.conn, j.request.Version
 	cur := wire.NewCursor(j.body)
-	frame.ConsumeRequestPrefix(&cur, v, j.request.Flags) // custom payloads are not used
-	processor, session := c.server.options.Processor, c.session.Load()
 	r := w.begin(c)
+	w.consumePrefix(&cur, j.request)
+	processor, session := c.server.options.Processor, c.session.Load()
 	switch j.request.Opcode {
 	case frame.OpQuery:
 		if err := w.query.Consume(&cur, v); err != nil {

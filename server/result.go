@@ -5,16 +5,16 @@ import (
 	"cqld/server/frame"
 )
 
-// appendReply appends the RESULT envelope that answers h with r.
-func (w *worker) appendReply(dst []byte, h header, r *query.Result) []byte {
+// appendReply appends the RESULT envelope that answers h with r. payload is its custom payload; nil means none.
+func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[string][]byte) []byte {
 	start := len(dst)
 	warnings := w.request.Warnings
-	flags := resultFlags(h.Version, r, warnings)
+	flags := resultFlags(h.Version, r, warnings) | payloadFlag(payload)
 	dst = frame.AppendHeader(dst, header{
 		Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpResult,
 	})
 	if flags != 0 {
-		dst = frame.AppendPrefix(dst, flags, frame.Prefix{TracingID: r.TracingID, Warnings: warnings})
+		dst = frame.AppendPrefix(dst, flags, frame.Prefix{TracingID: r.TracingID, Warnings: warnings, CustomPayload: payload})
 	}
 	dst = w.appendResult(dst, h.Version, r)
 	frame.FinishEnvelope(dst, start)
@@ -29,6 +29,13 @@ func resultFlags(v frame.Version, r *query.Result, warnings []string) (flags fra
 		flags |= frame.FlagWarnings
 	}
 	return flags
+}
+
+func payloadFlag(payload map[string][]byte) frame.Flags {
+	if payload == nil {
+		return 0
+	}
+	return frame.FlagCustomPayload
 }
 
 func (w *worker) appendResult(dst []byte, v frame.Version, r *query.Result) []byte {
@@ -80,10 +87,12 @@ func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 	return frame.SchemaChange{Change: s.Change, Target: s.Target, Keyspace: s.Keyspace, Name: s.Name, ArgTypes: s.Args}
 }
 
-// appendErrorReply appends the ERROR envelope that answers h.
-func appendErrorReply(dst []byte, h header, e *frame.Error) []byte {
+// appendErrorReply appends the ERROR envelope that answers h. payload is its custom payload; nil means none.
+func appendErrorReply(dst []byte, h header, e *frame.Error, payload map[string][]byte) []byte {
 	start := len(dst)
-	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Stream: h.Stream, Opcode: frame.OpError})
+	flags := payloadFlag(payload)
+	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpError})
+	dst = frame.AppendPrefix(dst, flags, frame.Prefix{CustomPayload: payload})
 	dst = frame.AppendError(dst, h.Version, e)
 	frame.FinishEnvelope(dst, start)
 	return dst

@@ -155,6 +155,7 @@ func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.D
 		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS})
 		if err == nil {
 			page := call.Page()
+			r.Cost.CountPage(page, cmd.Now)
 			call.Keep()
 			call.Release()
 			return page, true

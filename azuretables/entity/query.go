@@ -48,6 +48,7 @@ func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey str
 	var reader row.PageReader
 	reader.Reset(page)
 	for reader.NextPartition() {
+		r.Cost.Partitions++
 		r.Cost.Tombstones += 2 * len(reader.RangeTombstones)
 		for reader.NextRow(&d.row) {
 			newest := d.newest(&d.row)
@@ -389,6 +390,7 @@ func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err e
 	reader := &d.reader
 	reader.Reset(page)
 	for reader.NextPartition() {
+		r.request.Cost.Partitions++
 		r.request.Cost.Tombstones += 2 * len(reader.RangeTombstones)
 		for reader.NextRow(&d.row) {
 			last = d.row.Clustering

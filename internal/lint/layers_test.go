@@ -72,7 +72,7 @@ batchlog: coordinator internal/env internal/guard internal/wire messaging replic
 internal/testcluster: coordinator ring schema types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram paxos ring schema
+request: auth coordinator internal/env internal/histogram paxos ring row schema
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types

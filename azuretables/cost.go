@@ -1,0 +1,49 @@
+package azuretables
+
+import (
+	"slices"
+
+	"cqld/azuretables/odata"
+)
+
+// The headers with the cost of a request. The answers to queries always have the first two; a request with "x-cqld-cost: true"
+// gets all of them, also with an error.
+const (
+	rowsHeader         = "x-cqld-rows-scanned"
+	planHeader         = "x-cqld-plan" // absent if the request does not read entities
+	tombstonesHeader   = "x-cqld-tombstones-scanned"
+	partitionsHeader   = "x-cqld-partitions-scanned"
+	commandsHeader     = "x-cqld-commands"
+	bytesHeader        = "x-cqld-bytes-read"
+	replicasHeader     = "x-cqld-replicas" // number of replicas that were asked; clients need not know their addresses
+	microsecondsHeader = "x-cqld-microseconds"
+)
+
+// measure reads x-cqld-cost. Signatures do not cover it: those of the Table service cover no x-ms headers either.
+func (c *call) measure() error {
+	switch c.req.header.cost {
+	case "true":
+		c.request.Measure()
+	case "", "false":
+	default:
+		return odata.Of(odata.InvalidHeaderValue)
+	}
+	return nil
+}
+
+// addCost adds the headers with the cost of a measured request that the answer does not have yet.
+func (c *call) addCost() {
+	r, cost := c.resp, &c.request.Cost
+	if !slices.ContainsFunc(r.fields, func(f field) bool { return f.name == rowsHeader }) {
+		r.addInt(rowsHeader, cost.Rows)
+		if c.plan != "" {
+			r.add(planHeader, c.plan)
+		}
+	}
+	r.addInt(tombstonesHeader, cost.Tombstones)
+	r.addInt(partitionsHeader, cost.Partitions)
+	r.addInt(commandsHeader, cost.Commands)
+	r.addInt(bytesHeader, cost.Bytes)
+	r.addInt(replicasHeader, len(c.request.Replicas()))
+	r.addInt(microsecondsHeader, int((c.door.o.Clock.Monotonic() - c.began).Microseconds()))
+}

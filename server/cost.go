@@ -1,0 +1,75 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/server/frame"
+)
+
+// costKey is the key by which the custom payload of a QUERY, EXECUTE or BATCH requests the cost of that request. Its value has no
+// meaning.
+const costKey = "cqld-cost"
+
+// The keys of the custom payload with the cost, named after the properties of EXPLAIN ANALYZE. The values are text: the path as
+// EXPLAIN names it, internode addresses separated by ", ", and decimal numbers. pathKey is absent if nothing was read, and
+// replicasKey if no replica was asked.
+const (
+	pathKey         = "cqld-path"
+	replicasKey     = "cqld-replicas"
+	rowsKey         = "cqld-rows-read"
+	tombstonesKey   = "cqld-tombstones-read"
+	partitionsKey   = "cqld-partitions-read"
+	commandsKey     = "cqld-commands"
+	bytesKey        = "cqld-bytes-read"
+	microsecondsKey = "cqld-microseconds"
+)
+
+// consumePrefix consumes what precedes the message of the request, and measures the request if its custom payload has costKey.
+// Other keys are ignored, and so is the payload of PREPARE.
+func (w *worker) consumePrefix(c *wire.Cursor, h header) {
+	payload := frame.ConsumeRequestPrefix(c, h.Version, h.Flags)
+	if payload == nil || h.Opcode == frame.OpPrepare {
+		return
+	}
+	if _, ok := payload[costKey]; ok {
+		w.request.Measure()
+		w.began = time.Now()
+	}
+}
+
+// costPayload returns the custom payload of the answer to the worker's request, or nil if the request did not ask for one.
+func (w *worker) costPayload(s *Server) map[string][]byte {
+	r := &w.request
+	if !r.Measured() {
+		return nil
+	}
+	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+	payload := map[string][]byte{
+		rowsKey:         number(int64(r.Cost.Rows)),
+		tombstonesKey:   number(int64(r.Cost.Tombstones)),
+		partitionsKey:   number(int64(r.Cost.Partitions)),
+		commandsKey:     number(int64(r.Cost.Commands)),
+		bytesKey:        number(int64(r.Cost.Bytes)),
+		microsecondsKey: number(time.Since(w.began).Microseconds()),
+	}
+	if r.Cost.Path != "" {
+		payload[pathKey] = []byte(r.Cost.Path)
+	}
+	if replicas := r.Replicas(); len(replicas) > 0 {
+		payload[replicasKey] = []byte(s.replicaNames(replicas))
+	}
+	return payload
+}
+
+// replicaNames returns the internode addresses of nodes, separated by ", ".
+func (s *Server) replicaNames(nodes []ring.NodeID) string {
+	names := make([]string, len(nodes))
+	for i, node := range nodes {
+		names[i] = s.replicaAddress(node).String()
+	}
+	return strings.Join(names, ", ")
+}
