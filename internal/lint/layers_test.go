@@ -28,7 +28,7 @@ auth:
 ring:
 types: internal/keyword internal/wire
 schema: ring types
-row: internal/env internal/wire ring schema
+row: internal/env internal/wire ring schema types
 internal/model: ring row
 internal/model/generate:
 
