@@ -45,7 +45,7 @@ func (s *filterStore) Read(req *coordinator.ReadRequest, done func([]byte, error
 	if cmd.Filter != nil {
 		s.filtered++
 	}
-	s.table(cmd.Table).FilterRows = s.rows
+	s.table(cmd.Table).FilterRows, s.table(cmd.Table).PageRows = s.rows, s.rows
 	done(s.table(cmd.Table).Read(&cmd), nil)
 }
 

@@ -234,11 +234,14 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			clustering: s.at.clustering[:0]}
 	}
 	any := resumed && s.at.live
+	deleted := false // the last row
 	for r.NextRow(&v.row) {
 		if !v.live(&v.row) {
 			s.request.Cost.Tombstones++
+			deleted = true
 			continue
 		}
+		deleted = false
 		any = true
 		s.request.Cost.Rows++
 		v.next(fixed, v.row.Clustering)
@@ -254,6 +257,14 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			s.at.done = true
 			return false, nil
 		}
+	}
+	if r.Continues() {
+		// Nothing is known yet of the rows that follow, and a page of deleted rows only must be progress, too.
+		if deleted {
+			s.at.started = true
+			s.at.clustering = append(s.at.clustering[:0], v.row.Clustering...)
+		}
+		return false, r.Err()
 	}
 	if any || !s.staticCounts || !v.live(&v.header) {
 		return false, r.Err()

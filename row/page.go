@@ -141,6 +141,7 @@ type PageReader struct {
 
 	c      wire.Cursor
 	inside bool
+	rows   bool // the current partition has a row
 	ended  bool
 	more   bool
 	at     *Position
@@ -164,6 +165,7 @@ func (r *PageReader) NextPartition() bool {
 		r.end()
 		return false
 	}
+	r.rows = false
 	r.Key = consumeKey(&r.c)
 	if err := DecodeRow(&r.Header, consumeShort(&r.c)); err != nil {
 		r.c.Fail(err)
@@ -205,12 +207,26 @@ func (r *PageReader) NextRow(row *Row) bool {
 		r.inside = false
 		return false
 	}
+	r.rows = true
 	row.Clustering = consumeShort(&r.c)
 	if err := DecodeRow(row, consumeShort(&r.c)); err != nil {
 		r.c.Fail(err)
 	}
 	r.inside = r.c.Err() == nil
 	return r.inside
+}
+
+// Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further rows. A
+// page without an explicit position ends within its last partition if that has rows; without rows, it was read completely.
+func (r *PageReader) Continues() bool {
+	rest := PageReader{c: r.c}
+	if rest.c.Err() != nil || rest.c.Uint8() != 0 {
+		return false // malformed, or not the last partition
+	}
+	if rest.end(); rest.at != nil {
+		return !rest.at.Whole && bytes.Equal(rest.at.Key.Bytes, r.Key.Bytes)
+	}
+	return rest.more && r.rows
 }
 
 // More reports, after the iteration, whether a limit ended the page before the end of the data.

@@ -16,6 +16,8 @@ type Table struct {
 
 	// FilterRows ends a page after a filter has omitted so many rows, or partitions of a range. Zero: never.
 	FilterRows int
+	// PageRows ends a page after so many rows, deleted ones included, as the bound on its bytes does. Zero: never.
+	PageRows int
 
 	partitions map[string]*partition
 }
@@ -105,14 +107,14 @@ func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	w := row.NewPageWriter(nil)
 	counted := uint32(0)
-	f := &filtering{most: t.FilterRows}
+	f := &filtering{most: t.FilterRows, rowsMost: t.PageRows}
 	f.Reset(cmd.Filter, cmd.Now)
 	for _, p := range t.wanted(cmd) {
 		counted = p.read(&w, cmd, t.gcBefore(p.key.Token, cmd.Now), counted, f)
 		if f.end != nil {
 			return w.FinishAfter(f.end)
 		}
-		if cmd.Limits.Rows > 0 && counted >= cmd.Limits.Rows {
+		if f.full() || cmd.Limits.Rows > 0 && counted >= cmd.Limits.Rows {
 			return w.Finish(true)
 		}
 	}
@@ -122,9 +124,13 @@ func (t *Table) Read(cmd *row.ReadCommand) []byte {
 // filtering is the filter of one command, and what it has omitted.
 type filtering struct {
 	row.FilterMatcher
-	most, omitted int
-	end           *row.Position // set when the page ends
+	most, omitted  int
+	rowsMost, rows int
+	end            *row.Position // set when the page ends
 }
+
+// full reports whether the page has as many rows as it may.
+func (f *filtering) full() bool { return f.rowsMost > 0 && f.rows >= f.rowsMost }
 
 // omit counts a row or, if clustering is nil, a partition.
 func (f *filtering) omit(key row.PartitionKey, clustering []byte) {
@@ -177,10 +183,11 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 			continue
 		}
 		found = append(found, r)
+		f.rows++
 		if r.Live(cmd.Now) {
 			live++
 		}
-		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) {
+		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) || f.full() {
 			break
 		}
 	}
@@ -193,7 +200,7 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 		}
 		w.EndPartition()
 	}
-	if live == 0 && cmd.StaticCounts && f.end == nil && header.Live(cmd.Now) {
+	if live == 0 && cmd.StaticCounts && f.end == nil && !f.full() && header.Live(cmd.Now) {
 		live = 1
 	}
 	return counted + live
