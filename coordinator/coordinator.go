@@ -57,6 +57,8 @@ type Unsafe struct {
 	StaleEpochs, OneSided bool
 	// ReadOneSide makes reads ask the replicas of now alone while an operation is Switching.
 	ReadOneSide bool
+	// FilterVersions makes each of several replicas evaluate filters on static and regular columns of its own version.
+	FilterVersions bool
 }
 
 // Coordinator takes requests to their replicas. Its methods may be called from any goroutine.

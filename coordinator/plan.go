@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"cqld/coordinator/resolve"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -237,12 +236,13 @@ func (op *readOp) replan() {
 	op.topology = op.c.view.Topology()
 	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
 	op.targets = nil // the old ones may still get answers
-	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, resolve.New(op.cmd, op.c.limits.ResultBytes)
+	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, op.newResolver()
 	op.rounds, op.next = 0, nil
 	if err := op.plan(); err != nil {
 		op.failLocked(err)
 		return
 	}
+	op.filtered()
 	asks := op.choose(nil)
 	op.mu.Unlock()
 	op.ask(asks, false)

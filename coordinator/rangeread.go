@@ -36,6 +36,7 @@ type rangeOp struct {
 	width    int      // pieces that may be under way
 	out      row.PageWriter
 	counted  uint32
+	endsAt   *row.Position // where a filtered piece ended, if not after its last row
 	plans    int
 	failed   error
 	cancel   *env.Cancel // of all pieces
@@ -178,7 +179,11 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	case op.failed != nil:
 		op.finish(nil, op.failed)
 	case !more:
-		op.finish(op.out.Finish(true), nil)
+		if op.endsAt != nil {
+			op.finish(op.out.FinishAfter(op.endsAt), nil)
+		} else {
+			op.finish(op.out.Finish(true), nil)
+		}
 	case op.taken == len(op.pieces):
 		op.finish(op.out.Finish(false), nil)
 	default:
@@ -219,6 +224,7 @@ func (op *rangeOp) take(page []byte) bool {
 	if err := r.Err(); err != nil {
 		op.failed = err
 	}
+	op.endsAt = r.End()
 	full := op.out.Len() >= op.c.limits.ResultBytes && op.taken < len(op.pieces)
 	return !r.More() && !full
 }

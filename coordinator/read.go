@@ -112,24 +112,26 @@ const (
 // readOp is a read of one partition, or of one stretch of the ring with one replica set. It goes
 // back to the pool when refs is zero, as writeOp does.
 type readOp struct {
-	c        *Coordinator
-	mu       sync.Mutex
-	refs     int
-	round    int // answers to earlier rounds are of no interest
-	asked    *row.ReadCommand
-	cmd      *row.ReadCommand
-	level    ring.Consistency
-	table    *schema.Table
-	topology *ring.Topology
-	self     ring.NodeID
-	set      ring.ReplicaSet
-	natural  [1]ring.NodeID
-	deadline time.Duration
-	started  time.Duration
-	trace    Trace
-	done     func([]byte, error) // nil once called
-	whole    bool                // a read of its own: counted, and planned again when refused
-	plans    int
+	c     *Coordinator
+	mu    sync.Mutex
+	refs  int
+	round int // answers to earlier rounds are of no interest
+	asked *row.ReadCommand
+	cmd   *row.ReadCommand // with the filter that replicas evaluate
+	// requested is the command of the request. Its filter may have conditions that no replica evaluates.
+	requested *row.ReadCommand
+	level     ring.Consistency
+	table     *schema.Table
+	topology  *ring.Topology
+	self      ring.NodeID
+	set       ring.ReplicaSet
+	natural   [1]ring.NodeID
+	deadline  time.Duration
+	started   time.Duration
+	trace     Trace
+	done      func([]byte, error) // nil once called
+	whole     bool                // a read of its own: counted, and planned again when refused
+	plans     int
 
 	phase      readPhase
 	tally      quorum.Tally
@@ -157,14 +159,17 @@ func newReadOp(c *Coordinator) *readOp {
 // prepare resets op for a request; the caller adds the replicas.
 func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topology) {
 	op.refs = 1
-	op.cmd, op.asked = req.Command, req.Command
+	op.requested, op.cmd, op.asked = req.Command, req.Command, req.Command
 	op.level, op.table, op.trace = req.Consistency, table, req.Trace
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
 	op.cancel, op.unhook = nil, nil
-	op.resolver = resolve.New(req.Command, op.c.limits.ResultBytes)
+	op.resolver = op.newResolver()
 }
+
+// newResolver returns the resolver of the present command.
+func (op *readOp) newResolver() resolve.Resolver { return resolve.New(op.cmd, op.c.limits.ResultBytes) }
 
 // begin chooses whom to ask and asks. blocks says that the caller's goroutine may wait for the disk.
 func (op *readOp) begin(blocks bool) {
@@ -174,6 +179,7 @@ func (op *readOp) begin(blocks bool) {
 		op.failLocked(err)
 		return
 	}
+	op.filtered()
 	op.first = op.choose(op.first[:0])
 	if op.deadline > 0 {
 		op.started = op.c.clock.Monotonic()
@@ -525,7 +531,7 @@ func (op *readOp) release() {
 		op.spareSlots = append(op.spareSlots, t)
 	}
 	op.targets = op.targets[:0]
-	op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.unhook = nil, nil, nil, nil, nil, nil, nil
+	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.unhook = nil, nil, nil, nil, nil, nil, nil, nil
 	op.set = ring.ReplicaSet{}
 	c.reads.Put(op)
 }

@@ -22,7 +22,7 @@ import (
 //
 //	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static|insert … [at=1] [cl=QUORUM] [timeout=2s]     requests, of coordinator at
-//	read k [limit= per= reversed from= to=] | scan | batch | truncate
+//	read k [limit= per= reversed from= to= v=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and time
 //	down, up, away, back, break [disk=full|readonly|kept|lost], mend           nodes
@@ -171,6 +171,8 @@ func (s *scenario) start(d *datadriven.TestData) {
 		o.unsafe.ReadOneSide = true
 	case "NoWriteOrder":
 		o.unsafe.NoWriteOrder = true
+	case "FilterVersions":
+		o.unsafe.FilterVersions = true
 	case "NoReplan":
 		o.unsafe.NoReplan = true
 	case "NoLookup":
@@ -344,6 +346,11 @@ func (s *scenario) command(d *datadriven.TestData) *row.ReadCommand {
 	if d.HasArg("from") {
 		cmd.StaticCounts = false
 		cmd.Slices = []row.Slice{{Start: []byte(text(d, "from", "")), End: row.After([]byte(text(d, "to", "z")))}}
+	}
+	if d.HasArg("v") { // WHERE v = … ALLOW FILTERING
+		v := s.c.table.Column("v")
+		cmd.StaticCounts, cmd.Filter = false, &row.Filter{PartitionKey: 1}
+		cmd.Filter.Add(row.Condition{Kind: v.Kind, Column: v.ID, Operator: row.FilterEqual, Type: v.Type, Values: [][]byte{[]byte(text(d, "v", ""))}})
 	}
 	if d.Cmd == "scan" {
 		cmd.Range.Tokens = ring.FullRange()

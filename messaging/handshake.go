@@ -17,7 +17,7 @@ import (
 )
 
 // ProtocolVersion is the version of the handshake, of frames and of all payloads. Both nodes must have the same.
-const ProtocolVersion = 6
+const ProtocolVersion = 7
 
 // A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. Later
 // versions of the protocol may change bodies, and nothing else of the handshake, so that nodes of different versions can name their versions.

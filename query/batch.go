@@ -9,6 +9,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/batchsize"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
@@ -224,7 +225,7 @@ func (c *mutationCollector) tableNames() string {
 func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *mutationCollector) error {
 	size := 0
 	for i, m := range c.mutations {
-		size += batchSize(c.tables[i], m)
+		size += batchsize.Of(c.tables[i], m)
 	}
 	switch l := p.o.Limits; {
 	case size > l.BatchFailBytes:

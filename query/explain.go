@@ -139,12 +139,12 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	}
 	x.partitions(run, path.kind)
 	x.add("clustering", "%s", describeSlices(run))
-	if n := len(x.plan.where.filters); n > 0 {
-		var names []string
-		for _, f := range x.plan.where.filters {
-			names = append(names, columnNames(f.columns))
-		}
-		x.add("filter", "%s, by the coordinator", strings.Join(names, ", "))
+	atReplicas, atCoordinator := run.filterPlaces(level)
+	if len(atReplicas) > 0 {
+		x.add("filter at replicas", "%s", columnNames(atReplicas))
+	}
+	if len(atCoordinator) > 0 {
+		x.add("filter at coordinator", "%s", columnNames(atCoordinator))
 	}
 	if x.plan.order != nil {
 		x.add("sort", "in memory, by the coordinator")
@@ -203,11 +203,8 @@ func plural(n int, one, many string) string {
 func (x *explanation) replicas(run *selectRun, level ring.Consistency) {
 	topology := x.p.o.View.Topology()
 	replication := x.plan.table.Replication
-	datacenter := ""
+	datacenter := x.p.localDatacenter()
 	self := x.p.o.View.Self()
-	if n := topology.Node(self); n != nil {
-		datacenter = n.Datacenter
-	}
 	var nodes []ring.NodeID
 	if replication.Class == ring.Local {
 		nodes = []ring.NodeID{self}

@@ -12,32 +12,6 @@ import (
 	"cqld/schema"
 )
 
-// appendPartitionKey appends the serialized key of the values.
-func appendPartitionKey(dst []byte, values [][]byte) []byte {
-	if len(values) == 1 {
-		return append(dst, values[0]...)
-	}
-	for _, v := range values {
-		dst = wire.AppendUint16(dst, uint16(len(v)))
-		dst = append(dst, v...)
-		dst = append(dst, 0)
-	}
-	return dst
-}
-
-// splitPartitionKey appends the values of a serialized key to dst.
-func splitPartitionKey(dst [][]byte, key []byte, columns int) [][]byte {
-	if columns == 1 {
-		return append(dst, key)
-	}
-	c := wire.NewCursor(key)
-	for range columns {
-		dst = append(dst, term.NotNil(c.ShortBytes()))
-		c.Skip(1)
-	}
-	return dst
-}
-
 // checkKeyValue refuses values that cannot be part of a key.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
@@ -97,7 +71,7 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	var build func(i int) error
 	build = func(i int) error {
 		if i == len(choices) {
-			b := appendPartitionKey(nil, values)
+			b := row.AppendKeyComponents(nil, values)
 			if err := checkPartitionKey(b, values); err != nil {
 				return err
 			}

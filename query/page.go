@@ -73,6 +73,7 @@ func (p *Processor) decodePagingState(table *schema.Table, b []byte) (*pagingSta
 	flags := c.Uint8()
 	s := &pagingState{}
 	s.at.started, s.at.done = flags&pagingStarted != 0, flags&pagingDone != 0
+	s.at.live = s.at.started
 	s.at.key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: term.NotNil(c.Take(c.Count(1)))}
 	s.at.clustering = append([]byte{}, c.Take(c.Count(1))...)
 	s.at.key.Bytes = append([]byte{}, s.at.key.Bytes...)

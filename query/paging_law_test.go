@@ -28,10 +28,13 @@ type shortPages struct {
 	modelStore
 	r     *rand.Rand
 	short bool
+	rows  int // of a page, deleted ones included; 0 means no limit
 }
 
 func (s *shortPages) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
+	s.table(req.Command.Table).PageRows = 0
 	if s.short {
+		s.table(req.Command.Table).PageRows = s.rows
 		limited := *req.Command
 		limited.Limits.Rows = min(limited.Limits.Rows, 1+uint32(s.r.IntN(4)))
 		req.Command = &limited
@@ -119,7 +122,7 @@ func (c *pagingCase) compare(t *testing.T) bool {
 	if q.Sorted {
 		sizes = sizes[:1]
 	}
-	c.store.short = true
+	c.store.short, c.store.rows = true, c.r.IntN(4)
 	for _, size := range sizes {
 		got, largest, err := c.rows(q.Statement, size)
 		if err != nil {

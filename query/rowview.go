@@ -52,7 +52,7 @@ func (v *rowView) reset(table *schema.Table, now int64) {
 func (v *rowView) partition(key row.PartitionKey) {
 	v.clearSpans(0)
 	v.key = key
-	v.keyValues = splitPartitionKey(v.keyValues[:0], key.Bytes, len(v.table.PartitionKey))
+	v.keyValues = row.KeyComponents(v.keyValues[:0], key.Bytes, len(v.table.PartitionKey))
 	v.mark(&v.header)
 }
 

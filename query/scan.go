@@ -33,7 +33,8 @@ type consumer interface {
 type position struct {
 	key        row.PartitionKey // Bytes is nil at the beginning
 	clustering []byte
-	started    bool   // a row of the partition was consumed; clustering is its position
+	started    bool   // rows of the partition were read up to clustering
+	live       bool   // one of them, at least, was live
 	done       bool   // no row of the partition is left
 	given      uint32 // rows or groups of the partition so far, for PER PARTITION LIMIT
 }
@@ -52,6 +53,8 @@ type scan struct {
 	batch        uint32
 	perPartition uint32
 	share        uint32 // PER PARTITION LIMIT, wherever it is applied; 0 means none
+	grow         bool   // each command requests twice as many rows as the previous one
+	filter       *row.Filter
 	now          int64
 
 	request *request.Request
@@ -132,7 +135,7 @@ func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err er
 		resumed := s.at.started && bytes.Equal(s.at.key.Bytes, key.Bytes)
 		if resumed {
 			cmd.Slices = cutSlices(s.slices, s.at.clustering, s.reversed)
-			cmd.StaticCounts = false
+			cmd.StaticCounts = s.staticCounts && !s.at.live
 			if s.share > 0 && s.at.given >= s.share {
 				s.at.done = true
 				return false, nil
@@ -157,10 +160,15 @@ func (s *scan) runPartition(c consumer, key row.PartitionKey) (stop bool, err er
 }
 
 func (s *scan) command() *row.ReadCommand {
-	return &row.ReadCommand{
-		Table: s.table.StorageID, Slices: s.slices, Reversed: s.reversed, StaticCounts: s.staticCounts,
+	cmd := &row.ReadCommand{
+		Filter: s.filter,
+		Table:  s.table.StorageID, Slices: s.slices, Reversed: s.reversed, StaticCounts: s.staticCounts,
 		Limits: row.Limits{Rows: s.batch, PerPartition: s.perPartition}, Now: s.now, Cancel: s.cancel,
 	}
+	if s.grow {
+		s.batch = min(2*s.batch, batchMax)
+	}
+	return cmd
 }
 
 // cutSlices returns the parts of slices after the clustering c.
@@ -199,7 +207,19 @@ func (s *scan) runCommand(c consumer, cmd *row.ReadCommand, resumed bool) (stop,
 			return stop, false, err
 		}
 	}
+	if end := r.End(); end != nil {
+		s.passed(end)
+	}
 	return false, r.More(), r.Err()
+}
+
+// passed moves the position to the end of a page whose last rows were not in it.
+func (s *scan) passed(end *row.Position) {
+	if !bytes.Equal(s.at.key.Bytes, end.Key.Bytes) || s.at.key.Bytes == nil {
+		s.at = position{key: row.PartitionKey{Token: end.Key.Token, Bytes: bytes.Clone(end.Key.Bytes)}, clustering: s.at.clustering[:0]}
+	}
+	s.at.started, s.at.done = true, s.at.done || end.Whole
+	s.at.clustering = append(s.at.clustering[:0], end.Clustering...)
 }
 
 // runRows passes on the rows of the reader's partition.
@@ -213,12 +233,15 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 		s.at = position{key: row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)},
 			clustering: s.at.clustering[:0]}
 	}
-	any := resumed
+	any := resumed && s.at.live
+	deleted := false // the last row
 	for r.NextRow(&v.row) {
 		if !v.live(&v.row) {
 			s.request.Cost.Tombstones++
+			deleted = true
 			continue
 		}
+		deleted = false
 		any = true
 		s.request.Cost.Rows++
 		v.next(fixed, v.row.Clustering)
@@ -234,6 +257,14 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			s.at.done = true
 			return false, nil
 		}
+	}
+	if r.Continues() {
+		// Nothing is known yet of the rows that follow, and a page of deleted rows only must be progress, too.
+		if deleted {
+			s.at.started = true
+			s.at.clustering = append(s.at.clustering[:0], v.row.Clustering...)
+		}
+		return false, r.Err()
 	}
 	if any || !s.staticCounts || !v.live(&v.header) {
 		return false, r.Err()
@@ -255,9 +286,12 @@ func (s *scan) feed(c consumer, r *row.PageReader) (stop, skip bool, err error) 
 	}
 	if verdict == stopBefore {
 		s.more = true
+		if s.staticCounts && !s.at.live {
+			s.at.started = false // the partition is read again: paging states do not contain live
+		}
 		return true, false, nil
 	}
-	s.at.started = true
+	s.at.started, s.at.live = true, true
 	if s.view.clustering == nil {
 		s.at.done = true
 	} else {

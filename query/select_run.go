@@ -94,7 +94,7 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if paged && (plan.grouped || !plan.aggregates()) {
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
-	run.limits(params.PageSize)
+	run.limits(params.PageSize, run.pushDown(r.Consistency))
 	if err := checkSerialLevel(r.Consistency, len(run.scan.keys)); err != nil && !empty {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (run *selectRun) singleRow() error {
 		run.values = append(run.values, v)
 		size += len(v) + 3
 	}
-	key := appendPartitionKey(make([]byte, 0, size), run.values)
+	key := row.AppendKeyComponents(make([]byte, 0, size), run.values)
 	if err := checkPartitionKey(key, run.values); err != nil {
 		return err
 	}
@@ -247,11 +247,14 @@ func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
-// limits determines how many rows a command requests.
-func (run *selectRun) limits(pageSize int32) {
+// limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
+func (run *selectRun) limits(pageSize int32, pushed bool) {
 	s := &run.scan
-	s.share = run.perPartition
+	s.share, s.grow = run.perPartition, false
 	switch {
+	case pushed && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
+		// While the ring changes, replicas may evaluate fewer filters than this counts on.
+		s.batch, s.grow = min(run.pageLimit, batchMax), true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		s.perPartition = run.perPartition
 		s.batch = min(run.pageLimit, batchMax)

@@ -222,7 +222,7 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 		}
 		w.values = append(w.values, v)
 	}
-	w.key = appendPartitionKey(w.key[:0], w.values)
+	w.key = row.AppendKeyComponents(w.key[:0], w.values)
 	if err := checkPartitionKey(w.key, w.values); err != nil {
 		return err
 	}

@@ -77,6 +77,9 @@ type ReadCommand struct {
 	StaticCounts bool
 	Limits       Limits
 	Now          int64 // seconds; determines what has expired
+	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded number
+	// of them the page ends with a position (PageReader.End).
+	Filter *Filter
 	// Repair is set for the reads of a repair: no number of tombstones ends them, and they read ranges that are being
 	// repaired. It does not change the contents of a page.
 	Repair *Repair
@@ -143,6 +146,7 @@ func (c *ReadCommand) Clone() *ReadCommand {
 		memory = append(memory, b...)
 		return memory[from:len(memory):len(memory)]
 	}
+	own.Filter = c.Filter.Clone()
 	own.Slices = slices.Clone(c.Slices)
 	for i := range own.Slices {
 		own.Slices[i].Start, own.Slices[i].End = part(own.Slices[i].Start), part(own.Slices[i].End)
@@ -168,6 +172,9 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	if c.Repair != nil {
 		flags |= 16
 	}
+	if c.Filter != nil {
+		flags |= 32
+	}
 	dst = append(dst, flags)
 	dst = wire.AppendUvarint(dst, uint64(c.Table))
 	if c.SinglePartition() {
@@ -182,6 +189,9 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	dst = wire.AppendUvarint(dst, uint64(c.Limits.Rows))
 	dst = wire.AppendUvarint(dst, uint64(c.Limits.PerPartition))
 	dst = wire.AppendVarint(dst, c.Now)
+	if c.Filter != nil {
+		dst = appendFilter(dst, c.Filter)
+	}
 	dst = wire.AppendUvarint(dst, uint64(len(c.Slices)))
 	for _, s := range c.Slices {
 		dst = append(wire.AppendUvarint(dst, uint64(len(s.Start))), s.Start...)
@@ -215,6 +225,9 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	}
 	cmd.Limits.Rows, cmd.Limits.PerPartition = uint32(c.Uvarint()), uint32(c.Uvarint())
 	cmd.Now = c.Varint()
+	if flags&32 != 0 {
+		cmd.Filter = consumeFilter(c)
+	}
 	for n := c.Count(2); n > 0; n-- {
 		s := Slice{Start: consumeShort(c)}
 		switch size := c.Uvarint(); {

@@ -3,7 +3,7 @@
 //
 // It does not know types, names or text: columns are numbers (schema.ColumnID), and keys, bounds and element paths
 // are bytes that sort as the types sort (types.AppendOrdered). All comparisons therefore use bytes.Compare, and none
-// needs the schema.
+// needs the schema. Only a Filter compares values of cells, and contains their types.
 //
 //	Partition ─ Deletion                              kind of entry     key within the partition
 //	  ├─ static Row ─ Cells                           KindHeader        —

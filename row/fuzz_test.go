@@ -89,6 +89,8 @@ func FuzzPageReader(f *testing.F) {
 	rng := rand.New(rand.NewPCG(23, 1))
 	for range 30 {
 		f.Add(pageOf(randomPartition(rng)))
+		w := NewPageWriter(nil)
+		f.Add(w.FinishAfter(&Position{Key: NewPartitionKey(randomBound(rng)), Clustering: randomBound(rng), Whole: rng.IntN(2) == 0}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r PageReader
@@ -106,6 +108,10 @@ func FuzzPageReader(f *testing.F) {
 			return
 		}
 		first := w.Finish(r.More())
+		if end := r.End(); end != nil {
+			w = NewPageWriter(nil)
+			first = w.FinishAfter(end)
+		}
 		if err := walk(first); err != nil {
 			t.Fatalf("written again: %v", err)
 		}

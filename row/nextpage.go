@@ -23,6 +23,9 @@ func NextPage(cmd *ReadCommand, page []byte, tokens ring.Range) (*ReadCommand, e
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
+	if end := r.End(); end != nil {
+		last, clustering = &PartitionKey{Token: end.Key.Token, Bytes: end.Key.Bytes}, end.Clustering
+	}
 	next := *cmd
 	if !r.More() || last == nil {
 		if !cmd.SinglePartition() {

@@ -1,6 +1,8 @@
 package row
 
 import (
+	"bytes"
+
 	"github.com/spaolacci/murmur3"
 
 	"cqld/internal/wire"
@@ -8,15 +10,37 @@ import (
 
 // A page is the encoded result of a ReadCommand:
 //
-//	page      := (0x01 partition)* 0x00 more
+//	page      := (0x01 partition)* 0x00 (complete | more | more position)
+//	position  := key (whole | inside clusteringLen clustering)
 //	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00
 //
 // The header is an encoded Row with the partition's deletion and static cells. Range tombstones are normalized
 // (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with
 // their tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion
 // shadow. Equal content therefore has equal bytes, whatever its history. more means that a limit ended the page
-// before the end of the data.
+// before the end of the data: after its last row or, if the last rows that were read are not in the page, after a position.
 type PageWriter struct{ b []byte }
+
+// The ends of a page.
+const (
+	pageComplete = iota
+	pageMore
+	pageMoreAfter
+)
+
+// Position is a place in the order of a command's rows: after a row of a partition, or after the whole partition.
+type Position struct {
+	Key        PartitionKey
+	Clustering []byte
+	Whole      bool
+}
+
+// Clone returns a copy of p that shares no memory with it.
+func (p *Position) Clone() *Position {
+	own := *p
+	own.Key.Bytes, own.Clustering = bytes.Clone(p.Key.Bytes), bytes.Clone(p.Clustering)
+	return &own
+}
 
 // NewPageWriter appends a page to dst.
 func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
@@ -53,9 +77,20 @@ func (w *PageWriter) EndPartition() { w.b = append(w.b, 0) }
 
 // Finish ends the page and returns it.
 func (w *PageWriter) Finish(more bool) []byte {
-	w.b = append(w.b, 0, 0)
+	w.b = append(w.b, 0, pageComplete)
 	if more {
-		w.b[len(w.b)-1] = 1
+		w.b[len(w.b)-1] = pageMore
+	}
+	return w.b
+}
+
+// FinishAfter ends a page with more data after a position, which is not before its last row, and returns it.
+func (w *PageWriter) FinishAfter(p *Position) []byte {
+	w.b = append(w.b, 0, pageMoreAfter)
+	w.b = appendKey(w.b, p.Key)
+	w.b = append(w.b, boolByte(p.Whole))
+	if !p.Whole {
+		w.bytes(p.Clustering)
 	}
 	return w.b
 }
@@ -106,14 +141,16 @@ type PageReader struct {
 
 	c      wire.Cursor
 	inside bool
+	rows   bool // the current partition has a row
 	ended  bool
 	more   bool
+	at     *Position
 }
 
 // Reset starts an iteration over page.
 func (r *PageReader) Reset(page []byte) {
 	r.c = wire.NewCursor(page)
-	r.inside, r.ended, r.more = false, false, false
+	r.inside, r.ended, r.more, r.at = false, false, false, nil
 }
 
 // NextPartition advances to the next partition, and skips the rest of the current one.
@@ -125,10 +162,10 @@ func (r *PageReader) NextPartition() bool {
 		return false
 	}
 	if r.c.Uint8() == 0 {
-		r.ended, r.more = true, r.c.Uint8() == 1
-		_ = r.c.Finish() // Err returns the error
+		r.end()
 		return false
 	}
+	r.rows = false
 	r.Key = consumeKey(&r.c)
 	if err := DecodeRow(&r.Header, consumeShort(&r.c)); err != nil {
 		r.c.Fail(err)
@@ -143,6 +180,24 @@ func (r *PageReader) NextPartition() bool {
 	return r.inside
 }
 
+// end decodes the end of the page.
+func (r *PageReader) end() {
+	r.ended = true
+	switch r.c.Uint8() {
+	case pageComplete:
+	case pageMore:
+		r.more = true
+	case pageMoreAfter:
+		r.more, r.at = true, &Position{Key: consumeKey(&r.c)}
+		if r.at.Whole = consumeBool(&r.c); !r.at.Whole {
+			r.at.Clustering = notNull(consumeShort(&r.c))
+		}
+	default:
+		r.c.Fail(wire.ErrMalformed)
+	}
+	_ = r.c.Finish() // Err returns the error
+}
+
 // NextRow decodes the next row of the partition into row.
 func (r *PageReader) NextRow(row *Row) bool {
 	if !r.inside {
@@ -152,6 +207,7 @@ func (r *PageReader) NextRow(row *Row) bool {
 		r.inside = false
 		return false
 	}
+	r.rows = true
 	row.Clustering = consumeShort(&r.c)
 	if err := DecodeRow(row, consumeShort(&r.c)); err != nil {
 		r.c.Fail(err)
@@ -160,8 +216,25 @@ func (r *PageReader) NextRow(row *Row) bool {
 	return r.inside
 }
 
+// Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further rows. A
+// page without an explicit position ends within its last partition if that has rows; without rows, it was read completely.
+func (r *PageReader) Continues() bool {
+	rest := PageReader{c: r.c}
+	if rest.c.Err() != nil || rest.c.Uint8() != 0 {
+		return false // malformed, or not the last partition
+	}
+	if rest.end(); rest.at != nil {
+		return !rest.at.Whole && bytes.Equal(rest.at.Key.Bytes, r.Key.Bytes)
+	}
+	return rest.more && r.rows
+}
+
 // More reports, after the iteration, whether a limit ended the page before the end of the data.
 func (r *PageReader) More() bool { return r.more }
+
+// End returns, after the iteration, the position after which the data continues, or nil if the page is complete or its
+// last row is that position. It points into the page.
+func (r *PageReader) End() *Position { return r.at }
 
 // Err returns an error if the page is malformed.
 func (r *PageReader) Err() error { return r.c.Err() }

@@ -79,6 +79,31 @@ func TestCutPageIsAnError(t *testing.T) {
 	}
 }
 
+func TestPageEndsAfterPosition(t *testing.T) {
+	rng := rand.New(rand.NewPCG(16, 1))
+	for range 200 {
+		want := Position{Key: NewPartitionKey(randomBound(rng)), Whole: rng.IntN(2) == 0}
+		if !want.Whole {
+			want.Clustering = randomBound(rng)
+		}
+		w := NewPageWriter(nil)
+		page := w.FinishAfter(&want)
+		var r PageReader
+		for r.Reset(page); r.NextPartition(); {
+		}
+		got := r.End()
+		if r.Err() != nil || !r.More() || got == nil || got.Key.Compare(want.Key) != 0 || got.Whole != want.Whole ||
+			!bytes.Equal(got.Clustering, want.Clustering) {
+			t.Fatalf("%+v, %v, want %+v", got, r.Err(), want)
+		}
+		for n := range page {
+			if walk(page[:n]) == nil {
+				t.Fatalf("%x, cut to %d bytes, is taken for a page", page, n)
+			}
+		}
+	}
+}
+
 // walk reads a page to its end.
 func walk(page []byte) error {
 	var r PageReader
@@ -117,6 +142,9 @@ func randomCommand(rng *rand.Rand) *ReadCommand {
 			after := NewPartitionKey([]byte("after"))
 			cmd.Range.After = &after
 		}
+	}
+	if rng.IntN(3) == 0 {
+		cmd.Filter = randomFilter(rng)
 	}
 	for range rng.IntN(4) {
 		s := Slice{Start: []byte{1, 2, 3}[:rng.IntN(4)]}

@@ -39,6 +39,7 @@ type Options struct {
 
 	// What is drawn from the seed, so that rare ways are taken often somewhere.
 	PageBytes        int
+	FilterRows       int // that a page of a filtered read may omit
 	SpeculativeRetry string
 	Limits           coordinator.Limits
 	HintLimits       hints.Limits
@@ -142,6 +143,7 @@ func DefaultOptions(seed uint64) Options {
 	if r.Chance(300) {
 		o.PageBytes = 100 + r.Intn(400)
 	}
+	o.FilterRows = 2 + NewStream(seed, "filter rows").Intn(10)
 	if r.Chance(300) {
 		o.HintLimits.BufferBytes = 200
 		o.HintLimits.BytesPerSecond = 100_000
@@ -174,9 +176,9 @@ func DefaultOptions(seed uint64) Options {
 
 // String is all of it, for the report of a failure.
 func (o Options) String() string {
-	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes, "+
+	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes and %d omitted rows, "+
 		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.UnsafePaxos)
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -17,6 +17,7 @@ type pager struct {
 	slice    row.Slice
 	reversed bool
 	limit    uint32 // rows of a page; 0: as many as come
+	filter   *row.Filter
 
 	inside *row.PartitionKey // in the midst of this partition
 	last   []byte            // behind this row of it, if inside
@@ -27,7 +28,7 @@ type pager struct {
 // command asks for the next page.
 func (p *pager) command(now int64) *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: p.table, Now: now, Slices: []row.Slice{p.slice}, Reversed: p.reversed}
-	cmd.Limits.Rows = p.limit
+	cmd.Limits.Rows, cmd.Filter = p.limit, p.filter
 	switch {
 	case p.inside != nil:
 		cmd.Key = *p.inside
@@ -64,6 +65,12 @@ func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, cont
 	}
 	if err := reader.Err(); err != nil {
 		return err
+	}
+	if end := reader.End(); end != nil {
+		key, last = &row.PartitionKey{Token: end.Key.Token, Bytes: bytes.Clone(end.Key.Bytes)}, bytes.Clone(end.Clustering)
+		if end.Whole {
+			last = nil
+		}
 	}
 	switch {
 	case reader.More() && last != nil:

@@ -168,7 +168,7 @@ func (l *life) opening() assembly.Opening {
 	return assembly.Opening{
 		Storage: storage.Options{
 			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
-			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
+			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, FilterRows: c.options.FilterRows,
 			OnFatal: l.fail, FreeSpace: l.node.faults.space,
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,

@@ -39,6 +39,10 @@ var (
 // optionsOf are those of a seed, with what the flags say instead.
 func optionsOf(t *testing.T, seed uint64) Options {
 	o := DrawnOptions(seed)
+	o.Extra = append(o.Extra, filteredKind())
+	if NewStream(seed, "options filtered").Chance(200) {
+		o.Workloads = append(o.Workloads, "filtered")
+	}
 	if *workloadNames != "" {
 		o.Workloads = strings.Split(*workloadNames, ",")
 		if o.has("calm") {

@@ -205,7 +205,7 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
 		p.scratch = nil
 	}
-	r.end()
+	r.release()
 	var tooMany *TooManyTombstones
 	switch {
 	case errors.As(err, &tooMany):

@@ -15,6 +15,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/types"
 )
 
 var (
@@ -57,6 +58,7 @@ func runMetamorphic(t *testing.T, seed uint64) {
 		Inline:        m.rng.IntN(2) == 0,
 		MemTableBytes: 1 << (14 + m.rng.IntN(8)),
 		CacheBytes:    1 << (16 + m.rng.IntN(6)),
+		FilterRows:    max(0, m.rng.IntN(8)-3), // mostly few, or the default
 		Table:         func(schema.StorageID) TableInfo { return info },
 	}
 	m.open()
@@ -158,6 +160,10 @@ func (m *meta) apply() {
 
 func (m *meta) read() {
 	cmd := m.command()
+	if cmd.Filter = m.filter(); cmd.Filter != nil && m.opts.FilterRows > 0 {
+		m.readFiltered(cmd)
+		return
+	}
 	got, err := m.engine.Read([]byte("before"), cmd)
 	if err != nil {
 		m.t.Errorf("read: %v", err)
@@ -180,12 +186,17 @@ func (m *meta) key() row.PartitionKey {
 }
 
 func (m *meta) clustering() []byte {
-	return []byte{0x40 + byte(m.rng.IntN(4)), byte(0x41 + m.rng.IntN(5)), byte(m.rng.IntN(3))}
+	var c []byte
+	for _, n := range []int{4, 5, 3} {
+		c = types.Native(types.Tinyint).AppendOrdered(c, []byte{byte(m.rng.IntN(n))}, false)
+	}
+	return c
 }
 
 // bound returns a clustering or the beginning of one, or what is behind it.
 func (m *meta) bound() []byte {
-	b := m.clustering()[:m.rng.IntN(4)]
+	c := m.clustering()
+	b := c[:len(c)/3*m.rng.IntN(4)]
 	if m.rng.IntN(2) == 0 {
 		b = append(b, 0xFF)
 	}

@@ -24,7 +24,7 @@ func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	if err == nil {
 		err = e.failedErr()
 	}
-	r.end()
+	r.release()
 	e.readers.Put(r)
 	if e.hot.count.Load() > 0 {
 		e.foldHot()

@@ -110,6 +110,7 @@ type Options struct {
 	CacheBytes    int64
 	MemTableBytes int64
 	PageBytes     int
+	FilterRows    int // that a page of a filtered read may omit
 
 	// Table says what is to be known of a table; it is called often and must be quick. Nil means every
 	// table exists and nothing is purged.
@@ -171,6 +172,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.PageBytes <= 0 {
 		o.PageBytes = pageBytesMax
+	}
+	if o.FilterRows <= 0 {
+		o.FilterRows = filterRowsMax
 	}
 	if o.Table == nil {
 		o.Table = func(schema.StorageID) TableInfo { return TableInfo{Exists: true, GC: GCDisabled} }

@@ -31,7 +31,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	}
 	dropped := cmd.Repair == nil && e.isDropped(cmd.Table)
 	if err == nil && !dropped {
-		page = r.w.Finish(r.full)
+		page = r.finish()
 	}
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.counters.tombstoneWarnings.Add(1)
@@ -39,7 +39,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 			"table", r.info.name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked
-	r.end()
+	r.release()
 	e.readers.Put(r)
 	if e.hot.count.Load() > 0 {
 		e.foldHot()
@@ -92,6 +92,11 @@ type reader struct {
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
 
+	filter       row.FilterMatcher
+	omitted      int          // rows, and whole partitions, that the filter omitted
+	omittedBytes int          // of these rows
+	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
+
 	lower, upper, seek []byte
 	headerValue        []byte
 	arena              []byte
@@ -106,6 +111,8 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
 	r.info = e.opts.Table(cmd.Table)
 	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
+	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
+	r.filter.Reset(cmd.Filter, cmd.Now)
 	r.nothing.Reset()
 }
 
@@ -120,9 +127,10 @@ func (r *reader) safely(f func() error) (err error) {
 	return f()
 }
 
-// end releases references to the memory of the command and the page.
-func (r *reader) end() {
+// release releases references to the memory of the command and the page.
+func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
+	r.filter.Reset(nil, 0)
 	r.deletions, r.shownRT = nil, nil
 	if cap(r.arena) > mergeArenaBytes {
 		r.arena, r.raw = nil, nil
@@ -326,6 +334,13 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 
 // readPartition reads the rows and writes the partition with its header.
 func (r *reader) readPartition() error {
+	if r.filter.Active() && !r.filter.Partition(r.key, &r.shown) {
+		if !r.cmd.SinglePartition() {
+			r.dropPartition()
+		}
+		return nil
+	}
+	before := r.omitted
 	err := r.readSlices()
 	if err != nil {
 		return err
@@ -333,7 +348,7 @@ func (r *reader) readPartition() error {
 	if err := r.iter.Error(); err != nil {
 		return err
 	}
-	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) {
+	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
 		r.beginPage()
 	}
 	if r.begun {
@@ -432,6 +447,11 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
 	}
 	if !deletion.Present() && row.Immortal(value) {
+		if r.filter.Active() {
+			if omit, err := r.omits(clustering, value, true); omit || err != nil {
+				return omit && r.dropRow(clustering, len(value)), err
+			}
+		}
 		r.beginPage()
 		r.w.EncodedRow(clustering, value)
 		return r.wrote(true), nil
@@ -456,6 +476,11 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
 		// Nothing is removed: the bytes are canonical as they are.
+		if r.filter.Active() {
+			if omit, err := r.omits(clustering, value, live); omit || err != nil {
+				return omit && r.dropRow(clustering, len(value)), err
+			}
+		}
 		r.beginPage()
 		r.w.EncodedRow(clustering, value)
 	default:
@@ -470,6 +495,9 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		r.canonical.Clustering = clustering
 		live = r.canonical.Live(r.cmd.Now)
+		if r.filter.Active() && (!r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical)) {
+			return r.dropRow(clustering, len(value)), nil
+		}
 		r.beginPage()
 		r.w.Row(&r.canonical)
 	}

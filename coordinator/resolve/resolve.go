@@ -13,6 +13,7 @@ type Version struct {
 	node       ring.NodeID
 	partitions []*row.Partition
 	more       bool
+	at         *Position // where the page ends, if not after its last row
 	bytes      int
 }
 
@@ -35,7 +36,8 @@ func Parse(node ring.NodeID, page []byte) (*Version, error) {
 		return nil, fmt.Errorf("resolve: page of node %d: %w", node, err)
 	}
 	v.more = r.More()
-	if v.more && len(v.partitions) == 0 {
+	v.at = (*Position)(r.End())
+	if v.more && v.at == nil && len(v.partitions) == 0 {
 		return nil, fmt.Errorf("resolve: page of node %d says more, but has nothing", node)
 	}
 	return v, nil
@@ -52,8 +54,8 @@ type Position struct {
 // its last partition up to the last row; one without rows was counted for its static row, and for
 // that the replica had to walk all of it.
 func (v *Version) end() *Position {
-	if !v.more {
-		return nil
+	if !v.more || v.at != nil {
+		return v.at
 	}
 	p := v.partitions[len(v.partitions)-1]
 	if len(p.Rows) == 0 {
@@ -90,6 +92,8 @@ type Resolver struct {
 	countedLast uint32 // of them, those of the last partition
 	bytes       int    // of the pages that merged is made of, about
 	finished    bool   // the limit is met: there may be more
+	// endsAt is the position at which the result of a filtered read ends, or nil if that is its last row.
+	endsAt *Position
 }
 
 // New makes the resolver of a command, as the client asked it. bytesMax ends the answer, about.
@@ -143,7 +147,14 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 
 // goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met. A
 // result that ends inside a partition must show a row of it: that is how a reader knows where it ended.
+//
+// A filtered read ends after one round at the position up to which all versions are complete, even if the round found
+// nothing: its versions can contain few rows of many, and the client's request continues from there.
 func (s *Resolver) goOn(at *Position) *Position {
+	if at != nil && !s.finished && s.cmd.Filter != nil {
+		s.finished, s.endsAt = true, at
+		return nil
+	}
 	if at != nil && s.bytes >= s.bytesMax && len(s.merged) > 0 &&
 		(at.Whole || len(s.merged[len(s.merged)-1].Rows) > 0) {
 		s.finished = true
@@ -312,6 +323,9 @@ func (s *Resolver) AppendPage(dst []byte) []byte {
 			w.Row(&p.Rows[i])
 		}
 		w.EndPartition()
+	}
+	if s.endsAt != nil {
+		return w.FinishAfter((*row.Position)(s.endsAt))
 	}
 	return w.Finish(s.finished)
 }

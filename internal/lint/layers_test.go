@@ -28,7 +28,7 @@ auth:
 ring:
 types: internal/keyword internal/wire
 schema: ring types
-row: internal/env internal/wire ring schema
+row: internal/env internal/wire ring schema types
 internal/model: ring row
 internal/model/generate:
 
@@ -78,11 +78,12 @@ request: auth coordinator internal/env internal/histogram paxos ring row schema
 query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
+query/batchsize: row schema types
 query/definition: cql internal/wire ring schema types
 query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire paxos request ring row schema types
 
 # Protocol servers.

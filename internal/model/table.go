@@ -14,6 +14,11 @@ type Table struct {
 	// GCBefore is the time (seconds) before which tombstones of a token are purged at now. Nil: never.
 	GCBefore func(t ring.Token, now int64) int64
 
+	// FilterRows ends a page after a filter has omitted so many rows, or partitions of a range. Zero: never.
+	FilterRows int
+	// PageRows ends a page after so many rows, deleted ones included, as the bound on its bytes does. Zero: never.
+	PageRows int
+
 	partitions map[string]*partition
 }
 
@@ -102,13 +107,36 @@ func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	w := row.NewPageWriter(nil)
 	counted := uint32(0)
+	f := &filtering{most: t.FilterRows, rowsMost: t.PageRows}
+	f.Reset(cmd.Filter, cmd.Now)
 	for _, p := range t.wanted(cmd) {
-		counted = p.read(&w, cmd, t.gcBefore(p.key.Token, cmd.Now), counted)
-		if cmd.Limits.Rows > 0 && counted >= cmd.Limits.Rows {
+		counted = p.read(&w, cmd, t.gcBefore(p.key.Token, cmd.Now), counted, f)
+		if f.end != nil {
+			return w.FinishAfter(f.end)
+		}
+		if f.full() || cmd.Limits.Rows > 0 && counted >= cmd.Limits.Rows {
 			return w.Finish(true)
 		}
 	}
 	return w.Finish(false)
+}
+
+// filtering is the filter of one command, and what it has omitted.
+type filtering struct {
+	row.FilterMatcher
+	most, omitted  int
+	rowsMost, rows int
+	end            *row.Position // set when the page ends
+}
+
+// full reports whether the page has as many rows as it may.
+func (f *filtering) full() bool { return f.rowsMost > 0 && f.rows >= f.rowsMost }
+
+// omit counts a row or, if clustering is nil, a partition.
+func (f *filtering) omit(key row.PartitionKey, clustering []byte) {
+	if f.omitted++; f.omitted == f.most {
+		f.end = &row.Position{Key: key, Clustering: clustering, Whole: clustering == nil}
+	}
 }
 
 // wanted are the partitions that cmd asks for, in order.
@@ -131,33 +159,48 @@ func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 }
 
 // read writes the partition and returns how many rows are counted now.
-func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32) uint32 {
+func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32, f *filtering) uint32 {
 	deletion, header := p.header()
 	header.Purge(gcBefore)
 	shown := purged(cut(p.intervals(deletion), cmd.Slices), gcBefore)
 	var found []row.Row
-	live := uint32(0)
+	live, before := uint32(0), f.omitted
+	if f.Active() && !f.Partition(p.key, &header) {
+		if !cmd.SinglePartition() {
+			f.omit(p.key, nil)
+		}
+		return counted
+	}
 	for _, clustering := range p.clusterings(cmd) {
 		r := visible(p.rows[clustering], deletion.Max(p.deletionAt([]byte(clustering))))
 		if r.Purge(gcBefore); r.Empty() {
 			continue
 		}
+		if f.Active() && (!f.Clustering(r.Clustering) || r.Live(cmd.Now) && !f.Row(&r)) {
+			if f.omit(p.key, r.Clustering); f.end != nil {
+				break
+			}
+			continue
+		}
 		found = append(found, r)
+		f.rows++
 		if r.Live(cmd.Now) {
 			live++
 		}
-		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) {
+		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) || f.full() {
 			break
 		}
 	}
-	if len(found) > 0 || len(shown) > 0 || !header.Empty() {
+	// Without a row left, static cells alone are shown only to a merge, or if they count.
+	omitted := f.omitted > before && cmd.Filter.Decisive && !cmd.StaticCounts && !header.Deletion.Present()
+	if len(found) > 0 || len(shown) > 0 || !header.Empty() && !omitted {
 		w.Partition(p.key, &header, shown)
 		for i := range found {
 			w.Row(&found[i])
 		}
 		w.EndPartition()
 	}
-	if live == 0 && cmd.StaticCounts && header.Live(cmd.Now) {
+	if live == 0 && cmd.StaticCounts && f.end == nil && !f.full() && header.Live(cmd.Now) {
 		live = 1
 	}
 	return counted + live

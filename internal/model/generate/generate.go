@@ -48,6 +48,8 @@ func (s Statement) Literal() string {
 type Options struct {
 	Types  bool // collections, tuples, user-defined types and all native types, not int and text only
 	Stamps bool // every write has a small explicit timestamp, so that some are equal
+	// Filters makes most queries filter, by any columns.
+	Filters bool
 }
 
 // Generator makes one table, statements that change its rows, and queries.

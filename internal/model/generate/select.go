@@ -116,11 +116,37 @@ func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 		parts = append(parts, func() { g.filter(t, g.any(others)) })
 		filtered = true
 	}
+	if g.Filters {
+		parts, in, filtered = g.filters(t, distinct, parts, in, filtered)
+	}
 	if len(parts) > 0 {
 		t.add(" WHERE ")
 		t.each(len(parts), " AND ", func(i int) { parts[i]() })
 	}
 	return in, filtered
+}
+
+// filters replaces the relations of some queries by relations on any columns, each at most once.
+func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filtered bool) ([]func(), int, bool) {
+	if g.oneIn(4) {
+		return parts, in, filtered
+	}
+	candidates := append(g.of(PartitionKey), g.filterable(distinct)...)
+	if !distinct {
+		candidates = append(candidates, g.of(Clustering)...)
+	}
+	parts = nil
+	g.r.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	for _, c := range candidates[:1+g.r.IntN(min(3, len(candidates)))] {
+		parts = append(parts, func() {
+			if !c.Type.Multi && g.oneIn(4) {
+				g.relation(t, c, true)
+				return
+			}
+			g.filter(t, c)
+		})
+	}
+	return parts, whereRange, true
 }
 
 // filterable are the columns that a filter may name.
@@ -138,6 +164,11 @@ func (g *Generator) filterable(distinct bool) []Column {
 func (g *Generator) filter(t *text, c Column) {
 	kind := c.Type.kind()
 	switch {
+	case g.Filters && c.Type.Multi && kind == "map" && g.oneIn(3):
+		t.add("%s[", c.Name)
+		t.bind(g.value(c.Type.Elems[0]))
+		t.add("] = ")
+		t.bind(g.value(c.Type.Elems[1]))
 	case c.Type.Multi && kind == "map" && g.oneIn(2):
 		t.add("%s CONTAINS KEY ", c.Name)
 		t.bind(g.value(c.Type.Elems[0]))
@@ -145,7 +176,11 @@ func (g *Generator) filter(t *text, c Column) {
 		t.add("%s CONTAINS ", c.Name)
 		t.bind(g.value(c.Type.Elems[len(c.Type.Elems)-1]))
 	default:
-		t.add("%s %s ", c.Name, []string{"=", "=", "<", ">="}[g.r.IntN(4)])
+		operators := []string{"=", "=", "<", ">="}
+		if g.Filters {
+			operators = append(operators, "<=", ">")
+		}
+		t.add("%s %s ", c.Name, operators[g.r.IntN(len(operators))])
 		t.bind(g.value(c.Type))
 	}
 }

@@ -1,4 +1,6 @@
-package query
+// Package batchsize computes the size of a batch as Cassandra does, for the thresholds that refer to it. It does not limit
+// batches.
+package batchsize
 
 import (
 	"cqld/row"
@@ -22,8 +24,8 @@ const (
 	fieldPathSize         = 2
 )
 
-// batchSize returns the size of one partition's changes in a batch. The partition key does not count.
-func batchSize(t *schema.Table, m *row.Mutation) int {
+// Of returns the size of one partition's changes in a batch. The partition key does not count.
+func Of(t *schema.Table, m *row.Mutation) int {
 	size := partitionDeletionSize + rowSize // an empty static row counts, too
 	deletions := 0
 	rows := map[string]*row.Row{} // changes of one row count once
@@ -74,7 +76,7 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 		col := t.ColumnByID(c.Column)
 		switch {
 		case col == nil:
-		case isCounter(col):
+		case col.Type.Kind() == types.Counter:
 			size += counterValueSize - len(c.Value)
 		case c.Path != nil:
 			complex[c.Column] = true
@@ -92,7 +94,11 @@ func pathSize(t *types.Type, path []byte) int {
 	case types.UDT:
 		return fieldPathSize
 	}
-	return len(pathValue(t.Elems()[0], path))
+	value, _, err := t.Elems()[0].ConsumeOrdered(nil, path, false)
+	if err != nil {
+		return 0
+	}
+	return len(value)
 }
 
 // clusteringSize returns the size of the values in a clustering or a bound.

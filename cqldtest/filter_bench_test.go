@@ -1,0 +1,71 @@
+package cqldtest_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"cqld/cqldtest"
+)
+
+// BenchmarkFilteredScan reads 100,000 rows of 150 bytes of one node with a filter that 100 of them match. At ONE, the
+// replica evaluates the filter. At SERIAL, which is QUORUM for more than one partition, the coordinator evaluates it, on
+// the same path otherwise. The metric cpu-ms/op is the CPU time of the process, of which the client is a small part.
+func BenchmarkFilteredScan(b *testing.B) {
+	const partitions, rows, matching = 1000, 100, 100
+	ring := cqldtest.Start(b, cqldtest.Nodes(1))
+	config := gocql.NewCluster(ring.Addresses()...)
+	config.Port, config.Logger, config.Timeout = ring.Port(), quiet{}, time.Minute
+	session, err := config.CreateSession()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer session.Close()
+	for _, statement := range []string{
+		"CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE b.t (k int, c int, v int, w text, PRIMARY KEY (k, c))",
+	} {
+		if err := session.Query(statement).Exec(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	payload := strings.Repeat("w", 130)
+	for k := range partitions {
+		batch := session.Batch(gocql.UnloggedBatch)
+		for c := range rows {
+			batch.Query("INSERT INTO b.t (k, c, v, w) VALUES (?, ?, ?, ?)", k, c, (k*rows+c)%(partitions*rows/matching), payload)
+		}
+		if err := batch.Exec(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, level := range []gocql.Consistency{gocql.One, gocql.Serial} {
+		b.Run(fmt.Sprint(level), func(b *testing.B) {
+			before := cpu(b)
+			for b.Loop() {
+				n := 0
+				iter := session.Query("SELECT k, c FROM b.t WHERE v = ? ALLOW FILTERING", 7).Consistency(level).Iter()
+				for row := iter.Scanner(); row.Next(); {
+					n++
+				}
+				if err := iter.Close(); err != nil || n != matching {
+					b.Fatal(n, err)
+				}
+			}
+			b.ReportMetric(float64((cpu(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// cpu returns the CPU time of the process.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

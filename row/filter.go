@@ -1,0 +1,321 @@
+package row
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/schema"
+	"cqld/types"
+)
+
+// FilterOperator is the comparison of a Condition.
+type FilterOperator uint8
+
+// The operators. A null value satisfies none of them.
+const (
+	FilterEqual FilterOperator = iota + 1
+	FilterLess
+	FilterLessOrEqual
+	FilterGreater
+	FilterGreaterOrEqual
+	// FilterIn is satisfied by any of the values.
+	FilterIn
+	// FilterContains is satisfied by a list or set with the element, and by a map with the value.
+	FilterContains
+	// FilterContainsKey is satisfied by a map with the key.
+	FilterContainsKey
+	// FilterEntry is satisfied by a map in which the key Values[0] has the value Values[1].
+	FilterEntry
+)
+
+// Condition compares one column with constants.
+type Condition struct {
+	Kind     schema.ColumnKind
+	Column   schema.ColumnID // of a static or regular column
+	Position int             // of a column of the partition key or of the clustering
+	Operator FilterOperator
+	Type     *types.Type
+	Values   [][]byte // in wire form, none of them null; one unless the operator is FilterIn or FilterEntry
+}
+
+// OnKey reports whether the condition is on a column of the primary key. All versions of a row have the same key, so
+// such a condition has one answer on all replicas.
+func (c *Condition) OnKey() bool { return c.Kind == schema.PartitionKey || c.Kind == schema.Clustering }
+
+// ClusteringColumn is the type and the direction of a clustering column.
+type ClusteringColumn struct {
+	Type *types.Type
+	Desc bool
+}
+
+// Filter is a conjunction of conditions on rows. A replica omits from a page what does not satisfy it:
+//
+//   - a partition, with its tombstones, if a condition on the partition key or on a static column fails;
+//   - a row, also a deleted one, if a condition on a clustering column fails;
+//   - a live row if a condition on a regular column fails.
+//
+// Conditions on static and regular columns depend on the version of the row. Only a replica whose answer is returned to
+// the client without a merge may evaluate them: among several replicas, the version that does not match may be the newest
+// one. The coordinator therefore sends the others KeyConditions only, and replicas need not know how many answer.
+//
+// A filter refers to columns by number and contains their types, so that a replica evaluates it without its schema.
+type Filter struct {
+	Conditions []Condition
+	// PartitionKey is the number of columns of the partition key.
+	PartitionKey int
+	// Clustering contains the clustering columns up to the last one that has a condition.
+	Clustering []ClusteringColumn
+	// Decisive means that the answer of one replica is returned without a merge. The replica then omits also partitions
+	// that have no row left and no tombstones.
+	Decisive bool
+}
+
+// Supports reports whether replicas can evaluate the condition.
+func (c *Condition) Supports() bool {
+	if len(c.Values) > filterValuesMax || slices.ContainsFunc(c.Values, func(v []byte) bool { return v == nil }) ||
+		!encodableType(c.Type, filterTypeDepthMax) {
+		return false
+	}
+	switch c.Operator {
+	case FilterContains:
+		return c.Type.IsCollection()
+	case FilterContainsKey, FilterEntry:
+		return c.Type.Kind() == types.Map
+	}
+	return !c.Type.MultiCell() && c.Type.Kind() != types.Counter
+}
+
+// Add adds a condition that Supports allows, and reports whether the filter has space for it.
+func (f *Filter) Add(c Condition) bool {
+	if len(f.Conditions) >= filterConditionsMax {
+		return false
+	}
+	f.Conditions = append(f.Conditions, c)
+	return true
+}
+
+// KeyConditions returns the filter with the conditions on the primary key only, or nil if there is none.
+func (f *Filter) KeyConditions() *Filter {
+	if f == nil || !slices.ContainsFunc(f.Conditions, func(c Condition) bool { return c.OnKey() }) {
+		return nil
+	}
+	keys := &Filter{PartitionKey: f.PartitionKey, Clustering: f.Clustering}
+	for i := range f.Conditions {
+		if c := &f.Conditions[i]; c.OnKey() {
+			keys.Conditions = append(keys.Conditions, *c)
+		}
+	}
+	return keys
+}
+
+// OnKey reports whether all conditions are on columns of the primary key.
+func (f *Filter) OnKey() bool {
+	return !slices.ContainsFunc(f.Conditions, func(c Condition) bool { return !c.OnKey() })
+}
+
+// Clone returns a copy of f that shares only types with it.
+func (f *Filter) Clone() *Filter {
+	if f == nil {
+		return nil
+	}
+	own := *f
+	own.Clustering = slices.Clone(f.Clustering)
+	own.Conditions = slices.Clone(f.Conditions)
+	for i := range own.Conditions {
+		c := &own.Conditions[i]
+		c.Values = slices.Clone(c.Values)
+		for j := range c.Values {
+			c.Values[j] = bytes.Clone(c.Values[j])
+		}
+	}
+	return &own
+}
+
+// FilterMatcher evaluates a Filter. It is reused by Reset, and is not safe for concurrent use.
+type FilterMatcher struct {
+	f   *Filter
+	now int64 // seconds
+
+	// Which of the methods have conditions to evaluate.
+	onPartition, onClustering, onRow bool
+
+	paths  [][]byte // by condition: the path of the element of a multi-cell column that it names
+	memory []byte   // of paths
+	value  []byte   // of one decoded component
+	parts  [][]byte // of one clustering
+}
+
+// Reset prepares m for a filter, which may be nil. now decides which cells are live.
+func (m *FilterMatcher) Reset(f *Filter, now int64) {
+	m.f, m.now = f, now
+	m.onPartition, m.onClustering, m.onRow = false, false, false
+	m.paths, m.memory = m.paths[:0], m.memory[:0]
+	if f == nil {
+		return
+	}
+	for i := range f.Conditions {
+		c := &f.Conditions[i]
+		switch c.Kind {
+		case schema.PartitionKey, schema.Static:
+			m.onPartition = true
+		case schema.Clustering:
+			m.onClustering = true
+		default:
+			m.onRow = true
+		}
+		m.paths = append(m.paths, m.path(c))
+	}
+}
+
+// path returns the path of the element that a condition names, or nil if it names none by its path.
+func (m *FilterMatcher) path(c *Condition) []byte {
+	byPath := c.Operator == FilterContainsKey || c.Operator == FilterEntry ||
+		c.Operator == FilterContains && c.Type.Kind() == types.Set
+	if !byPath || !c.Type.MultiCell() {
+		return nil
+	}
+	from := len(m.memory)
+	m.memory = c.Type.Elems()[0].AppendOrdered(m.memory, c.Values[0], false)
+	return m.memory[from:len(m.memory):len(m.memory)]
+}
+
+// Active reports whether there is a filter.
+func (m *FilterMatcher) Active() bool { return m.f != nil }
+
+// OnRow reports whether Row has conditions to evaluate.
+func (m *FilterMatcher) OnRow() bool { return m.onRow }
+
+// Partition evaluates the conditions on the partition key and on static columns. header contains the static cells that
+// are not deleted.
+func (m *FilterMatcher) Partition(key PartitionKey, header *Row) bool {
+	if !m.onPartition {
+		return true
+	}
+	for i := range m.f.Conditions {
+		c := &m.f.Conditions[i]
+		switch c.Kind {
+		case schema.PartitionKey:
+			if v, ok := keyComponent(key.Bytes, c.Position, m.f.PartitionKey); !ok || !c.compares(v) {
+				return false
+			}
+		case schema.Static:
+			if !m.cells(c, m.paths[i], header) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Clustering evaluates the conditions on clustering columns.
+func (m *FilterMatcher) Clustering(clustering []byte) bool {
+	if !m.onClustering {
+		return true
+	}
+	rest := clustering
+	m.value, m.parts = m.value[:0], m.parts[:0]
+	for _, column := range m.f.Clustering {
+		from := len(m.value)
+		value, after, err := column.Type.ConsumeOrdered(m.value, rest, column.Desc)
+		if err != nil {
+			return true // not a clustering of this table: the coordinator decides
+		}
+		rest = after
+		if value == nil {
+			m.parts = append(m.parts, nil)
+			continue
+		}
+		m.value = value
+		m.parts = append(m.parts, value[from:len(value):len(value)])
+	}
+	for i := range m.f.Conditions {
+		c := &m.f.Conditions[i]
+		if c.Kind == schema.Clustering && (m.parts[c.Position] == nil || !c.compares(m.parts[c.Position])) {
+			return false
+		}
+	}
+	return true
+}
+
+// Row evaluates the conditions on regular columns. r contains no cells that are deleted by a deletion of wider scope.
+func (m *FilterMatcher) Row(r *Row) bool {
+	if !m.onRow {
+		return true
+	}
+	for i := range m.f.Conditions {
+		if c := &m.f.Conditions[i]; c.Kind == schema.Regular && !m.cells(c, m.paths[i], r) {
+			return false
+		}
+	}
+	return true
+}
+
+// cells reports whether the live cells of the condition's column satisfy it.
+func (m *FilterMatcher) cells(c *Condition, path []byte, r *Row) bool {
+	multiple := c.Type.MultiCell()
+	for i := range r.Cells {
+		cell := &r.Cells[i]
+		switch {
+		case cell.Column < c.Column:
+			continue
+		case cell.Column > c.Column:
+			return false
+		case cell.Live(m.now) && (multiple && c.element(path, cell) || !multiple && c.compares(notNull(cell.Value))):
+			return true
+		case !multiple:
+			return false
+		}
+	}
+	return false
+}
+
+// element reports whether a cell of a multi-cell collection satisfies the condition.
+func (c *Condition) element(path []byte, cell *Cell) bool {
+	if path != nil && !bytes.Equal(cell.Path, path) {
+		return false
+	}
+	elems := c.Type.Elems()
+	switch {
+	case c.Operator == FilterEntry:
+		return elems[1].Compare(notNull(cell.Value), c.Values[1]) == 0
+	case path != nil:
+		return true
+	}
+	return elems[len(elems)-1].Compare(notNull(cell.Value), c.Values[0]) == 0
+}
+
+// compares reports whether a value in wire form, which is not null, satisfies the condition.
+func (c *Condition) compares(v []byte) bool {
+	switch c.Operator {
+	case FilterContains:
+		return c.Type.Contains(v, c.Values[0])
+	case FilterContainsKey:
+		_, ok := c.Type.Lookup(v, c.Values[0])
+		return ok
+	case FilterEntry:
+		found, ok := c.Type.Lookup(v, c.Values[0])
+		return ok && c.Type.Elems()[1].Compare(found, c.Values[1]) == 0
+	case FilterIn:
+		return slices.ContainsFunc(c.Values, func(x []byte) bool { return c.Type.Compare(v, x) == 0 })
+	}
+	n := c.Type.Compare(v, c.Values[0])
+	switch c.Operator {
+	case FilterLess:
+		return n < 0
+	case FilterLessOrEqual:
+		return n <= 0
+	case FilterGreater:
+		return n > 0
+	case FilterGreaterOrEqual:
+		return n >= 0
+	}
+	return n == 0
+}
+
+// notNull returns b, or an empty value instead of nil.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return emptyValue
+	}
+	return b
+}

@@ -1,0 +1,211 @@
+package row
+
+import (
+	"cqld/internal/wire"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// The encoded filter, between nodes only:
+//
+//	filter    := decisive columns n clustering* n condition*
+//	clustering := desc type
+//	condition := kind column|position operator [type] n value*
+//	type      := kind | 0x80 if multi-cell, then the types of its elements
+//
+// The type of a condition on a clustering column is that of the column. A user-defined type is encoded as the tuple of
+// its fields, and a custom type as blob: they compare alike.
+
+const typeMultiCell = 0x80
+
+// appendFilter appends the encoding of f.
+func appendFilter(dst []byte, f *Filter) []byte {
+	dst = append(dst, boolByte(f.Decisive))
+	dst = wire.AppendUvarint(dst, uint64(f.PartitionKey))
+	dst = wire.AppendUvarint(dst, uint64(len(f.Clustering)))
+	for _, c := range f.Clustering {
+		dst = append(dst, boolByte(c.Desc))
+		dst = appendType(dst, c.Type)
+	}
+	dst = wire.AppendUvarint(dst, uint64(len(f.Conditions)))
+	for i := range f.Conditions {
+		c := &f.Conditions[i]
+		dst = append(dst, byte(c.Kind))
+		if c.OnKey() {
+			dst = wire.AppendUvarint(dst, uint64(c.Position))
+		} else {
+			dst = wire.AppendUvarint(dst, uint64(c.Column))
+		}
+		dst = append(dst, byte(c.Operator))
+		if c.Kind != schema.Clustering {
+			dst = appendType(dst, c.Type)
+		}
+		dst = wire.AppendUvarint(dst, uint64(len(c.Values)))
+		for _, v := range c.Values {
+			dst = append(wire.AppendUvarint(dst, uint64(len(v))), v...)
+		}
+	}
+	return dst
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// consumeFilter decodes a filter, whose values point into the bytes of c. It fails at filters that Supports and the
+// bounds of this package exclude, so that a matcher need not check them.
+func consumeFilter(c *wire.Cursor) *Filter {
+	f := &Filter{Decisive: consumeBool(c)}
+	f.PartitionKey = consumeSmall(c)
+	for n := c.Count(2); n > 0 && c.Err() == nil; n-- {
+		column := ClusteringColumn{Desc: consumeBool(c)}
+		column.Type = consumeType(c, filterTypeDepthMax)
+		f.Clustering = append(f.Clustering, column)
+	}
+	n := c.Count(5)
+	if n > filterConditionsMax {
+		c.Fail(wire.ErrMalformed)
+	}
+	for ; n > 0 && c.Err() == nil; n-- {
+		f.Conditions = append(f.Conditions, f.consumeCondition(c))
+	}
+	return f
+}
+
+func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
+	x.Kind = schema.ColumnKind(c.Uint8())
+	fits := true
+	switch x.Kind {
+	case schema.PartitionKey:
+		x.Position = consumeSmall(c)
+		fits = x.Position < f.PartitionKey
+	case schema.Clustering:
+		x.Position = consumeSmall(c)
+		fits = x.Position < len(f.Clustering)
+	case schema.Static, schema.Regular:
+		x.Column = consumeColumn(c)
+	default:
+		fits = false
+	}
+	if !fits {
+		c.Fail(wire.ErrMalformed)
+		return x
+	}
+	x.Operator = FilterOperator(c.Uint8())
+	if x.Kind == schema.Clustering {
+		x.Type = f.Clustering[x.Position].Type
+	} else {
+		x.Type = consumeType(c, filterTypeDepthMax)
+	}
+	for n := c.Count(1); n > 0 && c.Err() == nil; n-- {
+		x.Values = append(x.Values, notNull(consumeShort(c)))
+	}
+	want := 1
+	switch {
+	case x.Operator < FilterEqual || x.Operator > FilterEntry:
+		want = -1
+	case x.Operator == FilterIn:
+		want = len(x.Values)
+	case x.Operator == FilterEntry:
+		want = 2
+	}
+	if c.Err() == nil && (len(x.Values) != want || !x.Supports() || x.OnKey() && x.Type.MultiCell()) {
+		c.Fail(wire.ErrMalformed)
+	}
+	return x
+}
+
+func consumeBool(c *wire.Cursor) bool {
+	b := c.Uint8()
+	if b > 1 {
+		c.Fail(wire.ErrMalformed)
+	}
+	return b == 1
+}
+
+// consumeSmall decodes a number of columns, or a position.
+func consumeSmall(c *wire.Cursor) int {
+	const most = 1 << 16
+	n := c.Uvarint()
+	if n > most {
+		c.Fail(wire.ErrMalformed)
+		return 0
+	}
+	return int(n)
+}
+
+// encodableType reports whether a type has no more than depth levels.
+func encodableType(t *types.Type, depth int) bool {
+	if depth == 0 || t.Dimensions() > filterDimensionsMax {
+		return false
+	}
+	for _, e := range t.Elems() {
+		if !encodableType(e, depth-1) {
+			return false
+		}
+	}
+	return true
+}
+
+func appendType(dst []byte, t *types.Type) []byte {
+	kind := t.Kind()
+	switch kind {
+	case types.UDT:
+		kind = types.Tuple
+	case types.Custom:
+		kind = types.Blob
+	}
+	dst = append(dst, byte(kind))
+	if t.MultiCell() && kind != types.Tuple {
+		dst[len(dst)-1] |= typeMultiCell
+	}
+	switch kind {
+	case types.Tuple:
+		dst = wire.AppendUvarint(dst, uint64(len(t.Elems())))
+	case types.Vector:
+		dst = wire.AppendUvarint(dst, uint64(t.Dimensions()))
+	}
+	for _, e := range t.Elems() {
+		dst = appendType(dst, e.Freeze())
+	}
+	return dst
+}
+
+// consumeType decodes a type of at most depth levels. It never returns nil.
+func consumeType(c *wire.Cursor, depth int) *types.Type {
+	b := c.Uint8()
+	kind, frozen := types.Kind(b&^typeMultiCell), b&typeMultiCell == 0
+	if c.Err() != nil || depth == 0 {
+		c.Fail(wire.ErrMalformed)
+		return types.Native(types.Blob)
+	}
+	switch {
+	case kind >= types.Ascii && kind <= types.Varint && frozen:
+		return types.Native(kind)
+	case kind == types.List:
+		return types.NewList(consumeType(c, depth-1), frozen)
+	case kind == types.Set:
+		return types.NewSet(consumeType(c, depth-1), frozen)
+	case kind == types.Map:
+		key := consumeType(c, depth-1)
+		return types.NewMap(key, consumeType(c, depth-1), frozen)
+	case kind == types.Tuple && frozen:
+		var fields []*types.Type
+		for n := c.Count(1); n > 0 && c.Err() == nil; n-- {
+			fields = append(fields, consumeType(c, depth-1))
+		}
+		return types.NewTuple(fields...)
+	case kind == types.Vector && frozen:
+		n := c.Uvarint()
+		if n > filterDimensionsMax {
+			c.Fail(wire.ErrMalformed)
+			return types.Native(types.Blob)
+		}
+		return types.NewVector(consumeType(c, depth-1), int(n))
+	}
+	c.Fail(wire.ErrMalformed)
+	return types.Native(types.Blob)
+}

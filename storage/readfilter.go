@@ -1,0 +1,72 @@
+package storage
+
+import (
+	"cqld/row"
+)
+
+// omits reports whether the filter omits a row whose encoded form is canonical. It omits deleted rows by their clustering
+// only: the page contains the other ones, so that the coordinator counts their tombstones.
+func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
+	if !r.filter.Clustering(clustering) {
+		return true, nil
+	}
+	if !live || !r.filter.OnRow() {
+		return false, nil
+	}
+	if err := row.DecodeRow(&r.stored, value); err != nil {
+		return false, r.badValue(err)
+	}
+	return !r.filter.Row(&r.stored), nil
+}
+
+// dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has read
+// as much as it may.
+func (r *reader) dropRow(clustering []byte, n int) (done bool) {
+	if !r.dropped(n) {
+		return false
+	}
+	r.endAfter(clustering, false)
+	return true
+}
+
+// dropPartition is dropRow for a partition of a range.
+func (r *reader) dropPartition() {
+	if r.dropped(0) {
+		r.endAfter(nil, true)
+	}
+}
+
+// dropped counts a row or partition of n bytes, and reports whether the page ends.
+func (r *reader) dropped(n int) bool {
+	r.omitted++
+	r.omittedBytes += n
+	return r.omitted >= r.e.opts.FilterRows || r.omittedBytes >= filterBytesMax
+}
+
+// endAfter ends the page after a position in the present partition.
+func (r *reader) endAfter(clustering []byte, whole bool) {
+	r.full = true
+	r.end = row.Position{
+		Key:        row.PartitionKey{Token: r.key.Token, Bytes: append([]byte{}, r.key.Bytes...)},
+		Clustering: append(r.end.Clustering[:0], clustering...), Whole: whole,
+	}
+}
+
+// onlyStatic reports whether the page need not contain the partition's header without rows: nothing is merged with it, and
+// it deletes nothing. A partition without matching rows is no row of the result even if it has static cells, unless
+// StaticCounts is set.
+func (r *reader) onlyStatic() bool {
+	f := r.cmd.Filter
+	if f == nil || !f.Decisive || r.cmd.StaticCounts || len(r.shownRT) > 0 || r.shown.Deletion.Present() {
+		return false
+	}
+	return true
+}
+
+// finish ends the page and returns it.
+func (r *reader) finish() []byte {
+	if r.end.Key.Bytes != nil {
+		return r.w.FinishAfter(&r.end)
+	}
+	return r.w.Finish(r.full)
+}
