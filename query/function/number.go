@@ -99,7 +99,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 		x, ok := operand(aType, a)
 		y, ok2 := operand(bType, b)
 		if !ok || !ok2 {
-			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's words
+			return nil, errors.New("Infinite or NaN") // Java's words
 		}
 		return computeDecimal(op, x, y)
 	case types.Varint:
@@ -164,7 +164,7 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 		v.Mul(x, y)
 	case opDivide, opModulo:
 		if y.Sign() == 0 {
-			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
+			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
 		if op == opDivide {
 			v.Quo(x, y)
@@ -234,12 +234,12 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		_, err = c.Mul(v, x, y)
 	case opDivide:
 		if y.IsZero() {
-			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
+			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
 		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:
 		if y.IsZero() {
-			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
+			return nil, errors.New("Division by zero") // Java's words
 		}
 		_, err = exactDivision(c, x, y).Rem(v, x, y)
 	}
