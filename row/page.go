@@ -6,7 +6,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// A page is the encoded result of a ReadCommand:
+// PageWriter encodes a page, the result of a ReadCommand:
 //
 //	page      := (0x01 partition)* 0x00 more
 //	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00

@@ -99,7 +99,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 		x, ok := operand(aType, a)
 		y, ok2 := operand(bType, b)
 		if !ok || !ok2 {
-			return nil, errors.New("Infinite or NaN") // Java's words
+			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's words
 		}
 		return computeDecimal(op, x, y)
 	case types.Varint:
@@ -239,7 +239,7 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:
 		if y.IsZero() {
-			return nil, errors.New("Division by zero") // Java's words
+			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
 		}
 		_, err = exactDivision(c, x, y).Rem(v, x, y)
 	}
