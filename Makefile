@@ -2,8 +2,10 @@
 
 GO        ?= go
 PACKAGES   = ./...
-# The modules of this repository: cqld, and those whose requirements cqld itself must not have.
+# The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
+# left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . integration/drivers integration/firewall
+LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
 RACE       = ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
 SEED      ?= 1
 N         ?= 100
@@ -26,7 +28,7 @@ run: ## a ring of four nodes on this machine
 	$(GO) run ./cmd/cqld local
 
 .PHONY: check
-check: fmt-check tidy-check generate-check vet ## what to run before every commit: format, modules, generated code, vet, layers, short tests
+check: fmt-check tidy-check generate-check vet lint ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests
 	$(GO) test -short $(PACKAGES)
 
 .PHONY: fmt-check
@@ -47,6 +49,12 @@ vet:
 	$(GO) vet -tags integration ./integration/...
 	cd integration/drivers && $(GO) vet ./...
 	cd integration/firewall && $(GO) vet ./...
+
+.PHONY: lint
+lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, by golangci-lint; .golangci.yml says which rules
+	$(LINT) ./...
+	cd integration/drivers && $(LINT) ./...
+	cd integration/firewall && $(LINT) ./...
 
 .PHONY: test
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)

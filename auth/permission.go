@@ -24,6 +24,7 @@ func Permissions() []Permission {
 
 // String returns the permission as CQL spells it.
 func (p Permission) String() string {
+	//exhaustive:enforce
 	switch p {
 	case Create:
 		return "CREATE"

@@ -67,6 +67,7 @@ func MBean(name string) Resource { return Resource{Kind: KindMBean, Name: name} 
 
 // Parent returns the resource directly above r, and false when r is the root of its hierarchy.
 func (r Resource) Parent() (parent Resource, ok bool) {
+	//exhaustive:enforce
 	switch r.Kind {
 	case KindKeyspace:
 		return AllKeyspaces(), true
@@ -89,6 +90,7 @@ func (r Resource) Parent() (parent Resource, ok bool) {
 
 // String returns the resource as Cassandra's messages name it.
 func (r Resource) String() string {
+	//exhaustive:enforce
 	switch r.Kind {
 	case KindAllKeyspaces:
 		return "<all keyspaces>"
@@ -118,6 +120,7 @@ func (r Resource) String() string {
 
 // Permissions returns the permissions that can be granted on the resource: those that GRANT ALL means.
 func (r Resource) Permissions() []Permission {
+	//exhaustive:enforce
 	switch r.Kind {
 	case KindAllKeyspaces, KindKeyspace, KindAllTables:
 		return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}

@@ -162,12 +162,12 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 		seen[kind{a.Resource, strings.Clone(a.Method), a.Comp != ""}] = true
 	}
 	for text, want := range authorized() {
-		b, g, cluster := newGuarded(t, answered)
+		b, g, _ := newGuarded(t, answered)
 		if resp, body := b.send(text); !slices.Equal(g.asked, want) || strings.Contains(body, "Authorization") {
 			t.Errorf("%s asks for\n%q, want\n%q: %d %s", text, g.asked, want, resp.StatusCode, body)
 		}
 		for i, denied := range want {
-			b, g, cluster = newGuarded(t, answered)
+			b, g, cluster := newGuarded(t, answered)
 			g.denied = denied
 			resp, body := b.send(text)
 			refused := resp.StatusCode == 403 || resp.StatusCode == 202 && strings.Contains(body, "HTTP/1.1 403")

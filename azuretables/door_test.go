@@ -27,7 +27,6 @@ type bench struct {
 	address string
 	conn    net.Conn
 	in      *bufio.Reader
-	auth    func(b *bench, method, target, contentType string) string // nil: the development account's key
 }
 
 func newBench(t testing.TB, change func(*Options)) *bench {

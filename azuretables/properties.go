@@ -15,9 +15,9 @@ type serviceProperties struct {
 }
 
 type logging struct {
-	version                   string
-	read, write, deleted, set bool
-	days                      int // of retention; 0: off
+	version              string
+	read, write, deleted bool
+	days                 int // of retention; 0: off
 }
 
 type metrics struct {

@@ -11,6 +11,7 @@ import (
 
 // route does what the method and the resource say.
 func (c *call) route() error {
+	//exhaustive:enforce
 	switch c.path.Resource {
 	case odata.ServiceRoot:
 		return c.service()

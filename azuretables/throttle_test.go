@@ -82,7 +82,7 @@ func TestBucketsDoNotGrowAndForgetTheLeastBusy(t *testing.T) {
 }
 
 func TestNoTargetAdmitsEverything(t *testing.T) {
-	var th *throttle = newThrottle(0, 1, nil)
+	th := newThrottle(0, 1, nil)
 	for range 10000 {
 		if _, ok := th.admit("x", 1000); !ok {
 			t.Fatal("refused without a target")

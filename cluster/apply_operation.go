@@ -282,6 +282,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	}
 	before := m.Topology
 	var nodes []*ring.Node
+	//exhaustive:enforce
 	switch o.Kind {
 	case ring.Join, ring.Move:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })

@@ -203,7 +203,7 @@ func TestForgedRaftMessages(t *testing.T) {
 		if f.leads {
 			open = forgedLeader
 		}
-		c, fatal := open(t)
+		c, _ := open(t)
 		if ended := endsBy(func() error {
 			for _, m := range f.messages {
 				_ = c.driver.node.Step(proto.Clone(m).(*pb.Message)) // Raft's opinion of it does not matter
@@ -215,7 +215,7 @@ func TestForgedRaftMessages(t *testing.T) {
 		}); ended == nil {
 			t.Errorf("%s: Raft bears that", name)
 		}
-		c, fatal = open(t)
+		c, fatal := open(t)
 		for _, m := range f.messages {
 			c.receiveForged(t, m)
 		}

@@ -170,7 +170,7 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 		return
 	}
 	more := op.take(page)
-	for err = nil; more && op.taken < len(op.pieces) && op.pages[op.taken] != nil; {
+	for more && op.taken < len(op.pieces) && op.pages[op.taken] != nil {
 		page := op.pages[op.taken]
 		op.pages[op.taken] = nil
 		more = op.take(page)

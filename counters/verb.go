@@ -115,7 +115,7 @@ const (
 
 // appendOutcome appends what a client is to be told; other errors it gives back.
 func appendOutcome(dst []byte, err error) ([]byte, error) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the coordinator does not wrap what clients are told
 	case nil:
 		return append(dst, outcomeDone), nil
 	case *coordinator.Unavailable:

@@ -36,6 +36,7 @@ const (
 
 // String returns the operator as CQL text.
 func (o Operator) String() string {
+	//exhaustive:enforce
 	switch o {
 	case Equal:
 		return "="
@@ -74,6 +75,7 @@ const (
 
 // Function returns the name of the native function that computes the operator.
 func (a Arithmetic) Function() string {
+	//exhaustive:enforce
 	switch a {
 	case Plus:
 		return "_add"

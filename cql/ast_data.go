@@ -91,6 +91,7 @@ const (
 
 // String returns the keyword of the kind, empty for a logged batch.
 func (k BatchKind) String() string {
+	//exhaustive:enforce
 	switch k {
 	case BatchUnlogged:
 		return "UNLOGGED"

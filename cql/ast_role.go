@@ -76,6 +76,7 @@ const (
 
 // String returns the permission as CQL text.
 func (p Permission) String() string {
+	//exhaustive:enforce
 	switch p {
 	case PermissionCreate:
 		return "CREATE"

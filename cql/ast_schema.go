@@ -207,6 +207,7 @@ const (
 
 // String returns the keyword of the kind, empty for TargetColumn.
 func (k IndexTargetKind) String() string {
+	//exhaustive:enforce
 	switch k {
 	case TargetValues:
 		return "VALUES"

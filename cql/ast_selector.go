@@ -46,6 +46,7 @@ const (
 
 // String returns the name of the pseudo-function.
 func (m Metadata) String() string {
+	//exhaustive:enforce
 	switch m {
 	case WriteTime:
 		return "writetime"

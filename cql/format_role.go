@@ -159,6 +159,7 @@ func appendPermissions(dst []byte, all []Permission) []byte {
 }
 
 func appendResource(dst []byte, r *Resource) []byte {
+	//exhaustive:enforce
 	switch r.Kind {
 	case ResourceAllKeyspaces:
 		return append(dst, "ALL KEYSPACES"...)

@@ -125,6 +125,7 @@ func appendCreateAggregate(dst []byte, s *CreateAggregate) []byte {
 
 func appendDescribe(dst []byte, s *Describe) []byte {
 	dst = append(dst, "DESCRIBE "...)
+	//exhaustive:enforce
 	switch s.Kind {
 	case DescribeCluster:
 		dst = append(dst, "CLUSTER"...)

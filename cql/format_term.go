@@ -66,6 +66,7 @@ func appendOperand(dst []byte, t Term, wanted int) []byte {
 }
 
 func appendLiteral(dst []byte, l *Literal) []byte {
+	//exhaustive:enforce
 	switch l.Kind {
 	case LiteralNull:
 		return append(dst, "NULL"...)

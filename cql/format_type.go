@@ -6,6 +6,7 @@ func appendType(dst []byte, t *TypeExpr) []byte {
 	if t.Frozen {
 		dst = append(dst, "frozen<"...)
 	}
+	//exhaustive:enforce
 	switch t.Kind {
 	case TypeNative:
 		dst = append(dst, t.Name...)

@@ -158,7 +158,7 @@ func (c *pipeConn) Write(b []byte) (int, error) {
 
 // failed returns err as package net returns it.
 func (c *pipeConn) failed(op string, err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}

@@ -49,7 +49,6 @@ type meeting struct {
 	t        *testing.T
 	ring     *process.Ring
 	keyspace string
-	back     bool // the last server has come back
 }
 
 // comeBack kills a server, lets it miss writes, and starts it: hints and logged batches are handed over.

@@ -205,7 +205,7 @@ func FuzzHandshake(f *testing.F) {
 			t.Fatalf("%x was read as %x", b, again)
 		}
 		cluster, node, err := consumeIdentity(body)
-		if err == nil && (len(body) != len(cluster)+8 || binary.BigEndian.Uint64(body[len(cluster):]) != uint64(node)) {
+		if err == nil && (len(body) != len(cluster)+8 || !bytes.HasPrefix(body, cluster[:]) || binary.BigEndian.Uint64(body[len(cluster):]) != uint64(node)) {
 			t.Fatalf("%x is node %d", body, node)
 		}
 	})

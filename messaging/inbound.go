@@ -41,7 +41,7 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	}
 	from, err := t.accept(conn, inbound)
 	if err != nil {
-		if err != io.EOF && !errors.Is(err, net.ErrClosed) { // without a hello, the connection was a probe of the port
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // without a hello, the connection was a probe of the port
 			t.refused.note("handshake", 0, err)
 		}
 		return

@@ -48,7 +48,7 @@ func (k *keepalive) stop() {
 
 // check compares the progress of l with that at the previous check.
 func (k *keepalive) check(l *link) {
-	err, quiet := k.compare(l)
+	quiet, err := k.compare(l)
 	switch {
 	case err != nil:
 		l.t.log.Warn("internode connection closed", "peer", l.conn.RemoteAddr(), "err", err)
@@ -65,7 +65,7 @@ func (k *keepalive) check(l *link) {
 }
 
 // compare counts a check. quiet reports that no bytes were received, or none written, since the previous one.
-func (k *keepalive) compare(l *link) (err error, quiet bool) {
+func (k *keepalive) compare(l *link) (quiet bool, err error) {
 	received, written, waiting := l.received.Load(), l.written.Load(), l.waiting()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,5 +84,5 @@ func (k *keepalive) compare(l *link) (err error, quiet bool) {
 	case k.stuck > l.t.limits.KeepaliveMissed:
 		err = errStuck
 	}
-	return err, quiet
+	return quiet, err
 }

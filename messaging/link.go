@@ -169,7 +169,7 @@ func (l *link) read(f func(envelope)) error {
 	for {
 		frame, err := frames.next()
 		if err != nil {
-			if err == io.EOF {
+			if err == io.EOF { //nolint:errorlint // an error that wraps it is within a frame
 				return nil
 			}
 			return err

@@ -79,7 +79,7 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil, payload: payload}
 	if err := l.send(&e); err != nil {
 		if r, ok := p.take(id); ok {
-			if err == errQueueFull {
+			if errors.Is(err, errQueueFull) {
 				err = ErrOverloaded
 			}
 			r.end(nil, nil, err)
@@ -234,7 +234,7 @@ func decodeFailure(payload []byte) error {
 }
 
 func appendFailure(dst []byte, err error) []byte {
-	if r, ok := err.(*RemoteError); ok {
+	if r, ok := err.(*RemoteError); ok { //nolint:errorlint // a wrapped one is a failure of this node
 		return append(append(dst, r.Code), r.Message...)
 	}
 	return append(append(dst, 0), err.Error()...)

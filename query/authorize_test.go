@@ -253,12 +253,12 @@ func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 		}
 		delete(missing, reflect.TypeOf(stmt).Elem().Name())
 		for name, execute := range waysToExecute(stmt) {
-			p, s, g, w := newGuarded(t)
+			p, s, g, _ := newGuarded(t)
 			if err := execute(p, s, text); isDenied(err) || !slices.Equal(g.asked, want) {
 				t.Errorf("%s (%s) asks for\n%q, want\n%q: %v", text, name, g.asked, want, err)
 			}
 			for i, denied := range want {
-				p, s, g, w = newGuarded(t)
+				p, s, g, w := newGuarded(t)
 				g.denied = denied
 				before := *s
 				if err := execute(p, s, text); !isDenied(err) || !strings.Contains(err.Error(), "has no "+strings.Replace(denied, " on ", " permission on ", 1)) {

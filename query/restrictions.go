@@ -46,7 +46,6 @@ type restrictionOptions struct {
 	kind           statementKind
 	onlyStatic     bool // the statement reads or writes static columns only
 	allowFiltering bool
-	selectStar     bool
 }
 
 // restrictions compiles WHERE.

@@ -47,8 +47,6 @@ func (r *Remote) Apply(epoch uint64, mutations []*row.Mutation, timeout time.Dur
 	r.ApplyEncoded(coordinator.ForWrite, appendMutations(nil, epoch, mutations), timeout, done)
 }
 
-func (r *Remote) epoch() uint64 { return r.view.Topology().Epoch() }
-
 // AppendRead implements coordinator.Remote.
 func (r *Remote) AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte {
 	return appendRead(dst, epoch, cmd)

@@ -32,6 +32,7 @@ const (
 
 // String returns the name that nodetool uses.
 func (s NodeState) String() string {
+	//exhaustive:enforce
 	switch s {
 	case Joining:
 		return "JOINING"

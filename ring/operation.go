@@ -17,6 +17,7 @@ const (
 
 // String returns the name that operators use.
 func (k OperationKind) String() string {
+	//exhaustive:enforce
 	switch k {
 	case Join:
 		return "join"
@@ -87,6 +88,7 @@ type Operation struct {
 
 // apply changes the ownership of tokens.
 func (o *Operation) apply(owned map[NodeID][]Token) {
+	//exhaustive:enforce
 	switch o.Kind {
 	case Join, Move:
 		owned[o.Node] = o.Tokens

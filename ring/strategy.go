@@ -17,6 +17,7 @@ const (
 
 // Name returns the full class name that system_schema.keyspaces shows.
 func (c Class) Name() string {
+	//exhaustive:enforce
 	switch c {
 	case Local:
 		return "org.apache.cassandra.locator.LocalStrategy"

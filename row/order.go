@@ -17,6 +17,7 @@ func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error)
 			continue
 		}
 		some = true
+		//exhaustive:enforce
 		switch e.Kind {
 		case KindHeader:
 			cmd.StaticCounts = true

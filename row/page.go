@@ -8,7 +8,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// A page is the encoded result of a ReadCommand:
+// PageWriter encodes a page, the result of a ReadCommand:
 //
 //	page      := (0x01 partition)* 0x00 (complete | more | more position)
 //	position  := key (whole | inside clusteringLen clustering)

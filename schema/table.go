@@ -26,6 +26,7 @@ const (
 
 // String is the kind as system_schema.columns shows it.
 func (k ColumnKind) String() string {
+	//exhaustive:enforce
 	switch k {
 	case PartitionKey:
 		return "partition_key"

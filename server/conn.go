@@ -272,7 +272,7 @@ func (c *conn) readEnvelope() error {
 		c.refuse(h, err, 0)
 		return errHangUp
 	}
-	if err, fatal := c.judge(h); err != nil {
+	if fatal, err := c.judge(h); err != nil {
 		c.refuse(h, err, 0)
 		if fatal {
 			return errHangUp

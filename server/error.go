@@ -17,7 +17,7 @@ import (
 )
 
 // errOverloaded refuses a request for which there is no memory or worker.
-var errOverloaded = errors.New("Too many requests in flight on this node; request discarded")
+var errOverloaded = errors.New("Too many requests in flight on this node; request discarded") //nolint:staticcheck // Cassandra's words
 
 // wireError is the one place that translates errors for clients. An error that it does not know becomes a server
 // error and is logged: it is a defect or an operational failure that the operator must see.

@@ -128,7 +128,7 @@ func (c *conn) handleWhole(payload []byte) error {
 		}
 		body := payload[:h.Length]
 		payload = payload[h.Length:]
-		if err, fatal := c.judge(h); err != nil {
+		if fatal, err := c.judge(h); err != nil {
 			c.refuse(h, err, 0)
 			if fatal {
 				return errHangUp
@@ -184,7 +184,7 @@ func (c *conn) beginLarge(payload []byte) error {
 		return err
 	}
 	payload = payload[frame.HeaderSize:]
-	if err, fatal := c.judge(h); err != nil {
+	if fatal, err := c.judge(h); err != nil {
 		c.refuse(h, err, 0)
 		if fatal {
 			return errHangUp

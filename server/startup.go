@@ -13,34 +13,34 @@ import (
 )
 
 // judge checks a request's header. It returns an error, and whether the connection must end because of it.
-func (c *conn) judge(h header) (err error, fatal bool) {
+func (c *conn) judge(h header) (fatal bool, err error) {
 	switch {
 	case h.Response && h.Opcode.Response(), h.Response && h.Opcode.Request():
-		return wrongDirection("REQUEST", "RESPONSE", h.Opcode), false
+		return false, wrongDirection("REQUEST", "RESPONSE", h.Opcode)
 	case h.Opcode.Response():
-		return wrongDirection("RESPONSE", "REQUEST", h.Opcode), false
+		return false, wrongDirection("RESPONSE", "REQUEST", h.Opcode)
 	case !h.Opcode.Request():
-		return protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode))), false
+		return false, protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode)))
 	}
 	at := stage(c.stage.Load())
 	if at != stageStartup && h.Version != c.version {
-		return versionMismatch(uint8(h.Version), c.version), false
+		return false, versionMismatch(uint8(h.Version), c.version)
 	}
 	switch {
 	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
-		return protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS"), true
+		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS")
 	case at == stageAuth && h.Opcode != frame.OpAuthResponse && h.Opcode != frame.OpOptions:
-		return protocolError("Unexpected message " + h.Opcode.String() + ", expecting AUTH_RESPONSE"), true
+		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting AUTH_RESPONSE")
 	case at == stageReady && h.Opcode == frame.OpStartup:
-		return protocolError("Unexpected message STARTUP, the connection is already initialized"), false
+		return false, protocolError("Unexpected message STARTUP, the connection is already initialized")
 	case at == stageReady && h.Opcode == frame.OpAuthResponse:
-		return protocolError("Unexpected message AUTH_RESPONSE, the connection is already authenticated"), false
+		return false, protocolError("Unexpected message AUTH_RESPONSE, the connection is already authenticated")
 	}
 	if at != stageReady && h.Length > handshakeFrameMax {
-		return protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
-			h.Length+frame.HeaderSize, handshakeFrameMax)), true
+		return true, protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
+			h.Length+frame.HeaderSize, handshakeFrameMax))
 	}
-	return c.tooBig(h), false
+	return false, c.tooBig(h)
 }
 
 // tooBig refuses a request larger than FrameBytesMax with Cassandra's texts and code. The bound applies to the body

@@ -82,7 +82,7 @@ func (p *workers) run(w *worker, j job) {
 		w.forget()
 		p.mu.idle = append(p.mu.idle, w)
 		p.mu.Unlock()
-		j = job{}
+		j = job{} //nolint:ineffassign // an idle worker must not hold the last request
 		var ok bool
 		if j, ok = <-w.next; !ok {
 			return

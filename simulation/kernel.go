@@ -56,7 +56,7 @@ func NewKernel() *Kernel { return &Kernel{trace: fnvOffset, after: func() {}} }
 func (k *Kernel) Now() time.Duration { return k.now }
 
 // After makes f happen in d. The label says what it is, for the trace.
-func (k *Kernel) After(d time.Duration, label string, f func()) *event {
+func (k *Kernel) After(d time.Duration, label string, f func()) *event { //nolint:revive // only this package cancels events
 	k.next++
 	e := &event{at: k.now + max(d, 0), order: k.next, label: label, f: f}
 	heap.Push(&k.queue, e)

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -185,13 +184,4 @@ func MeetingOptions(seed uint64) Options {
 		o.FaultKinds = append(o.FaultKinds, "wiped-disk")
 	}
 	return o
-}
-
-// meetings are the pairs that were met, sorted.
-func (r Result) meetings() (all []pair) {
-	for p := range r.Met {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(x, y pair) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) })
-	return all
 }

@@ -20,8 +20,7 @@ type reborn struct {
 	clients
 	rows      []*rebornRow
 	truncates []*rebornTruncate
-	made      int   // tables
-	altered   int64 // the stamp up to which cells of the column that is added and dropped are gone; see dropColumn
+	made      int // tables
 	tried     int
 	acked     int
 }

@@ -18,10 +18,10 @@ import (
 
 // crashAfterWrites lets writers write, takes the disk as a power loss would leave it, and returns how
 // many acknowledged rows are missing from it.
-func crashAfterWrites(t *testing.T, seed uint64, sync_ SyncMode) (missing int) {
+func crashAfterWrites(t *testing.T, seed uint64, mode SyncMode) (missing int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
-	e := openTest(t, Options{FS: disk, Sync: sync_, MemTableBytes: 64 << 10})
+	e := openTest(t, Options{FS: disk, Sync: mode, MemTableBytes: 64 << 10})
 	const writers = 8
 	var acknowledged [writers]atomic.Int64
 	var wait sync.WaitGroup

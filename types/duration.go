@@ -157,6 +157,7 @@ func (b *durationBuilder) add(u durationUnit, n int64) {
 		b.fail("Invalid duration. The %s should be after %s", b.last, u)
 	}
 	b.last = u
+	//exhaustive:enforce
 	switch u {
 	case unitYears:
 		b.accumulate(&b.months, n, 12, math.MaxInt32, unitMonths)

@@ -3,6 +3,7 @@ package types
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -59,7 +60,7 @@ func ParseJSON(text []byte) (JSONValue, error) {
 	if err == nil {
 		if _, err = d.Token(); err == nil {
 			err = fmt.Errorf("text after the value")
-		} else if err == io.EOF {
+		} else if errors.Is(err, io.EOF) {
 			return v, nil
 		}
 	}

@@ -26,6 +26,7 @@ const (
 )
 
 func (k LiteralKind) String() string {
+	//exhaustive:enforce
 	switch k {
 	case StringLiteral:
 		return "STRING"
@@ -47,6 +48,7 @@ func (k LiteralKind) String() string {
 
 // Assigns says whether a constant of that kind may stand where t is wanted.
 func (k LiteralKind) Assigns(t *Type) bool {
+	//exhaustive:enforce
 	switch k {
 	case StringLiteral:
 		switch t.kind {
@@ -76,6 +78,7 @@ func (k LiteralKind) Assigns(t *Type) bool {
 // first of int, bigint and varint that holds the number, and double, or decimal when that is more
 // exact.
 func (k LiteralKind) Preferred(text string) *Type {
+	//exhaustive:enforce
 	switch k {
 	case StringLiteral:
 		if _, err := Native(Ascii).FromText(text); err == nil {

@@ -93,7 +93,7 @@ func (t *Type) appendOrdered(dst, wire []byte) []byte {
 	}
 	start := len(dst)
 	dst = append(dst, tagValue)
-	ok := true
+	var ok bool
 	switch t.kind {
 	case Varint:
 		return appendOrderedVarint(dst, wire)

@@ -74,9 +74,6 @@ type property struct {
 	ticks *column
 }
 
-// alone says whether one column only can keep it.
-func (p *property) alone() bool { return p.typed == [typesCount]*column{} }
-
 // column is a column of a table, and what it is for an entity.
 type column struct {
 	*schema.Column

@@ -287,6 +287,7 @@ func (v *Value) annotated() bool {
 
 // AppendJSON appends a value's JSON form.
 func (v *Value) AppendJSON(dst []byte) []byte {
+	//exhaustive:enforce
 	switch v.Type {
 	case String:
 		dst = append(dst, '"')

@@ -43,6 +43,7 @@ type Entity struct {
 
 // String is the type's EDM name.
 func (t Type) String() string {
+	//exhaustive:enforce
 	switch t {
 	case String:
 		return "Edm.String"

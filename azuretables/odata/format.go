@@ -46,6 +46,7 @@ func (c *Comparison) append(dst []byte) []byte {
 
 // String is the operator's word.
 func (op Op) String() string {
+	//exhaustive:enforce
 	switch op {
 	case Eq:
 		return "eq"
@@ -69,6 +70,7 @@ func (op Op) String() string {
 
 // AppendLiteral appends a value as it stands in a $filter.
 func (v *Value) AppendLiteral(dst []byte) []byte {
+	//exhaustive:enforce
 	switch v.Type {
 	case String:
 		dst = append(dst, '\'')

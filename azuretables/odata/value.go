@@ -20,6 +20,7 @@ func (r *raw) convert(l *Limits) error {
 		f  float64
 		ok bool
 	)
+	//exhaustive:enforce
 	switch r.Type {
 	case String:
 		b, ok = r.Bytes, r.kind() == text

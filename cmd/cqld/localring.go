@@ -167,7 +167,7 @@ func (r *localRing) agreed() (bool, error) {
 	for i, n := range r.nodes {
 		status, ended, err := n.state()
 		if ended {
-			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
+			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine()) //nolint:errorlint // err may be nil
 		}
 		if i == 0 {
 			first = status

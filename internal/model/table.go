@@ -59,6 +59,7 @@ func (p *partition) add(e *row.Entry) {
 		panic(err)
 	}
 	version := decoded.Clone()
+	//exhaustive:enforce
 	switch e.Kind {
 	case row.KindHeader:
 		p.headers = append(p.headers, version)

@@ -263,8 +263,8 @@ func TestOperationsAndPagesAskForPermission(t *testing.T) {
 			ran++
 			return None{}, nil
 		}
-		read := Operation[None, None]{InfoOf.Name}
-		change := Operation[None, None]{Drain.Name}
+		read := Operation[None, None](InfoOf)
+		change := Drain
 		Handle(s, read, count)
 		Handle(s, change, count)
 		s.Page("/metrics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))

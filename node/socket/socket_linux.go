@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -108,7 +109,8 @@ func (c *conn) Write(b []byte) (written int, err error) {
 
 // failed is err as package net tells it. What waiting for a socket fails with says so already.
 func (c *conn) failed(op string, err error) error {
-	if already, ok := err.(*net.OpError); ok {
+	var already *net.OpError
+	if errors.As(err, &already) {
 		already.Op = op // instead of raw-read, raw-write
 		return already
 	}

@@ -164,7 +164,7 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 		v.Mul(x, y)
 	case opDivide, opModulo:
 		if y.Sign() == 0 {
-			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
+			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
 		if op == opDivide {
 			v.Quo(x, y)
@@ -234,7 +234,7 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		_, err = c.Mul(v, x, y)
 	case opDivide:
 		if y.IsZero() {
-			return nil, errors.New("BigInteger divide by zero") //nolint:staticcheck // Java's words
+			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
 		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:

@@ -237,6 +237,7 @@ func (c *requirer) grant(permissions []cql.Permission, on *cql.Resource) {
 
 // resource returns the resource that a statement names.
 func (c *requirer) resource(r *cql.Resource) auth.Resource {
+	//exhaustive:enforce
 	switch r.Kind {
 	case cql.ResourceAllKeyspaces:
 		return auth.AllKeyspaces()
@@ -267,6 +268,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 
 // permission returns the permission that a statement names.
 func permission(p cql.Permission) auth.Permission {
+	//exhaustive:enforce
 	switch p {
 	case cql.PermissionCreate:
 		return auth.Create

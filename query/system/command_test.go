@@ -42,7 +42,7 @@ func randomCommand(r *rand.Rand, all []*row.Partition) *row.ReadCommand {
 	case 1:
 		cmd.Range.After = &p.Key
 	case 2:
-		cmd.Range.Tokens = ring.Range{Start: ring.Token(r.Int64()) - ring.Token(r.Int64()), End: ring.Token(r.Int64())}
+		cmd.Range.Tokens = ring.Range{Start: ring.Token(r.Uint64()), End: ring.Token(r.Int64())}
 	default:
 		cmd.Key, cmd.Range = p.Key, row.KeyRange{}
 	}

@@ -193,9 +193,9 @@ func TestEstimatesHaveARowForEveryPrimaryRange(t *testing.T) {
 		if len(seen) == 0 {
 			t.Errorf("%s is empty", table)
 		}
-		for range_, n := range seen {
+		for tokens, n := range seen {
 			if n != 1 {
-				t.Errorf("%s: %d nodes have the row %q", table, n, range_)
+				t.Errorf("%s: %d nodes have the row %q", table, n, tokens)
 			}
 		}
 	}

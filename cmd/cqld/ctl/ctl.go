@@ -76,7 +76,7 @@ func Groups() []kong.Group {
 }
 
 // AfterApply makes the session for the command that runs.
-func (c *Commands) AfterApply(k *kong.Context, ctx context.Context) error {
+func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 	k.Bind(&session{ctx: ctx, where: &c.Where, json: c.JSON, out: os.Stdout, progress: os.Stderr})
 	return nil
 }

@@ -1,6 +1,0 @@
-//go:build race
-
-package replica
-
-// raceEnabled: sync.Pool drops at random under the race detector, so allocations say nothing.
-const raceEnabled = true
