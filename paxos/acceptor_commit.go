@@ -13,11 +13,11 @@ import (
 func (a *Acceptor) Commit(epoch uint64, p *Proposal, done func(error)) {
 	line := contention.Line(p.Table, p.Key)
 	if !a.enter(line, func() { a.commit(line, epoch, p, done) }) {
-		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+		done(&coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// commit is Commit when it is its turn.
+// commit runs Commit as a step of the partition.
 func (a *Acceptor) commit(line string, epoch uint64, p *Proposal, done func(error)) {
 	answer := func(err error) {
 		a.leave(line)
@@ -26,8 +26,8 @@ func (a *Acceptor) commit(line string, epoch uint64, p *Proposal, done func(erro
 	a.withState(line, len(p.Update), func(have remembered) { a.commitOn(&have, line, epoch, p, answer) }, answer)
 }
 
-// commitOn is commit with the state, or where it may be read. The state is not known to say that something is decided
-// before a reader finds it.
+// commitOn is commit with the cached state, or in a worker that reads the state. The cached state lists a change as decided
+// only after readers can find the change.
 func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
@@ -64,7 +64,7 @@ func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Prop
 	}
 }
 
-// committing is what a commit changes at an acceptor in a state: the rows, and its own.
+// committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's row.
 func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal) (changes []*row.Mutation, err error) {
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
@@ -79,7 +79,7 @@ func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal
 	}
 	r.Sort()
 	changes = make([]*row.Mutation, 0, 2)
-	if len(update) > 0 { // it is gone when the table was truncated since
+	if len(update) > 0 { // missing if the table was truncated in between
 		m, err := decodeMutation(update)
 		if err != nil {
 			return nil, err
@@ -94,11 +94,11 @@ func (a *Acceptor) Decide(epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
 	line := contention.Line(cmd.Table, cmd.Key)
 	if !a.enter(line, func() { a.decide(line, epoch, cmd, decide, done) }) {
-		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+		done(&coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// decide is Decide when it is its turn. A worker reads and commits.
+// decide runs Decide as a step of the partition. A worker reads and commits.
 func (a *Acceptor) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
 	answer := func(err error) {
@@ -108,7 +108,7 @@ func (a *Acceptor) decide(line string, epoch uint64, cmd *row.ReadCommand,
 	a.replica.Block(0, func() { a.decideHere(line, epoch, cmd, decide, answer) }, answer)
 }
 
-// decideHere is decide in a goroutine that may wait for the disk.
+// decideHere is decide in a goroutine that may block on the disk.
 func (a *Acceptor) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), answer func(error)) {
 	phase := a.replica.Enter()

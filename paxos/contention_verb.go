@@ -10,17 +10,16 @@ import (
 	"cqld/ring"
 )
 
-// TurnKeeper says whose turn it is with a partition of which this node is the arbiter: a Proposer.
+// TurnKeeper grants turns with the partitions of which this node is the arbiter. A Proposer implements it.
 type TurnKeeper interface {
 	Turn(line string, from ring.NodeID, timeout time.Duration, done func(contention.Turn))
 	Pass(line string, ticket uint64)
 }
 
-// turnTimeoutMax keeps what a request asks for a duration; the keeper waits for less.
+// turnTimeoutMax bounds the timeout of a request; the keeper waits for less.
 const turnTimeoutMax = time.Minute
 
-// ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
-// starts.
+// ServeTurns registers the handlers of other nodes' requests for turns. It is called before the transport starts.
 //
 //	VerbTurn   timeout (µs), line     reply: ticket, alone (1), kept (µs)
 //	VerbPass   ticket, line           one-way

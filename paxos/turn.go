@@ -9,12 +9,11 @@ import (
 	"cqld/ring"
 )
 
-// Coordinators that change one partition at the same time outvote each other, and each attempt that fails has
-// cost all of them its trips and syncs. Those that have met therefore go one after the other for a while: the
-// partition's home, its first replica that is alive, says whose turn it is (package turn). A round keeps its turn
-// from its first attempt to its end.
+// Coordinators that change one partition at the same time outvote each other, and each failed attempt costs all of them
+// round trips and syncs. After a contention, they therefore take turns for a while, which the partition's arbiter grants:
+// its first live replica (package contention). A round keeps its turn from its first attempt to its end.
 
-// Turn calls done once it is the node's turn with the partition of which this node is the home.
+// Turn calls done when the node may start a round of the partition. This node is the partition's arbiter.
 func (c *Proposer) Turn(line string, from ring.NodeID, timeout time.Duration, done func(contention.Turn)) {
 	c.turns.Ask(line, from, timeout, done)
 }
@@ -22,24 +21,24 @@ func (c *Proposer) Turn(line string, from ring.NodeID, timeout time.Duration, do
 // Pass ends a turn.
 func (c *Proposer) Pass(line string, ticket uint64) { c.turns.Pass(line, ticket) }
 
-// turnState is a round's turn.
+// turnState is the state of a round's turn.
 type turnState struct {
 	contention.Turn
 	home  ring.NodeID
-	since time.Duration // when it came
-	asked int           // which question an answer is to
-	until time.Duration // when the round goes on without
-	tried []ring.NodeID // arbiters that were asked since the round began to wait
+	since time.Duration // when it was granted
+	asked int           // number of the request, to match answers
+	until time.Duration // when the round starts without a turn
+	tried []ring.NodeID // arbiters that this round has asked
 	timer env.Timer
 }
 
-// begin starts an attempt, when it is the round's turn if the partition is contested.
+// begin starts an attempt. If the partition is contended, it waits for a turn first.
 func (op *round) begin() {
 	defer op.guarded()
 	op.mu.Lock()
 	now := op.c.clock.Monotonic()
 	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
-		op.turn.Ticket = 0 // it ended by itself
+		op.turn.Ticket = 0 // it has expired
 	}
 	if op.turn.Ticket != 0 || op.c.unsafe.NoArbiter || !op.c.contested.Has(op.line, now) {
 		op.attemptLocked()
@@ -51,8 +50,8 @@ func (op *round) begin() {
 	op.askTurnLocked(now)
 }
 
-// askTurnLocked asks the partition's arbiter for the turn. When none is left to ask, or the time to wait is over, the
-// round goes on without. It frees mu.
+// askTurnLocked asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the round
+// starts without a turn. It unlocks mu.
 func (op *round) askTurnLocked(now time.Duration) {
 	home, ok := op.arbiterLocked(now)
 	if !ok || now >= op.turn.until {
@@ -85,8 +84,8 @@ func (op *round) askTurnLocked(now time.Duration) {
 	})
 }
 
-// arbiterLocked is the first of the partition's replicas that is alive and answers, in this node's opinion, and was not
-// asked before.
+// arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that the
+// round has not asked.
 func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	for _, node := range op.c.replicasOf(op.c.view.Topology(), op.table, op.cmd.Key.Token).Natural {
 		switch self := node == op.c.view.Self(); {
@@ -98,7 +97,7 @@ func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	return 0, false
 }
 
-// onNoTurn is the event that an arbiter failed, or did not answer in time. The next one is asked.
+// onNoTurn is the event that an arbiter failed, or did not answer in time. The round asks the next one.
 func (op *round) onNoTurn(asked int) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -116,11 +115,11 @@ func (op *round) onNoTurn(asked int) {
 	op.askTurnLocked(now)
 }
 
-// onTurn is the event that the turn came.
+// onTurn is the event that the turn was granted.
 func (op *round) onTurn(asked int, home ring.NodeID, t contention.Turn) {
 	defer op.guarded()
 	op.mu.Lock()
-	if asked != op.turn.asked { // the round went on without
+	if asked != op.turn.asked { // the round has started without it
 		op.mu.Unlock()
 		op.c.passTurn(home, op.line, t)
 		return
@@ -133,9 +132,9 @@ func (op *round) onTurn(asked int, home ring.NodeID, t contention.Turn) {
 	}
 	if !t.Alone {
 		op.c.contested.Note(op.line, now)
-		op.c.lastBallots.forget(op.line) // somebody else has settled later ones
+		op.c.lastBallots.forget(op.line) // another coordinator has settled later ones
 	}
-	if op.attempt == 0 { // what came for the partition meanwhile goes along
+	if op.attempt == 0 { // members that arrived meanwhile join the round
 		op.c.queues.putBack(op.line, op.members)
 		op.members = op.c.queues.leave(op.line, &op.c.limits)
 		op.enroll()
@@ -143,7 +142,7 @@ func (op *round) onTurn(asked int, home ring.NodeID, t contention.Turn) {
 	op.attemptLocked()
 }
 
-// endTurn gives the round's turn back.
+// endTurn returns the round's turn.
 func (op *round) endTurn() {
 	op.mu.Lock()
 	ended := op.turn
@@ -152,7 +151,7 @@ func (op *round) endTurn() {
 	op.c.passTurn(ended.home, op.line, ended.Turn)
 }
 
-// passTurn gives a turn back to the partition's home.
+// passTurn returns a turn to the partition's arbiter.
 func (c *Proposer) passTurn(home ring.NodeID, line string, t contention.Turn) {
 	if t.Ticket == 0 {
 		return
