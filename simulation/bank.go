@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// bank is the workload: conditional changes move money between the accounts of a partition, and reads
-// at SERIAL must always find all of it.
+// bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read at
+// SERIAL returns must be constant.
 type bank struct {
 	clients
 	table *schema.Table
@@ -31,7 +31,7 @@ func newBank(c *Cluster) *bank {
 	return &bank{clients: newClients(c, "bank"), table: c.table("bank")}
 }
 
-// open writes the accounts. Where requests time out early it may need several attempts.
+// open writes the accounts. If timeouts are short, it may need several attempts.
 func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
 	l.write(m, ring.All, func(err error) {
 		if err != nil && attempts > 1 && w.c.options.at("early-timeout") {
@@ -42,7 +42,7 @@ func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
 	})
 }
 
-// start opens the accounts, all at once, and sends the clients out.
+// start writes all accounts at once, and starts the clients.
 func (w *bank) start() {
 	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
 	w.c.must(w.c.present()[0], "opening the bank", func(l *life, done func(error)) {
@@ -72,11 +72,11 @@ func (w *bank) command(l *life) *row.ReadCommand {
 	return l.partition(w.table, w.key())
 }
 
-// transfer moves money. What the condition was shown is judged when the attempt was decided: one that others outvote may
-// have read while their changes reached the replicas, and comes to nothing.
+// transfer transfers money. The page that the condition received is checked only if its attempt was decided: an attempt that
+// other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
 func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	w.tried++
-	shown := "" // what is wrong with what the last attempt was shown
+	shown := "" // the error in the page of the last attempt
 	l.cas(&paxos.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
@@ -102,7 +102,7 @@ func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	})
 }
 
-// balancesOf are the accounts in a page, all of them, and what is wrong with their sum.
+// balancesOf returns all accounts in a page, and a description of a wrong sum.
 func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
 	rows, err := textRows(page, 0)
 	if err != nil {
@@ -144,5 +144,5 @@ func (w *bank) readBack() {
 	w.c.everywhere("the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *bank) check() {}

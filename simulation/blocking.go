@@ -12,15 +12,15 @@ import (
 	"cqld/storage"
 )
 
-// place is the goroutine that would run an event's code in production. On some of them nothing may wait for the disk:
-// what comes behind it would wait as well.
+// place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block on the
+// disk, because they would delay the events queued behind.
 type place uint8
 
 const (
 	mayBlock    place = iota // a worker, or a request's own goroutine
-	onStream                 // a peer's stream: its heartbeats and writes come behind
+	onStream                 // a peer's stream, with its heartbeats and writes
 	onTimer                  // a timer
-	inCommitter              // storage's: all writes of the node come behind
+	inCommitter              // storage's committer, with all writes of the node
 )
 
 func (p place) String() string {
@@ -35,7 +35,7 @@ func (l *life) at(p place, f func()) {
 	f()
 }
 
-// block fails the run when code that waits for the disk runs where nothing may.
+// block fails the run if code that blocks on the disk runs in a goroutine that must not block.
 func (l *life) block(what string) {
 	if l.place == mayBlock || !l.alive() {
 		return
@@ -43,14 +43,14 @@ func (l *life) block(what string) {
 	l.node.cluster.fail("node %d: %s on %v\n%s", l.node.id, what, l.place, debug.Stack())
 }
 
-// Work takes as long as a read that finds its blocks in memory, or now and then as one that waits for a disk.
+// Work takes as long as a read from memory or, rarely, as a read that waits for a disk.
 const (
 	workMax     = 200 * time.Microsecond
 	workSlow    = 20 // in a thousand
 	workSlowMax = 50 * time.Millisecond
 )
 
-// Run implements messaging.Transport: f runs after a delay, as behind others in a worker's queue.
+// Run implements messaging.Transport: f runs after a delay, as if it were queued for a worker.
 func (t *Transport) Run(_ int, f func()) error {
 	if t.life.node.cluster.options.NoWorkers {
 		f()
@@ -69,7 +69,7 @@ func (t *Transport) Run(_ int, f func()) error {
 	return nil
 }
 
-// serve lets the process do what a verb asks. payload is not used by anything else.
+// serve makes the process handle a request. The handler owns payload.
 func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []byte, respond messaging.Respond) {
 	s, ok := t.services[verb]
 	switch {
@@ -88,7 +88,7 @@ func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []
 	}
 }
 
-// What waits for the disk.
+// Methods that block on the disk.
 
 // Read implements replica.Engine.
 func (e slowEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
@@ -114,7 +114,7 @@ func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPag
 	return e.Engine.Partitions(q)
 }
 
-// Commit does nothing: what is queued is committed at once.
+// Commit does nothing: mutations are committed when they are queued.
 func (e slowEngine) Commit() { e.life.block("a commit by its caller") }
 
 // Export implements rebalance.StreamEngine.

@@ -13,9 +13,9 @@ import (
 	"cqld/schema"
 )
 
-// calm is the workload: requests of every kind at QUORUM, while nothing happens to a ring but what its operator
-// wants, and while no more than one node of those that hold a row is dead. Then none may fail, and none may take
-// long: what others judge is what an answer says, here it is that there is one.
+// calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and while
+// at most one of the replicas of a row is dead. No request may then fail, and none may take long. Other workloads check the
+// contents of answers; this one checks that there are answers.
 type calm struct {
 	clients
 	table, counter *schema.Table
@@ -23,9 +23,9 @@ type calm struct {
 }
 
 const (
-	// calmMost is how long a request may take: some round trips, and as many plans as a change of the ring costs.
+	// calmMost bounds the duration of a request: several round trips, and the new plans that a change of the ring causes.
 	calmMost = 400 * time.Millisecond
-	// noticedAfter is how soon after a node's death its requests are asked of others.
+	// noticedAfter is how soon after a node's death its requests are sent to other nodes.
 	noticedAfter = 2 * time.Second
 	calmClients  = 4
 )
@@ -67,7 +67,7 @@ func (w *calm) step(l *life, client int, end func() bool) {
 	})
 }
 
-// key is one of few partitions. Those of conditional changes are each client's own: who is behind others waits.
+// key returns one of few partitions. Each client has its own for conditional changes, because contention delays them.
 func (w *calm) key(client int) row.PartitionKey {
 	return row.NewPartitionKey([]byte(fmt.Sprint("calm", client, w.rand.Intn(w.c.options.Keys))))
 }

@@ -8,8 +8,8 @@ import (
 	"cqld/types"
 )
 
-// churn is the workload: clients make, change and drop tables while all else goes on. In the end all
-// nodes have one schema, and in it what was acknowledged.
+// churn is the workload: clients create, alter and drop tables concurrently with all other events. At the end, all nodes have
+// the same schema, and it contains the acknowledged changes.
 type churn struct {
 	clients
 	made  []*churned
@@ -17,7 +17,7 @@ type churn struct {
 	acked int
 }
 
-// churned is a table's life.
+// churned is the history of a table.
 type churned struct {
 	name                    string
 	made, dropping, dropped bool
@@ -55,7 +55,7 @@ func (w *churn) start() {
 
 func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 
-// change proposes; done is set when every live node has it.
+// change proposes a change, and sets done when every live node has applied it.
 func (w *churn) change(l *life, change schema.Change, done *bool, end func() bool) {
 	w.tried++
 	l.soon(func() {
@@ -74,7 +74,7 @@ func (w *churn) change(l *life, change schema.Change, done *bool, end func() boo
 
 func (w *churn) readBack() {}
 
-// check compares the schemas of all nodes, and what must be in them.
+// check compares the schemas of all nodes with each other and with the acknowledged changes.
 func (w *churn) check() {
 	s := w.c.metadata().Schema
 	for _, t := range w.made {

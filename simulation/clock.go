@@ -6,19 +6,19 @@ import (
 	"cqld/internal/env"
 )
 
-// wallClock is what a machine takes for the time of day: it is off, drifts and jumps. Zero is right.
+// wallClock is a machine's clock: its difference to true time. It has an offset, drifts and jumps. Zero is correct.
 type wallClock struct {
 	offset time.Duration
 	since  time.Duration // when the drift began
-	drift  int64         // millionths
+	drift  int64         // parts per million
 }
 
-// at is the difference to true time at a moment.
+// at returns the difference to true time.
 func (w *wallClock) at(now time.Duration) time.Duration {
 	return w.offset + time.Duration(int64(now-w.since)*w.drift/1_000_000)
 }
 
-// setDrift makes the clock go wrong by so many millionths from now on.
+// setDrift sets the drift from now on, in parts per million.
 func (w *wallClock) setDrift(now time.Duration, millionths int64) {
 	w.offset, w.since, w.drift = w.at(now), now, millionths
 }
@@ -28,11 +28,10 @@ type clock struct{ life *life }
 
 var _ env.Clock = clock{}
 
-// stampAhead is how far a stamp may be ahead of a node's clock: the default of
-// maximum_timestamp_fail_threshold.
+// stampAhead is how far a timestamp may be ahead of a node's clock: the default of maximum_timestamp_fail_threshold.
 const stampAhead = time.Minute
 
-// epoch is when simulated time begins.
+// epoch is the start of simulated time.
 const epoch = 1_700_000_000
 
 // Now implements env.Clock.
@@ -44,10 +43,10 @@ func (c clock) Now() time.Time {
 // Monotonic implements env.Clock.
 func (c clock) Monotonic() time.Duration { return c.life.node.cluster.kernel.Now() + time.Hour }
 
-// pacedClock is the clock of the part that has heartbeats: its seconds are as many of the others'.
+// pacedClock is the clock of the heartbeats: one of its seconds is pace seconds of the other clocks.
 type pacedClock struct{ clock }
 
-// pace is how many.
+// pace returns the factor of pacedClock.
 func (l *life) pace() int { return max(1, l.node.cluster.options.Pace) }
 
 // Monotonic implements env.Clock.

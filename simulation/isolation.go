@@ -11,13 +11,12 @@ import (
 	"cqld/schema"
 )
 
-// isolation is the workload: a write changes all rows of a partition at once, to one value, and a read
-// at QUORUM must find them so, and nothing older than a read before it has found, or than a write that
-// was acknowledged.
+// isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the same
+// value for all of them, not older than one that an earlier read returned or an acknowledged write wrote.
 type isolation struct {
 	clients
 	table *schema.Table
-	least [isolationPartitions]int64 // that reads may find from now on
+	least [isolationPartitions]int64 // minimum value that reads may return from now on
 	tried int
 	acked int
 }
@@ -71,7 +70,7 @@ func (w *isolation) write(l *life, partition int, end func()) {
 
 func (w *isolation) read(l *life, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
-	least := w.least[partition] // as of the call
+	least := w.least[partition] // at the time of the request
 	cmd := l.partition(w.table, w.key(partition))
 	cmd.Reversed = w.rand.Chance(300)
 	l.read(cmd, level, func(page []byte, err error) {
@@ -84,7 +83,7 @@ func (w *isolation) read(l *life, partition int, level ring.Consistency, done fu
 	})
 }
 
-// judge looks at what a read found.
+// judge checks the rows of a read.
 func (w *isolation) judge(partition int, page []byte, least int64) error {
 	rows, err := textRows(page, 0)
 	if err != nil {
@@ -117,5 +116,5 @@ func (w *isolation) readBack() {
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *isolation) check() {}

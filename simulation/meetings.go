@@ -11,7 +11,7 @@ import (
 	"cqld/ring"
 )
 
-// The operations whose meetings docs/MEETINGS.md lists.
+// The operations whose coincidences docs/MEETINGS.md lists.
 const (
 	opJoin         = "join"
 	opDecommission = "decommission"
@@ -34,7 +34,7 @@ const (
 	opClock        = "clock jump"
 )
 
-// meetingOps are all operations, in the order of the table.
+// meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {
 	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRestart, opKill, opPause, opPartition, opFullDisk,
 		opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
@@ -51,15 +51,15 @@ func pairOf(a, b string) pair {
 	return pair{a, b}
 }
 
-// meetings counts how often two operations were under way at once.
+// meetings counts the pairs of operations that were in progress at the same time.
 type meetings struct {
 	kernel *Kernel
 	active []*underway
-	state  map[string]*underway // of the operations that are looked for
+	state  map[string]*underway // of the operations that are polled
 	met    map[pair]int
 }
 
-// underway is an operation from its begin to its end, or until it is over in any case.
+// underway is an operation from its begin to its end, or to its maximum duration.
 type underway struct {
 	op    string
 	until time.Duration
@@ -69,7 +69,7 @@ func newMeetings(k *Kernel) *meetings {
 	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
 }
 
-// begin notes that an operation begins, which lasts until end is called, at most so long: its process may end before.
+// begin records that an operation begins. It lasts until end is called, or for most, because its process may end before.
 func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	u := &underway{op, m.kernel.Now() + most}
 	m.active = slices.DeleteFunc(m.active, func(o *underway) bool { return o.until < m.kernel.Now() })
@@ -82,14 +82,14 @@ func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	return func() { u.until = -1 }
 }
 
-// lingers is how long a TRUNCATE, whose requests may be on their way, and a snapshot, which the next power cut must not harm,
-// still meet what begins.
+// lingers is how long a TRUNCATE, whose requests may still be in transit, and a snapshot, which the next power cut must not
+// damage, still coincide with operations that begin.
 const lingers = 500 * time.Millisecond
 
 // endless is longer than any run.
 const endless = 1 << 62
 
-// saw notes whether an operation is under way at the moment.
+// saw records whether an operation is in progress at the moment.
 func (m *meetings) saw(op string, is bool) {
 	switch was := m.state[op]; {
 	case is && was == nil:
@@ -101,10 +101,10 @@ func (m *meetings) saw(op string, is bool) {
 	}
 }
 
-// meetEvery is how often operations that last are looked for.
+// meetEvery is the interval of polls for lasting operations.
 const meetEvery = 10 * time.Millisecond
 
-// watch looks for operations that last, for as long as there are faults and until the cluster has settled.
+// watch polls for lasting operations, while there are faults and until the cluster has settled.
 func (c *Cluster) watch() {
 	var down, killed, paused, full, jumped, joining, replacing, leaving bool
 	for _, n := range c.nodes {
@@ -148,7 +148,7 @@ func (c *Cluster) watch() {
 	}
 }
 
-// pendingHints is how many records of hints wait for nodes that are there.
+// pendingHints returns the number of hint records for existing nodes.
 func (c *Cluster) pendingHints() (n int) {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
@@ -160,7 +160,7 @@ func (c *Cluster) pendingHints() (n int) {
 	return n
 }
 
-// cas makes a conditional change as a client of the process does.
+// cas executes a conditional change as a client of the process does.
 func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
 	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
@@ -169,8 +169,8 @@ func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err
 	})
 }
 
-// MeetingOptions are those of a run in which all operations meet: nearly all kinds of faults, and the workloads that the
-// table of meetings names.
+// MeetingOptions returns the options of a run in which all operations coincide: nearly all kinds of faults, and the workloads of
+// docs/MEETINGS.md.
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "meetings")
@@ -187,7 +187,7 @@ func MeetingOptions(seed uint64) Options {
 	return o
 }
 
-// meetings are the pairs that were met, sorted.
+// meetings returns the pairs that coincided, sorted.
 func (r Result) meetings() (all []pair) {
 	for p := range r.Met {
 		all = append(all, p)

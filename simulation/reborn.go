@@ -13,15 +13,15 @@ import (
 	"cqld/types"
 )
 
-// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
-// table, drops it and creates it again under its name, and adds and drops a column. What was acknowledged well before a
-// completed TRUNCATE, or any time before a DROP, must not be read after it, and what was acknowledged after it must be.
+// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the table,
+// drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged well before a
+// completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged after it must be.
 type reborn struct {
 	clients
 	rows      []*rebornRow
 	truncates []*rebornTruncate
-	made      int   // tables
-	altered   int64 // the stamp up to which cells of the column that is added and dropped are gone; see dropColumn
+	made      int   // number of tables
+	altered   int64 // timestamp up to which cells of the added and dropped column are purged; see dropColumn
 	tried     int
 	acked     int
 }
@@ -34,7 +34,7 @@ type rebornRow struct {
 	began    time.Duration
 	returned int64 // 0 until acknowledged
 	ended    time.Duration
-	extra    bool // it has a value in the column that is added and dropped
+	extra    bool // it has a value in the added and dropped column
 }
 
 // rebornTruncate is one TRUNCATE.
@@ -52,12 +52,11 @@ const (
 	rebornColumn     = "extra"
 	rebornPartitions = 3
 	rebornClients    = 4 // the first is the operator
-	// truncatedLate is how long after a failed TRUNCATE replicas may still empty the table: requests to them may be on
-	// their way.
+	// truncatedLate is how long after a failed TRUNCATE replicas may still remove rows, because requests may be in transit.
 	truncatedLate = 5 * time.Second
-	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged that may not come back, where faults
-	// deliver messages which nobody waits for any more: those of processes that have ended or were paused, and those that
-	// the network delays or duplicates (docs/limits.md).
+	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged to be removed for certain, with faults that
+	// deliver messages for which no coordinator waits any more: those of processes that have ended or were paused, and those
+	// that the network delays or duplicates (docs/limits.md).
 	rebornWindow = 2500 * time.Millisecond
 )
 
@@ -150,7 +149,7 @@ func (w *reborn) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("reborn" + strconv.Itoa(partition)))
 }
 
-// write writes a row of its own; its clustering is its place in rows.
+// write writes a new row; its clustering is its index in rows.
 func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
 	w.tried++
 	e := &rebornRow{table: table.StorageID, stamp: w.c.stamp(), call: w.c.tick(), began: w.c.kernel.Now()}
@@ -175,7 +174,7 @@ func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
 	})
 }
 
-// read reads a partition, page after page, and judges what is there.
+// read reads a partition page by page, and checks its rows.
 func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call, found := w.c.tick(), map[int]bool{}
@@ -207,7 +206,7 @@ func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Co
 	next()
 }
 
-// collect takes the rows of a page, and judges the column that is added and dropped: what query hides is not there.
+// collect adds the rows of a page, and checks the added and dropped column: hidden cells do not count.
 func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[int]bool) error {
 	rows, err := textRows(page, now)
 	if err != nil {
@@ -240,7 +239,7 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 	return p.Err()
 }
 
-// judge compares the rows that a read of a partition found with what was written.
+// judge compares the rows of a read with those that were written.
 func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
 	returned := w.c.tick()
 	for id := partition; id < len(w.rows); id += rebornPartitions {
@@ -256,8 +255,8 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 	}
 }
 
-// window is how long before a TRUNCATE a write must have been acknowledged that may not come back: zero when the coordinators
-// know of all that is on its way.
+// window returns how long before a TRUNCATE a write must have been acknowledged to be removed for certain: zero if the
+// coordinators know of all messages in transit.
 func (w *reborn) window() time.Duration {
 	late := func(kind string) bool {
 		return slices.Contains([]string{"pause", "bad-links", "slow-links", "reorder", "dc-slow"}, kind)
@@ -268,15 +267,15 @@ func (w *reborn) window() time.Duration {
 	return rebornWindow
 }
 
-// gone says whether a row was acknowledged, window before a TRUNCATE began that ended before a read.
+// gone reports whether a row was acknowledged, window before the begin of a TRUNCATE that ended before a read.
 func (w *reborn) gone(e *rebornRow, call int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended >= w.window()
 	})
 }
 
-// mayBeGone says whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
-// go on.
+// mayBeGone reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
+// continue.
 func (w *reborn) mayBeGone(e *rebornRow, returned int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		switch {
@@ -300,5 +299,5 @@ func (w *reborn) readBack() {
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *reborn) check() {}

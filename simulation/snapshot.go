@@ -16,19 +16,19 @@ import (
 	"cqld/storage/index"
 )
 
-// snapshot is a copy of a node's storage, and what was in it when it was made.
+// snapshot is a copy of a node's storage, with the contents at the time of its creation.
 type snapshot struct {
 	node *Node
-	addr netip.AddrPort // of the node then: another one has another disk
+	addr netip.AddrPort // of the node at that time: another node has another disk
 	dir  string
 	now  int64
 	rows map[schema.StorageID]map[string]string // by table and partition
 }
 
-// snapshotsMost is how many snapshots a run makes at most: each is read in the end.
+// snapshotsMost bounds the snapshots of a run: each is read at the end.
 const snapshotsMost = 6
 
-// snapshotNode makes a snapshot of a node's storage. When the run ends, the snapshot must have what the node had.
+// snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node then.
 func (c *Cluster) snapshotNode(r *Stream) {
 	n := c.any(r)
 	if !n.life.serves() || n.life.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
@@ -49,7 +49,7 @@ func (c *Cluster) snapshotNode(r *Stream) {
 	c.snapshots = append(c.snapshots, s)
 }
 
-// contents is what storage has of the workloads' tables.
+// contents returns storage's contents of the workloads' tables.
 func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
 	k := c.metadata().Schema.Keyspace(keyspace)
@@ -68,7 +68,7 @@ func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]m
 	return all, nil
 }
 
-// checkSnapshots reads the snapshots of the machines whose disks have lasted.
+// checkSnapshots reads the snapshots of the machines that still have the same disk.
 func (c *Cluster) checkSnapshots() {
 	for _, s := range c.snapshots {
 		if s.node.life == nil || s.node.damaged || s.node.addr != s.addr {
@@ -104,7 +104,7 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		if c.metadata().Schema.TableByStorage(id) == nil {
-			continue // it was dropped since
+			continue // dropped since
 		}
 		if !maps.Equal(s.rows[id], found[id]) {
 			c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",

@@ -8,9 +8,9 @@ import (
 	"cqld/internal/env"
 )
 
-// task is sequential code of a process: what in production is a goroutine of the rooms above the coordinator, which
-// wait for its answers. It runs within an event until it waits, and goes on in the event of the answer; so it is
-// one queue's, too. It ends with its process.
+// task is sequential code of a process: in production, a goroutine of a package above the coordinator that blocks until the
+// coordinator answers. It runs within an event until it waits, and continues in the event of the answer, so the event queue
+// controls it, too. It ends with its process.
 type task struct {
 	life    *life
 	next    func() (struct{}, bool)
@@ -19,10 +19,10 @@ type task struct {
 	stopped bool
 }
 
-// errStopped takes the code of a stopped task from its stack.
+// errStopped unwinds the stack of a stopped task.
 var errStopped = errors.New("the process has ended")
 
-// run runs f as a task, until it waits for the first time.
+// run runs f as a task, until it first waits.
 func (l *life) run(f func()) {
 	t := &task{life: l}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -50,7 +50,7 @@ func (t *task) goOn() {
 	l.running = nil
 }
 
-// endTasks ends those that wait.
+// endTasks ends the waiting tasks.
 func (l *life) endTasks() {
 	for _, t := range l.tasks {
 		t.stopped = true
@@ -59,7 +59,7 @@ func (l *life) endTasks() {
 	l.tasks = nil
 }
 
-// taskWaiter is how a task waits.
+// taskWaiter implements env.Waiter for a task.
 type taskWaiter struct {
 	life     *life
 	signaled bool

@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// Transport is one process's messaging.Transport, and what its cluster needs besides.
+// Transport is one process's messaging.Transport, with the additional methods for its cluster.
 type Transport struct {
 	net      *Network
 	life     *life
@@ -32,8 +32,8 @@ func newTransport(net *Network, l *life) *Transport {
 	}
 }
 
-// connectEvery is how often streams are looked after: that a process died is noticed then, unless its
-// network is cut; so is that it is there again.
+// connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process is
+// detected, unless its network is cut.
 const connectEvery = 100 * time.Millisecond
 
 // SetSelf implements cluster.Network.
@@ -45,7 +45,7 @@ func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	t.bindings.Set(peers, clock{t.life}.Monotonic())
 }
 
-// sender is a process as the receiver of its message sees it: by the address of its machine.
+// sender returns a process as the receiver of its message sees it: with the address of its machine.
 func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
 	addr := machine.addr.Addr()
 	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.life}.Monotonic())}
@@ -56,7 +56,7 @@ func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
 
 func (t *Transport) close() { t.open = false }
 
-// connect keeps streams to all peers.
+// connect maintains streams to all peers.
 func (t *Transport) connect() {
 	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
 		to := t.net.byAddr[t.peers[id]]
@@ -65,7 +65,7 @@ func (t *Transport) connect() {
 		}
 		out, back := link{t.life.node.id, to.id}, link{to.id, t.life.node.id}
 		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
-			continue // silence says nothing
+			continue // a lost message does not show whether the peer is alive
 		}
 		was, is := t.streams[id], to.life
 		if is != nil && !is.transport.open {
@@ -83,7 +83,7 @@ func (t *Transport) connect() {
 	clock{t.life}.After(connectEvery*time.Duration(t.life.pace()), t.connect)
 }
 
-// link is the way to a member; false when nobody knows where it is.
+// link returns the link to a member; false means that its address is unknown.
 func (t *Transport) link(to ring.NodeID) (link, bool) {
 	n := t.net.byAddr[t.peers[to]]
 	if n == nil {
@@ -156,7 +156,7 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		})
 	}
 	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
-		payload = slices.Clone(payload) // the caller may use its memory again
+		payload = slices.Clone(payload) // the caller may reuse its memory
 		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
 		return
 	}
@@ -170,6 +170,6 @@ func dropsRows(payload []byte) bool {
 	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
 }
 
-// lateMax is how late a request to truncate arrives at most: its coordinator may have been killed, and the table truncated
-// again and filled.
+// lateMax is the maximum delay of a truncation request: its coordinator may have been killed, and the table truncated again and
+// filled.
 const lateMax = 10 * time.Second

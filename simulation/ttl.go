@@ -12,9 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// ttls is the workload: clients write rows that expire, each once, by the clock of the node they talk
-// to, and read them by that of another. A read says what it takes for the present, so all replicas must
-// agree on which rows it sees, whatever their own clocks say.
+// ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the clock of
+// another. A read contains its time, so all replicas must agree on the rows that have expired, whatever their own clocks show.
 type ttls struct {
 	clients
 	table *schema.Table
@@ -23,7 +22,7 @@ type ttls struct {
 	acked int
 }
 
-// expiring is a row's life in the order of Cluster.tick, and when it expires, in the writer's seconds.
+// expiring is the history of a row, with times of Cluster.tick, and its expiry, in seconds of the writer's clock.
 type expiring struct {
 	partition int
 	expiry    int64
@@ -93,7 +92,7 @@ func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(er
 	})
 }
 
-// judge looks at what a read that took now for the present has found.
+// judge checks the rows of a read with the time now.
 func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 	rows, err := textRows(page, now)
 	if err != nil {
@@ -127,5 +126,5 @@ func (w *ttls) readBack() {
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *ttls) check() {}
