@@ -40,7 +40,7 @@ func newAppends(c *Cluster) *appends {
 
 func (w *appends) start() {
 	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
-	w.launch(appendClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		var lists []int
 		for i := range appendLists {
 			if w.rand.Chance(300) {
@@ -58,7 +58,7 @@ func (w *appends) key(partition int) row.PartitionKey {
 func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
 // run reads all lists of a partition and appends to some of them.
-func (w *appends) run(l *life, partition int, lists []int, end func(error) bool) {
+func (w *appends) run(l *process, partition int, lists []int, end func(error) bool) {
 	t := &elle.Transaction{Call: w.c.tick(), Appends: map[string][]int64{}}
 	w.history[partition] = append(w.history[partition], t)
 	w.tried++
@@ -187,7 +187,7 @@ func listsOf(page []byte) (map[string][]int64, error) {
 
 func (w *appends) readBack() {
 	for partition := range appendPartitions {
-		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *process, done func(error)) {
 			w.run(l, partition, nil, func(err error) bool {
 				done(err)
 				return true

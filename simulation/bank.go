@@ -32,7 +32,7 @@ func newBank(c *Cluster) *bank {
 }
 
 // open writes the accounts. If timeouts are short, it may need several attempts.
-func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
+func (w *bank) open(l *process, m *row.Mutation, attempts int, done func(error)) {
 	l.write(m, ring.All, func(err error) {
 		if err != nil && attempts > 1 && w.c.options.at("early-timeout") {
 			w.open(l, m, attempts-1, done)
@@ -45,7 +45,7 @@ func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
 // start writes all accounts at once, and starts the clients.
 func (w *bank) start() {
 	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
-	w.c.must(w.c.present()[0], "opening the bank", func(l *life, done func(error)) {
+	w.c.must(w.c.present()[0], "opening the bank", func(l *process, done func(error)) {
 		m := &row.Mutation{}
 		m.Reset(w.table.StorageID, w.key())
 		stamp := l.hlc.Next()
@@ -54,7 +54,7 @@ func (w *bank) start() {
 		}
 		w.open(l, m, bankOpenings, done)
 	})
-	w.launch(bankClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(bankClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)
 		if w.rand.Chance(400) || from == to {
 			w.read(l, ring.Serial, func(error) { end() })
@@ -68,13 +68,13 @@ func (w *bank) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *bank) key() row.PartitionKey { return row.NewPartitionKey([]byte("bank")) }
 
-func (w *bank) command(l *life) *row.ReadCommand {
+func (w *bank) command(l *process) *row.ReadCommand {
 	return l.partition(w.table, w.key())
 }
 
 // transfer transfers money. The page that the condition received is checked only if its attempt was decided: an attempt that
 // other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
-func (w *bank) transfer(l *life, from, to, amount int, end func()) {
+func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 	w.tried++
 	shown := "" // the error in the page of the last attempt
 	l.cas(&paxos.CASRequest{
@@ -125,7 +125,7 @@ func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err erro
 	return balances, wrong, nil
 }
 
-func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
+func (w *bank) read(l *process, level ring.Consistency, done func(error)) {
 	w.tried++
 	l.read(w.command(l), level, func(page []byte, err error) {
 		if err == nil {
@@ -141,7 +141,7 @@ func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
 }
 
 func (w *bank) readBack() {
-	w.c.everywhere("the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
+	w.c.everywhere("the bank", func(l *process, done func(error)) { w.read(l, ring.Serial, done) })
 }
 
 // check does nothing: every read is checked when it ends.

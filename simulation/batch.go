@@ -49,7 +49,7 @@ func batchKey(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("batch" + strconv.Itoa(partition)))
 }
 
-func (w *batches) step(l *life, _ int, end func() bool) {
+func (w *batches) step(l *process, _ int, end func() bool) {
 	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
 	for range 2 + w.rand.Intn(3) {
 		if p := w.rand.Intn(batchPartitions); !slices.Contains(b.partitions, p) {
@@ -84,8 +84,8 @@ func (w *batches) step(l *life, _ int, end func() bool) {
 func (w *batches) readBack() {
 	held := func() (n int) {
 		for _, x := range w.c.present() {
-			if x.life != nil {
-				n += x.life.parts.Batches.Held()
+			if x.process != nil {
+				n += x.process.parts.Batches.Held()
 			}
 		}
 		return n

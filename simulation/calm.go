@@ -38,10 +38,10 @@ func (w *calm) start() { w.launch(calmClients, 15*time.Millisecond, w.step) }
 
 func (w *calm) counts() (tried, acked int) { return w.tried, w.acked }
 
-func (w *calm) step(l *life, client int, end func() bool) {
+func (w *calm) step(l *process, client int, end func() bool) {
 	kinds := []struct {
 		name string
-		do   func(l *life, client int, done func(error))
+		do   func(l *process, client int, done func(error))
 	}{
 		{"write", w.write}, {"read", w.read}, {"scan", w.scan}, {"conditional change", w.change}, {"SERIAL read", w.serial},
 		{"increment", w.count}, {"batch", w.batch},
@@ -56,7 +56,7 @@ func (w *calm) step(l *life, client int, end func() bool) {
 			w.acked++
 		}
 		end()
-		excused := l.node.life != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
+		excused := l.node.process != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
 		switch {
 		case excused:
 		case err != nil:
@@ -77,22 +77,22 @@ func (w *calm) mutation() *row.Mutation {
 	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
 }
 
-func (w *calm) write(l *life, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
+func (w *calm) write(l *process, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
 
-func (w *calm) read(l *life, _ int, done func(error)) {
+func (w *calm) read(l *process, _ int, done func(error)) {
 	l.read(l.partition(w.table, w.key(calmClients)), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) serial(l *life, client int, done func(error)) {
+func (w *calm) serial(l *process, client int, done func(error)) {
 	l.read(l.partition(w.table, w.key(client)), ring.Serial, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) scan(l *life, _ int, done func(error)) {
+func (w *calm) scan(l *process, _ int, done func(error)) {
 	p := &pager{table: w.table.StorageID}
 	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) change(l *life, client int, done func(error)) {
+func (w *calm) change(l *process, client int, done func(error)) {
 	cmd := l.partition(w.table, w.key(client))
 	cmd.Slices[0] = row.ExactRow([]byte("r"))
 	l.cas(&paxos.CASRequest{
@@ -108,7 +108,7 @@ func (w *calm) change(l *life, client int, done func(error)) {
 	})
 }
 
-func (w *calm) count(l *life, _ int, done func(error)) {
+func (w *calm) count(l *process, _ int, done func(error)) {
 	x := additions{table: w.counter}
 	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
@@ -116,7 +116,7 @@ func (w *calm) count(l *life, _ int, done func(error)) {
 	}, done)
 }
 
-func (w *calm) batch(l *life, _ int, done func(error)) {
+func (w *calm) batch(l *process, _ int, done func(error)) {
 	l.parts.Batches.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
 	}, done)

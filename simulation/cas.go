@@ -55,7 +55,7 @@ func newCASRegisters(c *Cluster) *casRegisters {
 
 func (w *casRegisters) start() {
 	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
-	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		key := w.rand.Intn(w.keys()) // few keys, so that clients contend
 		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
 			end() // belongs to another data center
@@ -92,7 +92,7 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
 
 // burst sends several requests for a partition at once: changes that depend on each other, competing changes, and reads.
-func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
+func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 	left := 2 + w.rand.Intn(5)
 	expect := w.seen[casClient{client, key}]
 	waited, over := true, false
@@ -119,7 +119,7 @@ func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
 func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
 
 // run executes one operation; end reports whether the client still waits for its outcome.
-func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error) bool) *casOperation {
+func (w *casRegisters) run(l *process, client, key int, in casInput, end func(error) bool) *casOperation {
 	op := &casOperation{client: client, key: key, input: in, call: w.c.tick()}
 	w.history = append(w.history, op)
 	done := func(applied bool, page []byte, err error) {
@@ -180,7 +180,7 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 // readBack reads every register at SERIAL, from every node.
 func (w *casRegisters) readBack() {
 	for key := range w.keys() {
-		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *process, done func(error)) {
 			if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
 				done(nil)
 				return

@@ -29,7 +29,7 @@ func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")
 const churnClients = 2
 
 func (w *churn) start() {
-	w.launch(churnClients, 500*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(churnClients, 500*time.Millisecond, func(l *process, _ int, end func() bool) {
 		what, n := w.rand.Intn(10), w.rand.Intn(1+len(w.made))
 		var t *churned
 		if n < len(w.made) {
@@ -56,7 +56,7 @@ func (w *churn) start() {
 func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 
 // change proposes a change, and sets done when every live node has applied it.
-func (w *churn) change(l *life, change schema.Change, done *bool, end func() bool) {
+func (w *churn) change(l *process, change schema.Change, done *bool, end func() bool) {
 	w.tried++
 	l.soon(func() {
 		met := w.c.meetings.begin(opSchema, 10*operationTimeout)

@@ -24,7 +24,7 @@ func (w *wallClock) setDrift(now time.Duration, millionths int64) {
 }
 
 // clock is a process's clock.
-type clock struct{ life *life }
+type clock struct{ process *process }
 
 var _ env.Clock = clock{}
 
@@ -36,34 +36,34 @@ const epoch = 1_700_000_000
 
 // Now implements env.Clock.
 func (c clock) Now() time.Time {
-	now := c.life.node.cluster.kernel.Now()
-	return time.Unix(epoch, 0).Add(now + c.life.node.wall.at(now))
+	now := c.process.node.cluster.kernel.Now()
+	return time.Unix(epoch, 0).Add(now + c.process.node.wall.at(now))
 }
 
 // Monotonic implements env.Clock.
-func (c clock) Monotonic() time.Duration { return c.life.node.cluster.kernel.Now() + time.Hour }
+func (c clock) Monotonic() time.Duration { return c.process.node.cluster.kernel.Now() + time.Hour }
 
 // pacedClock is the clock of the heartbeats: one of its seconds is pace seconds of the other clocks.
 type pacedClock struct{ clock }
 
 // pace returns the factor of pacedClock.
-func (l *life) pace() int { return max(1, l.node.cluster.options.Pace) }
+func (l *process) pace() int { return max(1, l.node.cluster.options.Pace) }
 
 // Monotonic implements env.Clock.
 func (c pacedClock) Monotonic() time.Duration {
-	return c.clock.Monotonic() / time.Duration(c.life.pace())
+	return c.clock.Monotonic() / time.Duration(c.process.pace())
 }
 
 // After implements env.Clock.
 func (c pacedClock) After(d time.Duration, f func()) env.Timer {
-	return c.clock.After(d*time.Duration(c.life.pace()), f)
+	return c.clock.After(d*time.Duration(c.process.pace()), f)
 }
 
 // After implements env.Clock.
 func (c clock) After(d time.Duration, f func()) env.Timer {
-	return c.life.node.cluster.kernel.After(d, "timer", func() {
-		if c.life.alive() {
-			c.life.do(func() { c.life.at(onTimer, f) })
+	return c.process.node.cluster.kernel.After(d, "timer", func() {
+		if c.process.alive() {
+			c.process.do(func() { c.process.at(onTimer, f) })
 		}
 	})
 }

@@ -62,8 +62,8 @@ func NewCluster(o Options) *Cluster {
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		n.start()
-		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.life.serves() })
-		if !n.life.serves() {
+		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.process.serves() })
+		if !n.process.serves() {
 			c.fail("node %d does not join a cluster without faults", n.id)
 			return c
 		}
@@ -85,7 +85,7 @@ func NewCluster(o Options) *Cluster {
 func (c *Cluster) allAlive() bool {
 	for _, a := range c.nodes {
 		for _, b := range c.nodes {
-			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+			if a.process == nil || b.process == nil || !a.process.Alive(b.process.Self()) {
 				return false
 			}
 		}
@@ -107,8 +107,8 @@ func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 func (c *Cluster) metadata() *cluster.Metadata {
 	var newest *cluster.Metadata
 	for _, n := range c.nodes {
-		if n.life != nil && (newest == nil || n.life.cluster.Metadata().Epoch > newest.Epoch) {
-			newest = n.life.cluster.Metadata()
+		if n.process != nil && (newest == nil || n.process.cluster.Metadata().Epoch > newest.Epoch) {
+			newest = n.process.cluster.Metadata()
 		}
 	}
 	return newest
@@ -136,7 +136,7 @@ func (c *Cluster) makeSchema() {
 }
 
 func (c *Cluster) change(change schema.Change) {
-	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *life, done func(error)) {
+	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *process, done func(error)) {
 		l.soon(func() { l.cluster.StartSchema(change, done) })
 	})
 }
@@ -244,10 +244,10 @@ func (c *Cluster) result() Result {
 		r.Acked += acked
 	}
 	for _, n := range c.nodes {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		r.Stats.add(statsOf(n.life.parts))
+		r.Stats.add(statsOf(n.process.parts))
 		n.crash(true)
 	}
 	return r
@@ -262,14 +262,14 @@ func (c *Cluster) heal() {
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}
-		if l := n.life; l != nil && (n.damaged || l.fatal.Load() != nil) {
+		if l := n.process; l != nil && (n.damaged || l.fatal.Load() != nil) {
 			n.crash(true)
 		}
 		if n.damaged && !n.gone {
 			n.wipe()
 		}
-		if n.life != nil {
-			n.life.resume()
+		if n.process != nil {
+			n.process.resume()
 		}
 		n.start()
 	}
@@ -288,7 +288,7 @@ func (c *Cluster) present() (nodes []*Node) {
 // missing returns the nodes that should serve and do not.
 func (c *Cluster) missing() (nodes []*Node) {
 	for _, n := range c.present() {
-		if !n.life.serves() {
+		if !n.process.serves() {
 			nodes = append(nodes, n)
 		}
 	}

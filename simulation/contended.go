@@ -72,7 +72,7 @@ func (w *contended) key() row.PartitionKey { return row.NewPartitionKey([]byte("
 
 // step executes one change through a node, and then the next one.
 func (w *contended) step(i int, n *Node) {
-	l := n.life
+	l := n.process
 	if w.c.healed || w.tried >= w.c.options.Turns || !l.serves() {
 		w.running--
 		return
@@ -84,7 +84,7 @@ func (w *contended) step(i int, n *Node) {
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	ended := false
 	w.c.kernel.After(2*operationTimeout, "patience", func() {
-		if !ended && n.life != l { // the process of its node ended
+		if !ended && n.process != l { // the process of its node ended
 			ended = true
 			w.running--
 		}
@@ -143,7 +143,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 // readBack compares the rows with the answers.
 func (w *contended) readBack() {
 	for _, name := range slices.Sorted(maps.Keys(w.made)) {
-		w.c.must(w.c.present()[0], "row "+name, func(l *life, done func(error)) {
+		w.c.must(w.c.present()[0], "row "+name, func(l *process, done func(error)) {
 			cmd := l.partition(w.table, w.key())
 			cmd.Slices[0] = row.ExactRow([]byte(name))
 			l.read(cmd, ring.Quorum, func(page []byte, err error) {

@@ -60,7 +60,7 @@ func (c *Cluster) tables() (all []*schema.Table) {
 // repairs repairs a table of a healed cluster; a second repair must send no rows.
 func (c *Cluster) repairs(table *schema.Table) {
 	for second := range 2 {
-		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
+		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *process, done func(error)) {
 			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				if err == nil && second == 1 && r.Rows > 0 {
 					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
@@ -96,10 +96,10 @@ func (c *Cluster) agree() {
 	newest := c.metadata()
 	same := func() bool {
 		for _, n := range c.present() {
-			if n.life == nil {
+			if n.process == nil {
 				return false
 			}
-			if m := n.life.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
+			if m := n.process.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
 				return false
 			}
 		}
@@ -116,7 +116,7 @@ func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *
 	nodes := c.present()
 	p := &pager{table: table.StorageID}
 	for pages := 0; !p.done; pages++ {
-		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *life, done func(error)) {
+		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
 			l.coord.Read(&coordinator.ReadRequest{
 				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
 			}, func(page []byte, err error) {
@@ -145,13 +145,13 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []stri
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			return nil // it did not start, which was recorded
 		}
-		now = max(now, clock{n.life}.Now().Unix())
+		now = max(now, clock{n.process}.Now().Unix())
 	}
 	for _, n := range c.present() {
-		if err := dump(n.life.engine, n.id, table, now, partitions); err != nil {
+		if err := dump(n.process.engine, n.id, table, now, partitions); err != nil {
 			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
 			return nil
 		}

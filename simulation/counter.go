@@ -51,7 +51,7 @@ func (w *additions) start() { w.launch(counterClients, 40*time.Millisecond, w.st
 
 func (w *additions) counts() (tried, acked int) { return len(w.additions), w.acked }
 
-func (w *additions) step(l *life, _ int, end func() bool) {
+func (w *additions) step(l *process, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
 	delta := int64(w.rand.Intn(9) - 3)
 	if w.rand.Chance(300) {
@@ -91,7 +91,7 @@ func (w *additions) mutation(a *addition) *row.Mutation {
 	return m
 }
 
-func (w *additions) read(l *life, key int64, level ring.Consistency, done func(error)) {
+func (w *additions) read(l *process, key int64, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
@@ -143,9 +143,9 @@ func (w *additions) judge(key, value, call, returned int64) {
 func (w *additions) readBack() {
 	for key := range int64(counterKeys) {
 		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 		}
-		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, w.c.all(), done) })
+		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, w.c.all(), done) })
 	}
 }
 

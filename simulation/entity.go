@@ -61,7 +61,7 @@ func newEntities(c *Cluster) *entities {
 }
 
 // store returns the Azure Tables data of a process.
-func (w *entities) store(l *life) *entity.Store {
+func (w *entities) store(l *process) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
@@ -78,7 +78,7 @@ func (w *entities) store(l *life) *entity.Store {
 func (w *entities) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *entities) start() {
-	w.launch(entityClients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(entityClients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		partition := w.rand.Intn(entityPartitions)
 		in := entityInput{row: -1}
 		switch n := w.rand.Intn(100); {
@@ -128,7 +128,7 @@ func (w *entities) transaction(client, partition int) (ops []entityOp) {
 func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
 // run executes one operation on a partition.
-func (w *entities) run(l *life, client, partition int, in entityInput, done func(error)) {
+func (w *entities) run(l *process, client, partition int, in entityInput, done func(error)) {
 	reads := in.ops == nil && !in.wipe
 	x := &entityCall{in: in, call: w.c.tick(), out: entityOutput{failed: -1}, dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
@@ -260,7 +260,7 @@ func (w *entities) learn(client, partition int, x *entityCall) {
 }
 
 // insert inserts an entity that stays into one of the client's partitions.
-func (w *entities) insert(l *life, client int, next func()) {
+func (w *entities) insert(l *process, client int, next func()) {
 	x := &entityInsert{call: w.c.tick()}
 	key := fmt.Sprintf("own%d-%02d/%06d", client, w.rand.Intn(12), x.call)
 	w.inserts[key] = x
@@ -283,7 +283,7 @@ func (w *entities) insert(l *life, client int, next func()) {
 }
 
 // list lists all entities, or those from a partition key on, and compares them with the acknowledged ones.
-func (w *entities) list(l *life) error {
+func (w *entities) list(l *process) error {
 	q := &entity.Query{Top: 1 + w.rand.Intn(40)}
 	from := ""
 	if w.rand.Chance(300) {
@@ -324,11 +324,11 @@ func (w *entities) list(l *life) error {
 // readBack reads all partitions and lists all entities, from every node.
 func (w *entities) readBack() {
 	for partition := range entityPartitions {
-		w.c.everywhere(fmt.Sprint("entities ", partition), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprint("entities ", partition), func(l *process, done func(error)) {
 			w.run(l, entityClients, partition, entityInput{row: -1}, done)
 		})
 	}
-	w.c.everywhere("the entities", func(l *life, done func(error)) { l.run(func() { done(w.list(l)) }) })
+	w.c.everywhere("the entities", func(l *process, done func(error)) { l.run(func() { done(w.list(l)) }) })
 }
 
 // quorum returns a request of the Tables server.

@@ -35,7 +35,7 @@ func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tab
 
 // left excuses all places if the process of a node that has left the ring has hints: every range is repaired after a change of
 // the ring, so nothing depends on them.
-func (e *excuses) left(l *life) {
+func (e *excuses) left(l *process) {
 	for id := range l.node.cluster.machines {
 		e.all = e.all || l != nil && l.coord != nil && l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
 	}
@@ -54,7 +54,7 @@ func (e *excuses) add(p tokenOf) {
 }
 
 // processEnded excuses the recent writes of a process.
-func (e *excuses) processEnded(l *life, now time.Duration) {
+func (e *excuses) processEnded(l *process, now time.Duration) {
 	for p, at := range l.touched {
 		if now-at <= hintWithin {
 			e.add(p)
@@ -63,7 +63,7 @@ func (e *excuses) processEnded(l *life, now time.Duration) {
 }
 
 // touch records that a replica applies mutations, for the process that sent them and for this one.
-func (l *life) touch(mutations []*row.Mutation) {
+func (l *process) touch(mutations []*row.Mutation) {
 	c := l.node.cluster
 	for _, m := range mutations {
 		p := tokenOf{m.Table, m.Key.Token}
@@ -79,6 +79,6 @@ func (l *life) touch(mutations []*row.Mutation) {
 }
 
 // hintLost is assembly.Options.HintLost.
-func (l *life) hintLost(table schema.StorageID, token ring.Token) {
+func (l *process) hintLost(table schema.StorageID, token ring.Token) {
 	l.node.cluster.excused.add(tokenOf{table, token})
 }

@@ -102,7 +102,7 @@ func (f *forger) burst() {
 // send delivers one forged message.
 func (f *forger) send(verbs []messaging.Verb) {
 	target := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
-	if target.life == nil || !target.life.transport.open {
+	if target.process == nil || !target.process.transport.open {
 		return
 	}
 	verb := verbs[f.rand.Intn(len(verbs))]
@@ -116,8 +116,8 @@ func (f *forger) send(verbs []messaging.Verb) {
 	payload := f.payload(verb)
 	f.total++
 	f.sent[verb]++
-	target.life.do(func() {
-		target.life.transport.serve(verb, from, payload, func(_ []byte, err error) {
+	target.process.do(func() {
+		target.process.transport.serve(verb, from, payload, func(_ []byte, err error) {
 			if r, ok := err.(*messaging.RemoteError); ok && r.Code == messaging.CodeStranger {
 				f.refused++
 			}
@@ -128,16 +128,16 @@ func (f *forger) send(verbs []messaging.Verb) {
 // sender is whom a message to target seems to be from: another member, or a machine outside that says it is one.
 func (f *forger) sender(target *Node) (messaging.Sender, bool) {
 	other := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
-	if other == target || other.life == nil || other.life.Self() == 0 {
+	if other == target || other.process == nil || other.process.Self() == 0 {
 		return messaging.Sender{}, false
 	}
 	if f.o.Members {
-		s := target.life.transport.sender(other.life.Self(), other)
+		s := target.process.transport.sender(other.process.Self(), other)
 		return s, s.Member
 	}
 	outside := &Node{addr: target.addr}
 	outside.addr = addrOf(ring.NodeID(60_000))
-	s := target.life.transport.sender(other.life.Self(), outside)
+	s := target.process.transport.sender(other.process.Self(), outside)
 	if s.Member {
 		f.c.fail("a machine outside is taken for node %d", s.Node)
 	}

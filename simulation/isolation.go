@@ -32,7 +32,7 @@ func newIsolation(c *Cluster) *isolation {
 }
 
 func (w *isolation) start() {
-	w.launch(isolationClients, 60*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(isolationClients, 60*time.Millisecond, func(l *process, _ int, end func() bool) {
 		partition := w.rand.Intn(isolationPartitions)
 		if w.rand.Chance(500) {
 			w.write(l, partition, func() { end() })
@@ -48,7 +48,7 @@ func (w *isolation) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("isolation" + strconv.Itoa(partition)))
 }
 
-func (w *isolation) write(l *life, partition int, end func()) {
+func (w *isolation) write(l *process, partition int, end func()) {
 	w.tried++
 	stamp := w.c.stamp()
 	m := &row.Mutation{}
@@ -68,7 +68,7 @@ func (w *isolation) write(l *life, partition int, end func()) {
 	})
 }
 
-func (w *isolation) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *isolation) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[partition] // at the time of the request
 	cmd := l.partition(w.table, w.key(partition))
@@ -112,7 +112,7 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 
 func (w *isolation) readBack() {
 	for partition := range isolationPartitions {
-		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

@@ -22,10 +22,10 @@ type jobRun struct {
 	rand     *Stream
 	table    *schema.Table
 	registry *jobs.Registry
-	life     *life // of the registry
+	process  *process // of the registry
 	id       string
 	// disturb changes the disk of a node that has started again; nil does not.
-	disturb func(l *life)
+	disturb func(l *process)
 }
 
 // newJobRun makes a cluster in which each of n rows is on one replica only.
@@ -45,7 +45,7 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 		w.Clustering = []byte("c")
 		w.Liveness.Timestamp = r.stamp()
 		m.AddRow(w)
-		if err := r.nodes[r.rand.Intn(3)].life.engine.Apply([]*row.Mutation{m}, true, func(error) {}); err != nil {
+		if err := r.nodes[r.rand.Intn(3)].process.engine.Apply([]*row.Mutation{m}, true, func(error) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,18 +54,18 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 
 // open is what package node does when a process starts.
 func (r *jobRun) open(t *testing.T) {
-	l := r.nodes[0].life
+	l := r.nodes[0].process
 	registry, err := jobs.Open(jobs.Options{Clock: clock{l}, Store: l.engine, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.life, r.registry = l, registry
+	r.process, r.registry = l, registry
 }
 
 func (r *jobRun) work(j *jobs.Job) {
 	r.id = j.ID()
 	plan := repair.Plan{Keep: true, Targets: []repair.Target{{Name: "sim." + r.table.Name, Table: r.table.StorageID, Range: ring.FullRange()}}}
-	r.life.repairer.StartTables(j, plan, func(_ repair.Summary, err error) { j.End(err) })
+	r.process.repairer.StartTables(j, plan, func(_ repair.Summary, err error) { j.End(err) })
 }
 
 // stop interrupts the job in one of three ways.
@@ -81,12 +81,12 @@ func (r *jobRun) stop(t *testing.T) {
 	default:
 		n.crash(true)
 	}
-	if n := r.nodes[0]; n.life == nil {
+	if n := r.nodes[0]; n.process == nil {
 		n.start()
-		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.life.serves() && r.allAlive() })
+		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.process.serves() && r.allAlive() })
 		r.open(t)
 		if r.disturb != nil {
-			r.disturb(r.life)
+			r.disturb(r.process)
 		}
 	}
 	if s, err := r.registry.Get(r.id); err != nil || s.State != jobs.Cancelled && s.State != jobs.Interrupted && s.State != jobs.Done {
@@ -140,7 +140,7 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 		var root storage.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
 			cmd := &storage.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch), BytesMax: 1 << 40}
-			if _, _, err := n.life.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -189,7 +189,7 @@ func TestSimAnInterruptedRepairContinues(t *testing.T) {
 func TestSimNeedsPositionsBehindTheRepair(t *testing.T) {
 	for seed := range uint64(20) {
 		r := newJobRun(t, seed, jobRows)
-		r.disturb = func(l *life) {
+		r.disturb = func(l *process) {
 			var key, value []byte
 			if err := l.engine.ScanLocal([]byte("repair/job/"), func(k, v []byte) error {
 				key, value = bytes.Clone(k), bytes.Clone(v)

@@ -119,7 +119,7 @@ func newLevelled(c *Cluster) *levelled {
 }
 
 func (w *levelled) start() {
-	w.launch(levelledClients, 40*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(levelledClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(levelledKeys), func(error) { end() }
 		if w.rand.Chance(500) {
 			levels := readLevels()
@@ -137,7 +137,7 @@ func (w *levelled) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("level" + strconv.Itoa(key)))
 }
 
-func (w *levelled) write(l *life, key int, deletion bool, level ring.Consistency, done func(error)) {
+func (w *levelled) write(l *process, key int, deletion bool, level ring.Consistency, done func(error)) {
 	w.tried++
 	o := &levelledWrite{stamp: w.c.stamp(), deletion: deletion, level: levelAt{level, l.node.dc}, call: w.c.tick()}
 	w.history[key] = append(w.history[key], o)
@@ -161,7 +161,7 @@ func (w *levelled) write(l *life, key int, deletion bool, level ring.Consistency
 	})
 }
 
-func (w *levelled) read(l *life, key int, level ring.Consistency, done func(error)) {
+func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at := levelAt{level, l.node.dc}
 	call, least := w.c.tick(), w.least(key, at)
@@ -247,8 +247,8 @@ func (w *levelled) readBack() {
 				o.level.level = ring.All
 			}
 		}
-		w.c.everywhere(fmt.Sprint("level ", key), func(l *life, done func(error)) { w.read(l, key, ring.All, done) })
-		w.c.everywhere(fmt.Sprint("level ", key), func(l *life, done func(error)) { w.read(l, key, ring.One, done) })
+		w.c.everywhere(fmt.Sprint("level ", key), func(l *process, done func(error)) { w.read(l, key, ring.All, done) })
+		w.c.everywhere(fmt.Sprint("level ", key), func(l *process, done func(error)) { w.read(l, key, ring.One, done) })
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *load) start() {
 	case "dead":
 		w.c.kernel.After(0, "kill", func() { victim.crash(false) })
 	case "paused":
-		w.c.kernel.After(loadWarm, "pause", func() { victim.life.paused = true }) // until the cluster heals
+		w.c.kernel.After(loadWarm, "pause", func() { victim.process.paused = true }) // until the cluster heals
 	}
 	w.c.kernel.After(loadWarm, "begin to measure", func() { w.measured.before = w.stats() })
 	w.c.kernel.After(loadWarm+loadWindow-1, "end to measure", func() { w.measured.after = w.stats() })
@@ -77,10 +77,10 @@ func (w *load) start() {
 // stats adds up the statistics of the coordinators.
 func (w *load) stats() (sum paxos.Stats) {
 	for _, n := range w.c.nodes {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		s := n.life.proposer.Stats()
+		s := n.process.proposer.Stats()
 		sum.Rounds += s.Rounds
 		sum.Contentions += s.Contentions
 		sum.Unprepared += s.Unprepared
@@ -116,7 +116,7 @@ func (w *load) step(turn int) {
 	}
 	w.number++
 	nodes, began := w.coordinators(), w.c.kernel.Now()
-	l, key := nodes[turn%len(nodes)].life, row.NewPartitionKey([]byte(strconv.Itoa(w.number%w.o.Partitions)))
+	l, key := nodes[turn%len(nodes)].process, row.NewPartitionKey([]byte(strconv.Itoa(w.number%w.o.Partitions)))
 	name := fmt.Sprintf("%08d", w.number)
 	end := func(err error) {
 		switch m := &w.measured; {
@@ -140,7 +140,7 @@ func (w *load) step(turn int) {
 }
 
 // change inserts a row IF NOT EXISTS.
-func (w *load) change(l *life, key row.PartitionKey, name string, end func(error)) {
+func (w *load) change(l *process, key row.PartitionKey, name string, end func(error)) {
 	cmd := l.partition(w.table, key)
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	l.proposer.CAS(&paxos.CASRequest{

@@ -111,16 +111,16 @@ func (c *Cluster) watch() {
 		switch {
 		case n.gone || n.dead:
 			continue
-		case !n.life.serves() && n.member && n.stopped:
+		case !n.process.serves() && n.member && n.stopped:
 			down = true
-		case !n.life.serves() && n.member && n.lives > 0:
+		case !n.process.serves() && n.member && n.lives > 0:
 			killed = true
 		case !n.member && n.replace != "":
 			replacing = true
 		case !n.member:
 			joining = true
 		}
-		paused = paused || n.life != nil && n.life.paused
+		paused = paused || n.process != nil && n.process.paused
 		full = full || n.faults.full.Load()
 		leaving = leaving || n.leaving
 		off := n.wall.at(c.kernel.Now())
@@ -152,8 +152,8 @@ func (c *Cluster) watch() {
 func (c *Cluster) pendingHints() (n int) {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
-			if a.life != nil && b.life != nil {
-				n += a.life.parts.Hints.Pending(b.life.Self())
+			if a.process != nil && b.process != nil {
+				n += a.process.parts.Hints.Pending(b.process.Self())
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (c *Cluster) pendingHints() (n int) {
 }
 
 // cas executes a conditional change as a client of the process does.
-func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
+func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
 	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
 		end()

@@ -27,7 +27,7 @@ func (c *Cluster) restart(r *Stream) {
 
 // stop ends the process in the order of node.Close. A process that is paused, or whose disk fails, is killed.
 func (n *Node) stop() {
-	l := n.life
+	l := n.process
 	if l == nil {
 		return
 	}
@@ -78,7 +78,7 @@ func (c *Cluster) clockLeap(r *Stream) {
 
 // rebuildNode makes a node stream its ranges from others again.
 func (c *Cluster) rebuildNode(r *Stream) {
-	l := c.any(r).life
+	l := c.any(r).process
 	if !l.serves() {
 		return
 	}
@@ -100,7 +100,7 @@ func (c *Cluster) repairTable(r *Stream) {
 	if c.metadata() != nil { // nil means that no process runs
 		tables = c.tables()
 	}
-	l := c.any(r).life
+	l := c.any(r).process
 	if !l.serves() || len(tables) == 0 {
 		return
 	}

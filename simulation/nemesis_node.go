@@ -45,7 +45,7 @@ func (c *Cluster) restartStorm(r *Stream) {
 
 // pause stops a process as SIGSTOP does. Its timers and messages wait, and other nodes receive nothing from it.
 func (c *Cluster) pause(r *Stream) {
-	l, d := c.any(r).life, r.Between(10*time.Millisecond, 4*time.Second)
+	l, d := c.any(r).process, r.Between(10*time.Millisecond, 4*time.Second)
 	if l == nil {
 		return
 	}
@@ -143,22 +143,22 @@ func (c *Cluster) flush(r *Stream) {
 
 // flush flushes a running node's memtables.
 func (n *Node) flush() {
-	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() {
 		return
 	}
-	if err := n.life.engine.Flush(); err != nil {
+	if err := n.process.engine.Flush(); err != nil {
 		n.cluster.fail("node %d cannot flush: %v", n.id, err)
 	}
 }
 
 func (n *Node) compact() {
-	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() || n.damaged {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return
 	}
 	for _, kind := range workloadKinds() {
 		for _, t := range kind.tables {
 			if table := n.cluster.table(t.Table); table != nil {
-				if err := n.life.engine.CompactTable(context.Background(), table.StorageID); err != nil {
+				if err := n.process.engine.CompactTable(context.Background(), table.StorageID); err != nil {
 					n.cluster.fail("node %d cannot compact: %v", n.id, err)
 				}
 			}
@@ -176,7 +176,7 @@ func (c *Cluster) mayLose(n *Node) bool {
 // error. A damaged node is replaced when the cluster is healed.
 func (c *Cluster) bitFlip(r *Stream) {
 	n := c.any(r)
-	if !c.mayLose(n) || !n.life.serves() || n.faults.any() {
+	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {
 		return
 	}
 	n.flush()

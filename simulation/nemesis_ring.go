@@ -35,7 +35,7 @@ func (c *Cluster) leaveNode(r *Stream) {
 			staying++
 		}
 	}
-	if !n.life.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
+	if !n.process.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
 		return
 	}
 	n.leaving = true
@@ -44,7 +44,7 @@ func (c *Cluster) leaveNode(r *Stream) {
 
 // decommission makes a node hand over its data and leave.
 func (c *Cluster) decommission(n *Node) {
-	l := n.life
+	l := n.process
 	l.soon(func() {
 		l.cluster.StartDecommission(false, func(err error) {
 			if err != nil {
@@ -58,10 +58,10 @@ func (c *Cluster) decommission(n *Node) {
 // moveNode changes the tokens of a node.
 func (c *Cluster) moveNode(r *Stream) {
 	n := c.any(r)
-	if !n.life.serves() || n.damaged || n.leaving {
+	if !n.process.serves() || n.damaged || n.leaving {
 		return
 	}
-	l := n.life
+	l := n.process
 	tokens := make([]ring.Token, c.options.Tokens)
 	for i := range tokens {
 		tokens[i] = ring.Token(r.Uint64())
@@ -82,15 +82,15 @@ func (c *Cluster) removeNode(r *Stream) {
 	n := c.any(r)
 	staying := 0
 	for _, o := range c.present() {
-		if o.life.serves() && !o.leaving { // a joining one may still be stopped
+		if o.process.serves() && !o.leaving { // a joining one may still be stopped
 			staying++
 		}
 	}
-	if !c.mayLose(n) || !n.life.serves() || staying <= c.options.Factor {
+	if !c.mayLose(n) || !n.process.serves() || staying <= c.options.Factor {
 		return
 	}
 	c.losing = true
-	id := n.life.Self()
+	id := n.process.Self()
 	n.crash(true)
 	n.dead = true
 	c.count("nodes removed")
@@ -112,7 +112,7 @@ func (c *Cluster) remove(id ring.NodeID) {
 	}
 	c.kernel.After(c.paced(operateEvery), "operator", func() { c.remove(id) })
 	for _, n := range c.present() {
-		if l := n.life; l.serves() {
+		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.cluster.StartRemoveNode(id, false, func(err error) {
 					if err != nil {
@@ -128,8 +128,8 @@ func (c *Cluster) remove(id ring.NodeID) {
 // members returns the node IDs of machines, except dead ones.
 func (c *Cluster) members() (ids []ring.NodeID) {
 	for _, n := range c.present() {
-		if n.life != nil {
-			ids = append(ids, n.life.Self())
+		if n.process != nil {
+			ids = append(ids, n.process.Self())
 		}
 	}
 	return ids
@@ -180,7 +180,7 @@ func (c *Cluster) abortOperation(*Stream) {
 
 func (c *Cluster) abort(operation uint64) {
 	for _, n := range c.present() {
-		if l := n.life; l.serves() {
+		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.cluster.StartAbort(operation, func(err error) {
 					c.kernel.Trace(fmt.Sprint("abort ", operation, err))
@@ -197,13 +197,13 @@ func (c *Cluster) abort(operation uint64) {
 // left reports whether a refusal means that the node was a member and no longer is.
 func (n *Node) left(err error) bool {
 	var refused *cluster.Refused
-	if !errors.As(err, &refused) || n.life == nil || refused.Busy {
+	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
 		return false
 	}
-	if n.life.Self() == 0 { // removed before it learned of its admission
+	if n.process.Self() == 0 { // removed before it learned of its admission
 		return true
 	}
-	return n.cluster.metadata().Topology.Node(n.life.Self()) == nil
+	return n.cluster.metadata().Topology.Node(n.process.Self()) == nil
 }
 
 // retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty disk,
@@ -225,7 +225,7 @@ func (n *Node) retire() {
 		return
 	}
 	n.gone = true
-	n.cluster.excused.left(n.life)
+	n.cluster.excused.left(n.process)
 	n.cluster.count("nodes left")
 	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
 }

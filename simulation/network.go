@@ -56,8 +56,8 @@ func (n *Network) calm() {
 
 // refused reports whether the machine at the other end responds that no process listens there.
 func (n *Network) refused(l link) bool {
-	life := n.nodes[l.to].life
-	return n.cut[l] == 0 && (life == nil || !life.transport.open)
+	process := n.nodes[l.to].process
+	return n.cut[l] == 0 && (process == nil || !process.transport.open)
 }
 
 // carry delivers a message to the present process of a node, or loses it.
@@ -68,8 +68,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 	} else if n.rand.Chance(n.Duplicates) {
 		copies = 2
 	}
-	target, stamp := n.nodes[l.to].life, int64(0)
-	from := n.nodes[l.from].life
+	target, stamp := n.nodes[l.to].process, int64(0)
+	from := n.nodes[l.from].process
 	if from != nil {
 		stamp = from.hlc.Last()
 	}
@@ -84,12 +84,12 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		own := slices.Clone(payload)
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
-			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
-				n.onCPU(life, func() {
-					_ = life.hlc.Observe(stamp) // ignores a timestamp too far ahead, as package node does
-					life.serving = from
+			if process := n.nodes[l.to].process; process == target && process != nil && process.transport.open {
+				n.onCPU(process, func() {
+					_ = process.hlc.Observe(stamp) // ignores a timestamp too far ahead, as package node does
+					process.serving = from
 					deliver(own)
-					life.serving = nil
+					process.serving = nil
 				})
 			}
 		})
@@ -100,7 +100,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 const stalls = 10
 
 // onCPU makes a process execute f after all its earlier work and after the processor time of f.
-func (n *Network) onCPU(l *life, f func()) {
+func (n *Network) onCPU(l *process, f func()) {
 	if n.cpu == 0 {
 		l.do(f)
 		return

@@ -15,7 +15,7 @@ import (
 // Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
 	cluster  *Cluster
-	id       ring.NodeID // of the machine; its node ID is life.Self
+	id       ring.NodeID // of the machine; its node ID is process.Self
 	dc       string      // data center
 	addr     netip.AddrPort
 	replace  string // the address of the node that this one replaces when it joins
@@ -23,7 +23,7 @@ type Node struct {
 	disk     *vfs.MemFS
 	faults   diskFaults
 	wall     wallClock
-	life     *life // nil while no process runs
+	process  *process // nil while no process runs
 	lives    int
 	damaged  bool // tables on the disk are corrupt
 	leaving  bool // it is being decommissioned
@@ -68,14 +68,14 @@ func (n *Node) setAddr(a netip.AddrPort) {
 // start starts a process with the contents of the disk. If the disk fails, it is retried later.
 func (n *Node) start() {
 	c := n.cluster
-	if n.life != nil || n.gone || n.dead {
+	if n.process != nil || n.gone || n.dead {
 		return
 	}
 	n.lives++
-	l := &life{node: n, touched: map[tokenOf]time.Duration{}}
-	n.life = l
+	l := &process{node: n, touched: map[tokenOf]time.Duration{}}
+	n.process = l
 	if err := l.open(); err != nil {
-		n.life = nil
+		n.process = nil
 		if !n.faults.any() && !n.damaged {
 			c.fail("node %d does not start: %v", n.id, err)
 			return
@@ -86,7 +86,7 @@ func (n *Node) start() {
 }
 
 // sweep makes storage purge, and check its free space, while the process runs.
-func (l *life) sweep() {
+func (l *process) sweep() {
 	if _, err := l.engine.Sweep(sweepBudget); err != nil {
 		l.node.cluster.kernel.Trace("sweep failed")
 	}
@@ -95,7 +95,7 @@ func (l *life) sweep() {
 
 // crash ends the process. A power cut loses unsynced data; a kill does not, because the kernel's cache survives.
 func (n *Node) crash(powerCut bool) {
-	l := n.life
+	l := n.process
 	if l == nil {
 		return
 	}
@@ -131,8 +131,8 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 // ended records that the process has ended.
 func (n *Node) ended() {
 	c := n.cluster
-	c.excused.processEnded(n.life, c.kernel.Now())
-	n.life = nil
+	c.excused.processEnded(n.process, c.kernel.Now())
+	n.process = nil
 	if !n.gone {
 		c.crashed = c.kernel.Now()
 	}
@@ -142,7 +142,7 @@ func (n *Node) ended() {
 // nevertheless.
 func (c *Cluster) stopFatal() {
 	for _, n := range c.nodes {
-		l := n.life
+		l := n.process
 		if l == nil || l.ending || l.fatal.Load() == nil {
 			continue
 		}
@@ -164,7 +164,7 @@ func (c *Cluster) stopFatal() {
 func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
 	set := c.metadata().Topology.Placement(c.replication()).Replicas(token)
 	for _, n := range c.nodes {
-		if n.life != nil && slices.Contains(set.Natural, n.life.Self()) {
+		if n.process != nil && slices.Contains(set.Natural, n.process.Self()) {
 			nodes = append(nodes, n)
 		}
 	}

@@ -80,7 +80,7 @@ func (w *ordereds) start() { w.launch(orderedClients, 40*time.Millisecond, w.ste
 
 func (w *ordereds) counts() (tried, acked int) { return w.writes + w.lists, w.acked }
 
-func (w *ordereds) step(l *life, client int, end func() bool) {
+func (w *ordereds) step(l *process, client int, end func() bool) {
 	if w.rand.Chance(300) {
 		w.list(l, w.randomRequest(l), func(error) { end() })
 		return
@@ -90,7 +90,7 @@ func (w *ordereds) step(l *life, client int, end func() bool) {
 }
 
 // change writes a row, or the static row, or deletes the partition.
-func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
+func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	ts := w.c.stamp()
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(p.key)))
@@ -124,7 +124,7 @@ func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
 	})
 }
 
-func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
+func (w *ordereds) randomRequest(l *process) *coordinator.PartitionsRequest {
 	req := w.request(l, ring.Quorum)
 	req.Reversed = w.rand.Chance(400)
 	if w.rand.Chance(700) {
@@ -140,12 +140,12 @@ func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
 	return req
 }
 
-func (w *ordereds) request(l *life, level ring.Consistency) *coordinator.PartitionsRequest {
+func (w *ordereds) request(l *process, level ring.Consistency) *coordinator.PartitionsRequest {
 	return &coordinator.PartitionsRequest{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }
 
 // list lists keys and compares them with the expected ones.
-func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(error)) {
+func (w *ordereds) list(l *process, req *coordinator.PartitionsRequest, done func(error)) {
 	call := w.c.tick()
 	l.coord.Partitions(req, func(p *coordinator.Partitions, err error) {
 		listed := 0
@@ -218,7 +218,7 @@ func (p *orderedPartition) mustLive(call, returned int64) bool {
 func (w *ordereds) readBack() {
 	for _, n := range w.c.present() {
 		for _, level := range []ring.Consistency{ring.Quorum, w.c.all()} {
-			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *life, done func(error)) {
+			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *process, done func(error)) {
 				r := w.request(l, level)
 				if w.c.options.at("one-row-pages") {
 					r.Timeout = time.Minute // for as many pages as there are rows, one after the other
@@ -235,13 +235,13 @@ func (w *ordereds) check() {
 		return
 	}
 	for _, n := range w.c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			continue // it did not start, which was recorded
 		}
-		now := clock{n.life}.Now().Unix()
+		now := clock{n.process}.Now().Unix()
 		listed := map[string]bool{}
 		for q := (&storage.PartitionsRead{Table: w.table.StorageID, Limit: 7, Now: now}); ; {
-			page, err := n.life.engine.Partitions(q)
+			page, err := n.process.engine.Partitions(q)
 			if err != nil {
 				w.c.fail("the partition index of node %d: %v", n.id, err)
 				return
@@ -255,7 +255,7 @@ func (w *ordereds) check() {
 			q.From = append(page.Last, 0)
 		}
 		for _, p := range w.partitions {
-			page, err := n.life.engine.Read(nil, &row.ReadCommand{
+			page, err := n.process.engine.Read(nil, &row.ReadCommand{
 				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()}, Now: now,
 			})
 			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {

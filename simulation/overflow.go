@@ -31,7 +31,7 @@ func (w *overflows) start() { w.launch(4, 40*time.Millisecond, w.step) }
 
 func (w *overflows) counts() (tried, acked int) { return w.made, len(w.acked) }
 
-func (w *overflows) step(l *life, _ int, end func() bool) {
+func (w *overflows) step(l *process, _ int, end func() bool) {
 	w.made++
 	key := row.NewPartitionKey([]byte("overflow" + strconv.Itoa(w.made)))
 	m := &row.Mutation{}
@@ -54,10 +54,10 @@ func (w *overflows) readBack() {
 	lacking := func() (key string, node int) {
 		partitions := map[string]map[ring.NodeID][]byte{}
 		for _, n := range w.c.present() {
-			if n.life == nil {
+			if n.process == nil {
 				return "", 0 // it did not start, which was recorded
 			}
-			if err := dump(n.life.engine, n.id, w.table, 0, partitions); err != nil {
+			if err := dump(n.process.engine, n.id, w.table, 0, partitions); err != nil {
 				w.c.fail("node %d cannot read table overflows: %v", n.id, err)
 				return "", 0
 			}

@@ -47,7 +47,7 @@ func newPagings(c *Cluster) *pagings {
 }
 
 func (w *pagings) start() {
-	w.launch(pagingClients, 30*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(pagingClients, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending == nil && w.rand.Chance(400) {
 			w.read(l, p, w.randomPager(p), ring.Quorum, func(error) { end() })
@@ -111,7 +111,7 @@ func (w *pagings) randomPager(p *pagedPartition) *pager {
 }
 
 // write sends the pending change; once it is acknowledged, it is applied to the model.
-func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done func(error)) {
+func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	m := p.pending
 	l.write(m, level, func(err error) {
@@ -126,7 +126,7 @@ func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done
 }
 
 // read reads page by page, and compares all rows with the model.
-func (w *pagings) read(l *life, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
+func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
 	w.tried++
 	began := p.changes
 	whole := &row.ReadCommand{
@@ -173,10 +173,10 @@ func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]str
 func (w *pagings) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a partition", func(l *life, done func(error)) { w.write(l, p, ring.Quorum, done) })
+			w.c.must(w.c.present()[0], "the last change of a partition", func(l *process, done func(error)) { w.write(l, p, ring.Quorum, done) })
 		}
 		for _, n := range w.c.present() {
-			w.c.must(n, "pages", func(l *life, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
+			w.c.must(n, "pages", func(l *process, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
 		}
 	}
 }

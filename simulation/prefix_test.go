@@ -82,7 +82,7 @@ func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[
 	for _, r := range w.rows {
 		key := w.key(r.partition)
 		name := string(key.Bytes) + "/" + r.clustering
-		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural, n.life.Self()) {
+		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural, n.process.Self()) {
 			held[name] = true
 		}
 	}

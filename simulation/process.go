@@ -26,9 +26,9 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// life is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those of package
+// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those of package
 // node, assembled in the same order, without the protocol servers.
-type life struct {
+type process struct {
 	node      *Node
 	hlc       *env.HLC
 	disk      *faultfs.FS
@@ -49,7 +49,7 @@ type life struct {
 
 	place   place                     // the goroutine that would run this event's code in production
 	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
-	serving *life                     // the process whose message is handled
+	serving *process                  // the process whose message is handled
 
 	tasks   []*task // waiting, in the order of their starts
 	running *task   // in this event
@@ -64,13 +64,13 @@ type life struct {
 	cpuFree time.Duration
 }
 
-func (l *life) alive() bool { return l.node.life == l }
+func (l *process) alive() bool { return l.node.process == l }
 
 // fail makes the node stop; storage's goroutines call it, too.
-func (l *life) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
+func (l *process) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
 
 // do makes the process execute f: at once, or when it continues after a pause.
-func (l *life) do(f func()) {
+func (l *process) do(f func()) {
 	if l.paused {
 		l.held = append(l.held, f)
 		return
@@ -79,7 +79,7 @@ func (l *life) do(f func()) {
 }
 
 // soon makes the process execute f next, as a separate goroutine would.
-func (l *life) soon(f func()) {
+func (l *process) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
 			l.do(func() { l.at(mayBlock, f) })
@@ -88,7 +88,7 @@ func (l *life) soon(f func()) {
 }
 
 // resume ends a pause: all postponed events are executed now.
-func (l *life) resume() {
+func (l *process) resume() {
 	if !l.paused {
 		return
 	}
@@ -103,19 +103,19 @@ func (l *life) resume() {
 // The view of the coordinator and the replica.
 
 // Self implements coordinator.View.
-func (l *life) Self() ring.NodeID { return l.cluster.Self() }
+func (l *process) Self() ring.NodeID { return l.cluster.Self() }
 
 // Schema implements coordinator.View.
-func (l *life) Schema() *schema.Schema { return l.cluster.Metadata().Schema }
+func (l *process) Schema() *schema.Schema { return l.cluster.Metadata().Schema }
 
 // Topology implements coordinator.View.
-func (l *life) Topology() *ring.Topology { return l.cluster.Metadata().Topology }
+func (l *process) Topology() *ring.Topology { return l.cluster.Metadata().Topology }
 
 // Alive implements coordinator.View.
-func (l *life) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
+func (l *process) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
 
 // serves reports whether clients may connect: the node is a member and has its data.
-func (l *life) serves() bool {
+func (l *process) serves() bool {
 	if l == nil || !l.joined || l.ending {
 		return false
 	}
@@ -124,7 +124,7 @@ func (l *life) serves() bool {
 }
 
 // open starts the process, which begins to join.
-func (l *life) open() error {
+func (l *process) open() error {
 	n := l.node
 	if n.faults.raft.Load() != 0 {
 		return errDisk // Pebble v2.1.7 panics if it cannot create its log in Open while it still collects statistics of tables
@@ -152,7 +152,7 @@ func (l *life) open() error {
 }
 
 // close closes the parts of the process.
-func (l *life) close() {
+func (l *process) close() {
 	if l.instance.Cluster != nil {
 		_ = l.instance.Cluster.Close() // the disk may have failed
 	}
@@ -162,7 +162,7 @@ func (l *life) close() {
 }
 
 // opening returns the configuration of a process: as in package node, but with simulated disks and links.
-func (l *life) opening() assembly.Opening {
+func (l *process) opening() assembly.Opening {
 	c := l.node.cluster
 	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
 	return assembly.Opening{
@@ -182,14 +182,14 @@ func (l *life) opening() assembly.Opening {
 }
 
 // assembled is the event that the parts exist, before they are used.
-func (l *life) assembled(i *assembly.Instance) error {
+func (l *process) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
 	return nil
 }
 
-func (l *life) clusterOptions() cluster.Options {
+func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
@@ -202,7 +202,7 @@ func (l *life) clusterOptions() cluster.Options {
 	}
 }
 
-func (l *life) partsOptions() assembly.Options {
+func (l *process) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
 	limits := c.options.Limits
 	limits.TruncationMost = truncationWait
@@ -234,7 +234,7 @@ func (l *life) partsOptions() assembly.Options {
 	}
 }
 
-func (l *life) streamLimits() rebalance.Limits {
+func (l *process) streamLimits() rebalance.Limits {
 	limits := rebalance.Limits{TruncationWait: truncationWait}
 	if l.node.cluster.options.SlowStreams {
 		limits.BlockBytes, limits.BytesPerSecond = 150, 3000
@@ -243,7 +243,7 @@ func (l *life) streamLimits() rebalance.Limits {
 }
 
 // hasJoined is the event that this node is a member, or was refused.
-func (l *life) hasJoined(err error) {
+func (l *process) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
 		if l.node.left(err) {
@@ -257,7 +257,7 @@ func (l *life) hasJoined(err error) {
 }
 
 // tableInfo is assembly.Opening.TableInfo.
-func (l *life) tableInfo(info storage.TableInfo) storage.TableInfo {
+func (l *process) tableInfo(info storage.TableInfo) storage.TableInfo {
 	if info.GC == storage.GCRepair && l.node.cluster.options.PurgeUnrepaired {
 		info.GC = storage.GCTimeout
 	}
@@ -267,7 +267,7 @@ func (l *life) tableInfo(info storage.TableInfo) storage.TableInfo {
 // slowEngine is storage on a disk whose completions may come late.
 type slowEngine struct {
 	*storage.Engine
-	life *life
+	process *process
 }
 
 // SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of storage's
@@ -279,17 +279,17 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 
 // Apply implements replica.Engine.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
-	n := e.life.node
-	e.life.touch(mutations)
+	n := e.process.node
+	e.process.touch(mutations)
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
-			e.life.at(inCommitter, func() { done(err) })
+			e.process.at(inCommitter, func() { done(err) })
 			return
 		}
-		clock{e.life}.After(n.faults.slow, func() { done(err) })
+		clock{e.process}.After(n.faults.slow, func() { done(err) })
 	})
 }
 

@@ -24,7 +24,7 @@ func (w *clients) purge(r *Stream, table *schema.Table, partition func(*Stream) 
 			token := partition(r).Token
 			job.Range = ring.Range{Start: token - 1, End: token}
 		}
-		if l := w.c.any(r).life; l.serves() {
+		if l := w.c.any(r).process; l.serves() {
 			l.do(func() {
 				l.repairer.Start(job, nil, func(report repair.Report, _ error) {
 					w.c.counted["states forgotten"] += report.Forgotten

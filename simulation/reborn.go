@@ -65,7 +65,7 @@ func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebor
 func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *reborn) start() {
-	w.launch(rebornClients, 120*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(rebornClients, 120*time.Millisecond, func(l *process, client int, end func() bool) {
 		table, next := l.Schema().Table(keyspace, rebornTable), func(error) { end() }
 		switch what := w.rand.Intn(100); {
 		case client == 0:
@@ -81,7 +81,7 @@ func (w *reborn) start() {
 }
 
 // operate changes the table.
-func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error)) {
+func (w *reborn) operate(l *process, table *schema.Table, what int, done func(error)) {
 	switch {
 	case table == nil:
 		w.create(l, done)
@@ -99,7 +99,7 @@ func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error
 	}
 }
 
-func (w *reborn) change(l *life, change schema.Change, done func(error)) {
+func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
 	l.soon(func() {
 		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
@@ -115,7 +115,7 @@ func (w *reborn) change(l *life, change schema.Change, done func(error)) {
 	})
 }
 
-func (w *reborn) create(l *life, done func(error)) {
+func (w *reborn) create(l *process, done func(error)) {
 	w.made++
 	t := textTable(rebornTable)
 	copy(t.ID[:], fmt.Sprintf("reborn%010d", w.made))
@@ -123,7 +123,7 @@ func (w *reborn) create(l *life, done func(error)) {
 	w.change(l, t, done)
 }
 
-func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
+func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
@@ -150,7 +150,7 @@ func (w *reborn) key(partition int) row.PartitionKey {
 }
 
 // write writes a new row; its clustering is its index in rows.
-func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
+func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	e := &rebornRow{table: table.StorageID, stamp: w.c.stamp(), call: w.c.tick(), began: w.c.kernel.Now()}
 	id := len(w.rows)
@@ -175,7 +175,7 @@ func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
 }
 
 // read reads a partition page by page, and checks its rows.
-func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
+func (w *reborn) read(l *process, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call, found := w.c.tick(), map[int]bool{}
 	key := w.key(partition)
@@ -294,8 +294,8 @@ func (w *reborn) readBack() {
 		return
 	}
 	for partition := range rebornPartitions {
-		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
-		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.All, done) })
+		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.All, done) })
 	}
 }
 

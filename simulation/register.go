@@ -41,7 +41,7 @@ func newRegisters(c *Cluster) *registers {
 }
 
 func (w *registers) start() {
-	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum, func(error) bool { return end() })
 	})
 }
@@ -49,7 +49,7 @@ func (w *registers) start() {
 func (w *registers) counts() (tried, acked int) { return len(w.history), w.acked }
 
 // run executes one operation; end reports whether the client still waits for its outcome.
-func (w *registers) run(l *life, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
+func (w *registers) run(l *process, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
 	op := &operation{client: client, key: key, write: write, call: w.c.tick()}
 	w.history = append(w.history, op)
 	done := func(value int64, err error) {
@@ -83,7 +83,7 @@ func (w *registers) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("register" + strconv.Itoa(key)))
 }
 
-func (w *registers) write(l *life, op *operation, level ring.Consistency, done func(error)) {
+func (w *registers) write(l *process, op *operation, level ring.Consistency, done func(error)) {
 	op.value = w.c.stamp()
 	stamp := op.value
 	if w.skew != nil {
@@ -96,14 +96,14 @@ func (w *registers) write(l *life, op *operation, level ring.Consistency, done f
 	}, done)
 }
 
-func (w *registers) command(key int, l *life) *row.ReadCommand {
+func (w *registers) command(key int, l *process) *row.ReadCommand {
 	return &row.ReadCommand{
 		Table: w.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: 10}, Now: clock{l}.Now().Unix(),
 	}
 }
 
-func (w *registers) read(l *life, op *operation, level ring.Consistency, done func(int64, error)) {
+func (w *registers) read(l *process, op *operation, level ring.Consistency, done func(int64, error)) {
 	l.coord.Read(&coordinator.ReadRequest{
 		Command: w.command(op.key, l), Consistency: level, Timeout: operationTimeout,
 	}, func(page []byte, err error) {
@@ -146,7 +146,7 @@ func (w *registers) readBack() {
 // must reads a register in a healed cluster, where no request may fail.
 func (w *registers) must(n *Node, key int, level ring.Consistency) {
 	var op *operation
-	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *life, done func(error)) {
+	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *process, done func(error)) {
 		op = w.run(l, w.c.options.Clients, key, false, level, func(err error) bool {
 			done(err)
 			return true

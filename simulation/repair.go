@@ -18,7 +18,7 @@ const repairMargin = 2 * time.Second
 // repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
 func (c *Cluster) repair(table *schema.Table) {
 	for range 2 { // the first makes the replicas equal, the second must find no difference
-		c.must(c.present()[0], "repairing table "+table.Name, func(l *life, done func(error)) {
+		c.must(c.present()[0], "repairing table "+table.Name, func(l *process, done func(error)) {
 			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
 			l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 		})
@@ -29,7 +29,7 @@ func (c *Cluster) repair(table *schema.Table) {
 		for _, n := range c.holders(piece.Range.Start + 1) {
 			var root storage.LeafHash
 			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now, BytesMax: 1 << 40}
-			if _, _, err := n.life.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				c.fail("node %d cannot hash %v of table %s: %v", n.id, piece.Range, table.Name, err)
 			}
 			roots = append(roots, root)
@@ -110,7 +110,7 @@ func (w *graves) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "grave", partition))
 }
 
-func (w *graves) step(l *life, _ int, end func() bool) {
+func (w *graves) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func(error) { end() }
 	switch {
@@ -126,7 +126,7 @@ func (w *graves) step(l *life, _ int, end func() bool) {
 }
 
 // add inserts a row on all replicas. A row that some replicas may lack is not checked.
-func (w *graves) add(l *life, done func(error)) {
+func (w *graves) add(l *process, done func(error)) {
 	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", w.made)}
 	w.made++
 	r := row.NewRow()
@@ -157,7 +157,7 @@ func (w *graves) forget() {
 }
 
 // bury deletes a row, individually or as a range, at QUORUM, once.
-func (w *graves) bury(l *life, g *grave, done func(error)) {
+func (w *graves) bury(l *process, g *grave, done func(error)) {
 	if g.deleteCall != 0 {
 		done(nil)
 		return
@@ -183,7 +183,7 @@ func (w *graves) bury(l *life, g *grave, done func(error)) {
 }
 
 // look reads a partition and checks its rows.
-func (w *graves) look(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *graves) look(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.reads++
 	began := w.c.tick()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
@@ -217,13 +217,13 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 
 func (w *graves) readBack() {
 	for _, n := range w.c.present() {
-		if n.life != nil {
-			w.c.counted["purged"] += int(n.life.engine.Metrics().Purged)
+		if n.process != nil {
+			w.c.counted["purged"] += int(n.process.engine.Metrics().Purged)
 		}
 	}
 	w.c.repair(w.table)
 	for partition := range gravePartitions {
-		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *life, done func(error)) {
+		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *process, done func(error)) {
 			w.look(l, partition, ring.All, done)
 		})
 	}

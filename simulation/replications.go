@@ -115,7 +115,7 @@ func (w *replications) start() {
 }
 
 // step inserts a row at QUORUM.
-func (w *replications) step(l *life, _ int, end func() bool) {
+func (w *replications) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
 	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum, func(err error) {
@@ -130,7 +130,7 @@ func (w *replications) step(l *life, _ int, end func() bool) {
 func (w *replications) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, time.Second), "operator", func() {
 		defer w.operate()
-		l := w.c.any(w.operator).life
+		l := w.c.any(w.operator).process
 		what := w.operator.Intn(100)
 		if !l.serves() {
 			return
@@ -161,7 +161,7 @@ func (w *replications) job() repair.Job {
 }
 
 // cleanup makes a node drop the data of ranges that it no longer holds.
-func (w *replications) cleanup(l *life, done func(error)) {
+func (w *replications) cleanup(l *process, done func(error)) {
 	before := l.parts.Drops.Stats()
 	l.parts.Drops.Cleanup("", nil, nil, func(err error) {
 		after := l.parts.Drops.Stats()
@@ -173,19 +173,19 @@ func (w *replications) cleanup(l *life, done func(error)) {
 
 // readBack replicates the keyspace to all nodes, repairs it, and requires every row on every node.
 func (w *replications) readBack() {
-	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *life, done func(error)) {
+	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *process, done func(error)) {
 		all := w.everywhere()
 		l.soon(func() {
 			l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &all}, done)
 		})
 	})
-	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *life, done func(error)) {
+	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *process, done func(error)) {
 		l.repairer.Start(w.job(), nil, func(_ repair.Report, err error) { done(err) })
 	})
 	w.judge("after the replication to all nodes")
 	w.c.restartAll(w.operator)
 	for _, n := range w.c.present() {
-		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *life, done func(error)) { w.cleanup(l, done) })
+		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *process, done func(error)) { w.cleanup(l, done) })
 	}
 	w.judge("after restarts and a cleanup of all nodes")
 }
@@ -194,7 +194,7 @@ func (w *replications) readBack() {
 func (w *replications) judge(when string) {
 	stored := map[*Node]map[string]bool{}
 	for _, n := range w.c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			return // it did not start, which was recorded
 		}
 		rows, err := w.c.rowsOf(n, w.table)

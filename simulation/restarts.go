@@ -103,7 +103,7 @@ func (w *restarts) key(partition int) row.PartitionKey {
 }
 
 // step inserts a row.
-func (w *restarts) step(l *life, _ int, end func() bool) {
+func (w *restarts) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried),
 		all: w.rand.Chance(700), conditional: w.rand.Chance(300)}
@@ -146,7 +146,7 @@ func (w *restarts) readBack() {
 	w.judge("after the last restarts")
 	for i := range 2 {
 		var report repair.Report
-		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *life, done func(error)) {
+		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *process, done func(error)) {
 			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				report = r
 				done(err)
@@ -162,7 +162,7 @@ func (w *restarts) readBack() {
 func (w *restarts) judge(when string) {
 	stored := map[*Node]map[string]bool{}
 	for _, n := range w.c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			return // it did not start, which was recorded
 		}
 		rows, err := w.c.rowsOf(n, w.table)
@@ -235,7 +235,7 @@ func (c *Cluster) restartAll(r *Stream) {
 func (c *Cluster) allSeen() bool {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
-			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+			if a.process == nil || b.process == nil || !a.process.Alive(b.process.Self()) {
 				return false
 			}
 		}
@@ -246,9 +246,9 @@ func (c *Cluster) allSeen() bool {
 // rowsOf returns the rows of a table in one node's storage.
 func (c *Cluster) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
 	rows := map[string]bool{}
-	now := clock{n.life}.Now().Unix()
+	now := clock{n.process}.Now().Unix()
 	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := n.life.engine.Read(nil, p.command(now))
+		page, err := n.process.engine.Read(nil, p.command(now))
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func newRiches(c *Cluster) *riches {
 func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *riches) start() {
-	w.launch(richClients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(richClients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending != nil && p.tries > 1 && len(p.maybe) < richMaybe && w.rand.Chance(500) {
 			p.maybe, p.pending = append(p.maybe, p.pending), nil
@@ -85,7 +85,7 @@ func (w *riches) start() {
 }
 
 // randomChange draws a change of a partition.
-func (w *riches) randomChange(l *life, p *richPartition) *row.Mutation {
+func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 	p.changes++
 	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000
 	now := clock{l}.Now().Unix()
@@ -155,7 +155,7 @@ func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now i
 func (w *riches) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 
 // write sends the pending change; once it is acknowledged, it is applied to the model.
-func (w *riches) write(l *life, p *richPartition, done func(error)) {
+func (w *riches) write(l *process, p *richPartition, done func(error)) {
 	w.tried++
 	p.tries++
 	m := p.pending
@@ -183,7 +183,7 @@ func (p *richPartition) confirm(m *row.Mutation) {
 }
 
 // read reads a partition page by page and compares it with the model.
-func (w *riches) read(l *life, p *richPartition, level ring.Consistency, done func(error)) {
+func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	began, confirmed := p.changes, len(p.done)
 	now := clock{l}.Now().Unix()
@@ -305,10 +305,10 @@ func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []s
 func (w *riches) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *life, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *process, done func(error)) { w.write(l, p, done) })
 		}
-		w.c.everywhere("a rich partition", func(l *life, done func(error)) { w.read(l, p, ring.Quorum, done) })
-		w.c.must(w.c.present()[0], "a rich partition", func(l *life, done func(error)) {
+		w.c.everywhere("a rich partition", func(l *process, done func(error)) { w.read(l, p, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], "a rich partition", func(l *process, done func(error)) {
 			judged := w.acked
 			w.read(l, p, ring.All, func(err error) {
 				if err == nil && w.acked == judged {

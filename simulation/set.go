@@ -54,7 +54,7 @@ func (w *sets) counts() (tried, acked int) {
 	return len(w.elements) + w.reads, acked
 }
 
-func (w *sets) step(l *life, _ int, end func() bool) {
+func (w *sets) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func() { end() }
 	switch {
@@ -73,7 +73,7 @@ func (w *sets) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("set" + strconv.Itoa(partition)))
 }
 
-func (w *sets) add(l *life, next func()) {
+func (w *sets) add(l *process, next func()) {
 	e := &element{
 		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)), addCall: w.c.tick(),
 	}
@@ -100,7 +100,7 @@ func (w *sets) add(l *life, next func()) {
 }
 
 // delete deletes a row, once; a deletion that certainly had no effect does not count.
-func (w *sets) delete(l *life, e *element, next func()) {
+func (w *sets) delete(l *process, e *element, next func()) {
 	if e.deleteCall != 0 {
 		next()
 		return
@@ -119,7 +119,7 @@ func (w *sets) delete(l *life, e *element, next func()) {
 	})
 }
 
-func (w *sets) write(l *life, e *element, r *row.Row, done func(error)) {
+func (w *sets) write(l *process, e *element, r *row.Row, done func(error)) {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, w.key(e.partition))
 	r.Clustering = []byte(e.clustering)
@@ -147,7 +147,7 @@ func (w *sets) randomCommand() *row.ReadCommand {
 }
 
 // read reads and compares the rows with the expected ones.
-func (w *sets) read(l *life, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
+func (w *sets) read(l *process, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
 	l.read(cmd, level, func(page []byte, err error) {
 		if err == nil {
@@ -228,7 +228,7 @@ func (w *sets) readBack() {
 }
 
 func (w *sets) must(n *Node, cmd *row.ReadCommand, level ring.Consistency) {
-	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *life, done func(error)) {
+	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *process, done func(error)) {
 		cmd.Now = clock{l}.Now().Unix()
 		w.read(l, cmd, level, done)
 	})

@@ -32,7 +32,7 @@ func skewedTable() *schema.CreateTable {
 }
 
 // stamp returns the timestamp that the client or its node gives to a write.
-func (w *registers) stamp(l *life, client int) int64 {
+func (w *registers) stamp(l *process, client int) int64 {
 	if w.skew[client] == 0 {
 		return l.hlc.Next()
 	}

@@ -31,16 +31,16 @@ const snapshotsMost = 6
 // snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node then.
 func (c *Cluster) snapshotNode(r *Stream) {
 	n := c.any(r)
-	if !n.life.serves() || n.life.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
+	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
 		return
 	}
-	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.life}.Now().Unix()}
+	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.process}.Now().Unix()}
 	var err error
-	if s.rows, err = c.contents(n.life.engine, s.now); err != nil {
+	if s.rows, err = c.contents(n.process.engine, s.now); err != nil {
 		c.fail("node %d cannot read its tables: %v", n.id, err)
 		return
 	}
-	if err := n.life.engine.Checkpoint(s.dir); err != nil {
+	if err := n.process.engine.Checkpoint(s.dir); err != nil {
 		c.fail("node %d cannot make a snapshot: %v", n.id, err)
 		return
 	}
@@ -71,7 +71,7 @@ func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]m
 // checkSnapshots reads the snapshots of the machines that still have the same disk.
 func (c *Cluster) checkSnapshots() {
 	for _, s := range c.snapshots {
-		if s.node.life == nil || s.node.damaged || s.node.addr != s.addr {
+		if s.node.process == nil || s.node.damaged || s.node.addr != s.addr {
 			continue
 		}
 		if err := c.checkSnapshot(s); err != nil {
@@ -81,7 +81,7 @@ func (c *Cluster) checkSnapshots() {
 }
 
 func (c *Cluster) checkSnapshot(s *snapshot) error {
-	l := s.node.life
+	l := s.node.process
 	disk := s.node.disk.CrashClone(vfs.CrashCloneCfg{})
 	if _, err := disk.Stat(s.dir); err != nil {
 		return err

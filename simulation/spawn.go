@@ -15,7 +15,7 @@ type spawned struct {
 }
 
 // spawn starts a goroutine of the process.
-func (l *life) spawn(f func()) {
+func (l *process) spawn(f func()) {
 	if l.schedule == nil {
 		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.lives))
 	}
@@ -38,7 +38,7 @@ func (l *life) spawn(f func()) {
 
 // interleave runs some of the waiting goroutines, in a random order. The loop of package cluster calls it after each entry of the
 // metadata log, also while the log is replayed.
-func (l *life) interleave() {
+func (l *process) interleave() {
 	for range len(l.goroutines) {
 		if l.paused || len(l.goroutines) == 0 || !l.schedule.Chance(400) {
 			continue

@@ -31,7 +31,7 @@ const (
 func newTies(c *Cluster) *ties { return &ties{clients: newClients(c, "ties"), table: c.table("ties")} }
 
 func (w *ties) start() {
-	w.launch(tiesClients, 40*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(tiesClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(tiesKeys), func(error) { end() }
 		if w.rand.Chance(500) {
 			w.write(l, key, next)
@@ -47,7 +47,7 @@ func (w *ties) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("tie" + strconv.Itoa(key)))
 }
 
-func (w *ties) write(l *life, key int, done func(error)) {
+func (w *ties) write(l *process, key int, done func(error)) {
 	w.tried++
 	stamp := w.c.stamp() / tiesGrain * tiesGrain
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
@@ -61,7 +61,7 @@ func (w *ties) write(l *life, key int, done func(error)) {
 	})
 }
 
-func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) {
+func (w *ties) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[key] // at the time of the request
 	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
@@ -87,7 +87,7 @@ func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) 
 
 func (w *ties) readBack() {
 	for key := range tiesKeys {
-		w.c.everywhere(fmt.Sprint("tie ", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("tie ", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 	}
 }
 
@@ -96,7 +96,7 @@ func (w *ties) check() {}
 
 // firstCame reports whether a replica that breaks ties by arrival already has data with the timestamp of m.
 func (e slowEngine) firstCame(m *row.Mutation) bool {
-	t := e.life.Schema().TableByStorage(m.Table)
+	t := e.process.Schema().TableByStorage(m.Table)
 	if t == nil || t.Name != "ties" {
 		return false
 	}

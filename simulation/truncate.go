@@ -36,7 +36,7 @@ type truncatedRow struct {
 type truncate struct {
 	call, end time.Duration // end is 0 while in progress
 	ok        bool
-	by        *life // the coordinator's process
+	by        *process // the coordinator's process
 }
 
 const (
@@ -87,16 +87,16 @@ func (w *truncates) again() {
 		defer w.again()
 		w.noteDead()
 		n := w.c.any(w.rand)
-		if n.life == nil || !n.life.serves() {
+		if n.process == nil || !n.process.serves() {
 			return
 		}
-		t := &truncate{call: w.c.kernel.Now(), by: n.life}
+		t := &truncate{call: w.c.kernel.Now(), by: n.process}
 		w.done = append(w.done, t)
 		w.c.truncating++
 		w.c.kernel.Trace("truncate")
-		l := n.life
+		l := n.process
 		if w.c.options.LateTruncates && w.rand.Chance(400) {
-			n.life.dying = true
+			n.process.dying = true
 			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
 				n.crash(false)
 				w.noteDead()
@@ -130,7 +130,7 @@ func (w *truncates) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("truncate" + strconv.Itoa(partition)))
 }
 
-func (w *truncates) step(l *life, _ int, end func() bool) {
+func (w *truncates) step(l *process, _ int, end func() bool) {
 	if w.rand.Intn(10) < 7 {
 		w.add(l, end)
 		return
@@ -142,7 +142,7 @@ func (w *truncates) step(l *life, _ int, end func() bool) {
 	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
 }
 
-func (w *truncates) add(l *life, end func() bool) {
+func (w *truncates) add(l *process, end func() bool) {
 	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)), call: w.c.kernel.Now()}
 	w.rows = append(w.rows, x)
 	w.byKey[x.clustering] = x
@@ -163,7 +163,7 @@ func (w *truncates) add(l *life, end func() bool) {
 	})
 }
 
-func (w *truncates) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *truncates) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	call := w.c.kernel.Now()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
 		if err == nil {
@@ -231,9 +231,9 @@ func (w *truncates) readBack() {
 	w.c.repair(w.table)
 	for partition := range truncatePartitions {
 		for _, n := range w.c.present() {
-			w.c.must(n, "reading truncates", func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+			w.c.must(n, "reading truncates", func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 		}
-		w.c.must(w.c.present()[0], "reading truncates", func(l *life, done func(error)) { w.read(l, partition, w.c.all(), done) })
+		w.c.must(w.c.present()[0], "reading truncates", func(l *process, done func(error)) { w.read(l, partition, w.c.all(), done) })
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 func newTTLs(c *Cluster) *ttls { return &ttls{clients: newClients(c, "ttl"), table: c.table("ttls")} }
 
 func (w *ttls) start() {
-	w.launch(ttlClients, 80*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(ttlClients, 80*time.Millisecond, func(l *process, _ int, end func() bool) {
 		if w.rand.Chance(600) {
 			w.write(l, w.rand.Intn(ttlPartitions), int32(1+w.rand.Intn(6)), func() { end() })
 			return
@@ -54,7 +54,7 @@ func (w *ttls) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("ttl" + strconv.Itoa(partition)))
 }
 
-func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
+func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	w.tried++
 	stamp := w.c.stamp()
 	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.tick()}
@@ -78,7 +78,7 @@ func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
 	})
 }
 
-func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *ttls) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call := w.c.tick()
 	cmd := l.partition(w.table, w.key(partition))
@@ -122,7 +122,7 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 
 func (w *ttls) readBack() {
 	for partition := range ttlPartitions {
-		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

@@ -91,7 +91,7 @@ func (c *Cluster) day(number int) {
 // bury removes machines that are permanently off, with their disks.
 func (c *Cluster) bury() {
 	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
-		over := n.life == nil && (n.gone || n.dead)
+		over := n.process == nil && (n.gone || n.dead)
 		if over {
 			n.disk = nil
 		}
@@ -107,15 +107,15 @@ func (c *Cluster) remains() Day {
 		w.Acked += acked
 	}
 	for _, n := range c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		w.Stats.add(statsOf(n.life.parts))
-		inFlight := n.life.coord.Load()
+		w.Stats.add(statsOf(n.process.parts))
+		inFlight := n.process.coord.Load()
 		w.Reading += int(inFlight.Reads + inFlight.Writes)
 		for _, other := range c.present() {
-			if other.life != nil {
-				w.Hints += n.life.parts.Hints.Pending(other.life.Self())
+			if other.process != nil {
+				w.Hints += n.process.parts.Hints.Pending(other.process.Self())
 			}
 		}
 		for _, dir := range []string{dataDir, raftDir} {

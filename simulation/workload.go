@@ -116,7 +116,7 @@ func newClients(c *Cluster, name string) clients {
 
 // step is one operation of a client at a node. When it has its result it calls end, once: true means that the client waited for
 // it, false that the client's request timed out and its outcome is unknown.
-type step func(l *life, client int, end func() bool)
+type step func(l *process, client int, end func() bool)
 
 // launch starts n clients, with pauses of up to pauseMax between their steps.
 func (w *clients) launch(n int, pauseMax time.Duration, do step) {
@@ -142,7 +142,7 @@ func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
 		w.c.kernel.After(pause, w.name, func() { w.turn(client, pauseMax, do, turns+1) })
 		return true
 	}
-	l := node.life
+	l := node.process
 	if !l.serves() {
 		end() // the connection was refused
 		return
@@ -155,7 +155,7 @@ func (w *clients) idle() bool { return w.running == 0 }
 
 // must executes an operation at a node of a healed cluster, where it may not fail, and waits for it. It skips a node that did not
 // start, which was recorded before.
-func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error))) bool {
+func (c *Cluster) must(n *Node, what string, do func(l *process, done func(error))) bool {
 	patience := 10 * time.Second
 	if c.options.at("one-row-pages") {
 		patience = time.Minute // for as many pages as there are rows
@@ -164,13 +164,13 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 }
 
 // mustWithin is must with its own time limit.
-func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do func(l *life, done func(error))) bool {
-	if n.life == nil {
+func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do func(l *process, done func(error))) bool {
+	if n.process == nil {
 		return false
 	}
 	ended := false
 	var failure error
-	do(n.life, func(err error) { ended, failure = true, err })
+	do(n.process, func(err error) { ended, failure = true, err })
 	if !ended {
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(patience), func() bool { return ended })
 	}
@@ -184,26 +184,26 @@ func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do fu
 }
 
 // everywhere executes an operation that may not fail at one node after the other.
-func (c *Cluster) everywhere(what string, do func(l *life, done func(error))) {
+func (c *Cluster) everywhere(what string, do func(l *process, done func(error))) {
 	for _, n := range c.present() {
 		c.must(n, what, do)
 	}
 }
 
 // write executes a write as a client of the process does.
-func (l *life) write(m *row.Mutation, level ring.Consistency, done func(error)) {
+func (l *process) write(m *row.Mutation, level ring.Consistency, done func(error)) {
 	l.coord.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
 	}, done)
 }
 
 // partition returns the command that reads all rows of a partition.
-func (l *life) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
+func (l *process) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
 	return &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
 }
 
 // read executes a read as a client of the process does.
-func (l *life) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
+func (l *process) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}
 	if level.IsSerial() {
 		l.proposer.Read(req, done)
@@ -219,7 +219,7 @@ func (c *Cluster) tick() int64 {
 }
 
 // stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two writes wins
-// use it; others use the node's own clock (life.hlc).
+// use it; others use the node's own clock (process.hlc).
 func (c *Cluster) stamp() int64 {
 	c.lastStamp = max(c.lastStamp+1, int64(c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
 	return c.lastStamp
