@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Contested are the partitions that others were met at lately, each in the place of its line's hash. The zero value
-// has met none.
+// Contested contains the partitions with recent contention, each in the slot of its key's hash. The zero value is empty.
 type Contested struct {
 	mu     sync.Mutex
 	places [slots]struct {
@@ -15,7 +14,7 @@ type Contested struct {
 	}
 }
 
-// Note remembers that others change the partition, too.
+// Note records that other coordinators change the partition, too.
 func (k *Contested) Note(line string, now time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -23,7 +22,7 @@ func (k *Contested) Note(line string, now time.Duration) {
 	s.line, s.until = line, now+contestedFor
 }
 
-// Has says whether others change the partition.
+// Has reports whether other coordinators change the partition.
 func (k *Contested) Has(line string, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"cqld/ring"
 )
 
-// Turn is the leave to go on.
+// Turn is the permission to start a round.
 type Turn struct {
-	// Ticket is what the turn is given back by; zero: there is no order, go on at once.
+	// Ticket identifies the turn when it is returned; zero means that the node may start without a turn.
 	Ticket uint64
-	// Kept is how long it lasts unless it is given back.
+	// Kept is how long the turn lasts unless it is returned earlier.
 	Kept time.Duration
-	// Alone says that nobody else had a turn since this node's last one, as far as is known.
+	// Alone reports that no other node is known to have had a turn since this node's last one.
 	Alone bool
 }
 
-// Home is the turns of the partitions of which a node is the home.
+// Home is the arbiter of partitions: it grants their turns.
 type Home struct {
 	clock  env.Clock
 	alive  func(ring.NodeID) bool
-	held   latency.Average // how long turns last
+	held   latency.Average // duration of turns
 	mu     sync.Mutex
 	lines  map[string]*queue
 	latest uint64 // ticket
@@ -33,11 +33,11 @@ type Home struct {
 	}
 }
 
-// queue is a partition of which somebody has the turn.
+// queue contains the nodes that wait for the turn of a partition, and the node that has it.
 type queue struct {
 	ticket  uint64
 	holder  ring.NodeID
-	since   time.Duration // when the turn began
+	since   time.Duration // start of the turn
 	timer   env.Timer
 	waiting []waiter
 }
@@ -48,13 +48,12 @@ type waiter struct {
 	done     func(Turn)
 }
 
-// NewHome gives turns by a clock, to nodes that are alive. alive is called with a lock held and must not block.
+// NewHome returns an arbiter that grants turns to live nodes. alive is called with a lock held and must not block.
 func NewHome(clock env.Clock, alive func(ring.NodeID) bool) *Home {
 	return &Home{clock: clock, alive: alive, lines: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
 }
 
-// Ask calls done once it is the node's turn, which it waits for until timeout, and no longer than WaitMax; then it has
-// no ticket.
+// Ask calls done when it is the node's turn. After timeout, and at most after WaitMax, it calls done with a Turn without a ticket.
 func (h *Home) Ask(line string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
 	h.mu.Lock()
 	if l := h.lines[line]; l != nil && !h.alive(l.holder) {
@@ -81,7 +80,7 @@ func (h *Home) Ask(line string, from ring.NodeID, timeout time.Duration, done fu
 	done(granted)
 }
 
-// Pass ends a turn, if it has not ended by itself.
+// Pass ends a turn, unless it has expired.
 func (h *Home) Pass(line string, ticket uint64) {
 	h.mu.Lock()
 	l := h.lines[line]
@@ -101,7 +100,7 @@ func (h *Home) Pass(line string, ticket uint64) {
 	for len(l.waiting) > 0 {
 		w := l.waiting[0]
 		l.waiting = l.waiting[1:]
-		if w.deadline <= now || !h.alive(w.from) { // it has gone on without
+		if w.deadline <= now || !h.alive(w.from) { // it has continued without a turn
 			late = append(late, w)
 			continue
 		}
@@ -114,7 +113,7 @@ func (h *Home) Pass(line string, ticket uint64) {
 	h.mu.Unlock()
 }
 
-// grantLocked gives the turn to a node.
+// grantLocked grants the turn to a node.
 func (h *Home) grantLocked(line string, l *queue, from ring.NodeID) Turn {
 	h.latest++
 	ticket := h.latest
