@@ -59,8 +59,8 @@ func newLeader(c *Counters) *leader {
 // this node failed.
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
 	if !c.unsafe.NotIdempotent {
-		life := shard.Life{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
-		if done = c.leader.seen.Enter(life, update.ID.Sequence, done); done == nil {
+		process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
+		if done = c.leader.seen.Enter(process, update.ID.Sequence, done); done == nil {
 			return
 		}
 	}

@@ -14,19 +14,19 @@ type Windows struct {
 
 	mu      sync.Mutex
 	limit   int // updates recorded for each process
-	windows map[Life]*window
-	recent  []Life // of windows, least recently used first
+	windows map[Process]*window
+	recent  []Process // of windows, least recently used first
 }
 
-// Life identifies a process of a node, which numbers its updates.
-type Life struct {
+// Process identifies a process of a node, which numbers its updates.
+type Process struct {
 	Node        ring.NodeID
 	Incarnation uint64
 }
 
-// livesKept bounds the recorded processes of other nodes: each has up to limit updates. A message does not outlive its
+// processesKept bounds the recorded processes of other nodes: each has up to limit updates. A message does not outlive its
 // connection, and a node's next process has new connections.
-const livesKept = 64
+const processesKept = 64
 
 // window contains the updates of one process.
 type window struct {
@@ -43,17 +43,17 @@ type outcome struct {
 
 // NewWindows returns Windows that record limit updates of each process. Older ones receive the error forgotten.
 func NewWindows(limit int, forgotten error) *Windows {
-	return &Windows{limit: limit, forgotten: forgotten, windows: map[Life]*window{}}
+	return &Windows{limit: limit, forgotten: forgotten, windows: map[Process]*window{}}
 }
 
 // Enter records an update and returns the function to be called with its outcome instead of done. nil means that the update must
 // not be counted: then done is, or will be, called. An update with node zero is not recorded: it was not sent by message.
-func (w *Windows) Enter(life Life, sequence uint64, done func(error)) func(error) {
-	if life.Node == 0 {
+func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func(error) {
+	if process.Node == 0 {
 		return done
 	}
 	w.mu.Lock()
-	x := w.windowLocked(life)
+	x := w.windowLocked(process)
 	o := x.seen[sequence]
 	switch {
 	case o != nil && !o.known:
@@ -89,20 +89,20 @@ func (w *Windows) Enter(life Life, sequence uint64, done func(error)) func(error
 	}
 }
 
-func (w *Windows) windowLocked(life Life) *window {
-	if n := len(w.recent); n > 0 && w.recent[n-1] == life {
-		return w.windows[life]
+func (w *Windows) windowLocked(process Process) *window {
+	if n := len(w.recent); n > 0 && w.recent[n-1] == process {
+		return w.windows[process]
 	}
-	if i := slices.Index(w.recent, life); i >= 0 {
-		w.recent = append(slices.Delete(w.recent, i, i+1), life)
-		return w.windows[life]
+	if i := slices.Index(w.recent, process); i >= 0 {
+		w.recent = append(slices.Delete(w.recent, i, i+1), process)
+		return w.windows[process]
 	}
-	if len(w.recent) == livesKept {
+	if len(w.recent) == processesKept {
 		delete(w.windows, w.recent[0])
 		w.recent = slices.Delete(w.recent, 0, 1)
 	}
 	x := &window{seen: map[uint64]*outcome{}}
-	w.windows[life] = x
-	w.recent = append(w.recent, life)
+	w.windows[process] = x
+	w.recent = append(w.recent, process)
 	return x
 }
