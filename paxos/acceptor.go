@@ -29,8 +29,8 @@ import (
 // The state does not expire. State up to the table's low bound (called floor in the code) is purged by repairs (purge.go).
 // From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every partition.
 
-// paxosLine bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few attempts each.
-const paxosLine = 512
+// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few attempts each.
+const acceptorQueueMax = 512
 
 // Acceptor is this node's acceptor. Its methods may be called concurrently. They return at once and call done exactly once,
 // possibly before they return. The arguments of done are valid until done returns.
@@ -108,7 +108,7 @@ func (a *Acceptor) enter(key string, step func()) bool {
 	waiting, busy := s.busy[key]
 	if busy {
 		defer s.Unlock()
-		if len(waiting) >= paxosLine {
+		if len(waiting) >= acceptorQueueMax {
 			return false
 		}
 		s.busy[key] = append(waiting, step)
@@ -166,7 +166,7 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 			}
 		}
 	}
-	if f, ok := a.forgetful[contention.Line(table.StorageID, key)]; ok {
+	if f, ok := a.forgetful[contention.Partition(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
 		s.settle()
 	}
@@ -262,29 +262,29 @@ func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadComman
 
 // prepare is Prepare with a command that it may retain.
 func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
-	line := contention.Line(cmd.Table, cmd.Key)
-	if !a.enter(line, func() { a.promise(line, epoch, b, previous, cmd, done) }) {
+	partition := contention.Partition(cmd.Table, cmd.Key)
+	if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // promise runs Prepare as a step of the partition. A worker reads.
-func (a *Acceptor) promise(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+func (a *Acceptor) promise(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
 	answer := func(p *Promise, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(p, err)
 	}
-	a.replica.Block(0, func() { a.promiseHere(line, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+	a.replica.Block(0, func() { a.promiseHere(partition, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
 }
 
 // promiseHere is promise in a goroutine that may block on the disk.
-func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
+func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(&remembered{}, line, table, cmd.Key, !previous.Present())
+		s, generation, err = a.known(&remembered{}, partition, table, cmd.Key, !previous.Present())
 	}
 	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = a.state(table, cmd.Key)
@@ -301,7 +301,7 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	if err != nil || p.Refused || p.Unchanged {
 		a.replica.Leave(phase)
 		if err == nil {
-			a.remember(line, s, generation)
+			a.remember(partition, s, generation)
 		}
 		if err != nil {
 			p = nil
@@ -311,7 +311,7 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	}
 	if a.forgetful != nil {
 		s.promised = b
-		a.forgetful[line] = s
+		a.forgetful[partition] = s
 		a.replica.Leave(phase)
 		answer(p, nil)
 		return
@@ -320,12 +320,12 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	r.Cells = append(r.Cells, ballotCell(a.promised, b))
 	err = a.replica.Write([]*row.Mutation{a.mutation(table, cmd.Key, r)}, !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 			answer(nil, err)
 			return
 		}
 		s.promised = b
-		a.remember(line, s, generation)
+		a.remember(partition, s, generation)
 		answer(p, nil)
 	})
 	a.replica.Leave(phase)
@@ -349,30 +349,30 @@ func (a *Acceptor) mayAccept(s *acceptorState, p *Proposal) bool {
 
 // Accept implements Acceptor.
 func (a *Acceptor) Accept(epoch uint64, p *Proposal, done func(Ballot, error)) {
-	line := contention.Line(p.Table, p.Key)
-	if !a.enter(line, func() { a.accept(line, epoch, p, done) }) {
+	partition := contention.Partition(p.Table, p.Key)
+	if !a.enter(partition, func() { a.accept(partition, epoch, p, done) }) {
 		done(Ballot{}, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // accept runs Accept as a step of the partition.
-func (a *Acceptor) accept(line string, epoch uint64, p *Proposal, done func(Ballot, error)) {
+func (a *Acceptor) accept(partition string, epoch uint64, p *Proposal, done func(Ballot, error)) {
 	answer := func(refused Ballot, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(refused, err)
 	}
-	a.withState(line, len(p.Update), func(have remembered) { a.acceptOn(&have, line, epoch, p, answer) },
+	a.withState(partition, len(p.Update), func(have remembered) { a.acceptOn(&have, partition, epoch, p, answer) },
 		func(err error) { answer(Ballot{}, err) })
 }
 
 // acceptOn is accept with the cached state, or in a worker that reads the state.
-func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
+func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(have, line, table, p.Key, false)
+		s, generation, err = a.known(have, partition, table, p.Key, false)
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
 		a.replica.Leave(phase)
@@ -385,7 +385,7 @@ func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Prop
 		return
 	}
 	if a.forgetful != nil {
-		a.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
+		a.forgetful[partition] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
 		a.replica.Leave(phase)
 		answer(Ballot{}, nil)
 		return
@@ -395,10 +395,10 @@ func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Prop
 		w.updateCell(a.proposal, p))
 	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 		} else {
 			s.promised, s.accepted = p.Ballot, *p
-			a.remember(line, s, generation)
+			a.remember(partition, s, generation)
 		}
 		answer(Ballot{}, err)
 	})

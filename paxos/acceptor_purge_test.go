@@ -155,7 +155,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	for key, want := range map[string]Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(&remembered{}, contention.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			s, _, err := l.known(&remembered{}, contention.Partition(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}

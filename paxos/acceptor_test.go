@@ -170,8 +170,8 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
 	}
 	// What is in memory is what is on disk.
-	key, line := row.NewPartitionKey([]byte("k")), contention.Line(table.StorageID, row.NewPartitionKey([]byte("k")))
-	s, ok := l.recall(line, 0)
+	key, partition := row.NewPartitionKey([]byte("k")), contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
+	s, ok := l.recall(partition, 0)
 	stored, err := NewAcceptor(replica.NewLocal(engine, l.view, nil), l.view, Unsafe{}).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
 		fmt.Sprint(stored.promised, stored.accepted.Ballot, stored.accepted.Previous, stored.commit.Ballot) {

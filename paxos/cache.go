@@ -27,8 +27,8 @@ type remembered struct {
 // withState runs step with the partition's cached state, or, if the state must be read, in a worker without it. The
 // caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is the
 // memory that step retains.
-func (a *Acceptor) withState(line string, bytes int, step func(remembered), refuse func(error)) {
-	if s, ok := a.recall(line, a.generation.Load()); ok {
+func (a *Acceptor) withState(partition string, bytes int, step func(remembered), refuse func(error)) {
+	if s, ok := a.recall(partition, a.generation.Load()); ok {
 		step(remembered{s, true})
 		return
 	}
@@ -37,11 +37,11 @@ func (a *Acceptor) withState(line string, bytes int, step func(remembered), refu
 
 // known returns the state of a partition: that of withState, the cached one or the one on disk. whole means that the state
 // must contain the update of the latest commit.
-func (a *Acceptor) known(have *remembered, line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
+func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
 	s, generation, ok := have.acceptorState, have.generation, have.ok
 	if !ok {
 		generation = a.generation.Load()
-		s, ok = a.recall(line, generation)
+		s, ok = a.recall(partition, generation)
 	}
 	if ok && !(whole && s.elsewhere) {
 		s.floor = a.floor(table)
@@ -52,18 +52,18 @@ func (a *Acceptor) known(have *remembered, line string, table *schema.Table, key
 }
 
 // recall returns the cached state, unless it is of an earlier generation.
-func (a *Acceptor) recall(line string, generation uint64) (acceptorState, bool) {
-	shard := a.shard(line)
+func (a *Acceptor) recall(partition string, generation uint64) (acceptorState, bool) {
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
-	if s := shard.states[line]; s != nil && s.generation == generation {
+	if s := shard.states[partition]; s != nil && s.generation == generation {
 		return *s, true
 	}
 	return acceptorState{}, false
 }
 
 // remember caches a state that was derived from one of a generation. The caller runs a step of the partition.
-func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
+func (a *Acceptor) remember(partition string, s acceptorState, generation uint64) {
 	if a.forgetful != nil {
 		return
 	}
@@ -73,13 +73,13 @@ func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
 	if len(s.commit.Update) > 0 {
 		s.commit.Update, s.elsewhere = nil, true
 	}
-	shard := a.shard(line)
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
 	if a.generation.Load() != generation {
 		return // s is invalid, and so is the cached state
 	}
-	kept, grows := shard.states[line], len(s.accepted.Update)
+	kept, grows := shard.states[partition], len(s.accepted.Update)
 	if kept != nil {
 		grows -= len(kept.accepted.Update)
 	}
@@ -89,7 +89,7 @@ func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
 	}
 	if kept == nil {
 		kept = new(acceptorState)
-		shard.states[line] = kept
+		shard.states[partition] = kept
 	}
 	s.generation = generation
 	*kept = s
@@ -97,13 +97,13 @@ func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
 }
 
 // doubt removes a state from the cache: a write of it failed, and may or may not be on disk.
-func (a *Acceptor) doubt(line string) {
-	shard := a.shard(line)
+func (a *Acceptor) doubt(partition string) {
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
-	if kept := shard.states[line]; kept != nil {
+	if kept := shard.states[partition]; kept != nil {
 		shard.updateBytes -= len(kept.accepted.Update)
-		delete(shard.states, line)
+		delete(shard.states, partition)
 	}
 }
 

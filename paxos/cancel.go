@@ -8,12 +8,12 @@ import (
 
 // watch removes m from its queue, or from its round before anything is proposed, when m's request is canceled. After a
 // proposal, the round continues: otherwise the outcome of the change would be unknown.
-func (c *Proposer) watch(line string, m *member) {
+func (c *Proposer) watch(partition string, m *member) {
 	if m.req.Cancel == nil {
 		return
 	}
 	m.req.Cancel.OnCancel(func() {
-		if c.queues.withdraw(line, m) {
+		if c.queues.withdraw(partition, m) {
 			m.done(false, nil, env.ErrCanceled)
 			return
 		}

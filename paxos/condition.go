@@ -155,7 +155,7 @@ func (op *round) putBackAfter(i int) bool {
 			rest = append(rest, m)
 		}
 	}
-	op.c.queues.putBack(op.line, rest)
+	op.c.queues.putBack(op.partition, rest)
 	op.members = op.members[:i+1]
 	return true
 }
@@ -235,9 +235,9 @@ func (op *round) answerLocked(outcomes []outcome, err error) {
 func (op *round) leave() {
 	op.left.Store(true)
 	op.endTurn()
-	if next := op.c.queues.leave(op.line, &op.c.limits); next != nil {
+	if next := op.c.queues.leave(op.partition, &op.c.limits); next != nil {
 		// Not on this stack: its depth would be the length of the queue.
-		op.c.clock.After(0, op.c.newRound(op.line, next).begin)
+		op.c.clock.After(0, op.c.newRound(op.partition, next).begin)
 	}
 }
 

@@ -44,9 +44,9 @@ import (
 
 // lastBallot is a ballot that this coordinator settled.
 type lastBallot struct {
-	line   string
-	ballot Ballot
-	prior  Ballot // the latest decided change; it is at a quorum
+	partition string
+	ballot    Ballot
+	prior     Ballot // the latest decided change; it is at a quorum
 	// history lists the changes decided up to prior.
 	history History
 	epoch   uint64
@@ -61,25 +61,25 @@ type lastBallots struct {
 
 func newLastBallots(n int) *lastBallots { return &lastBallots{slots: make([]lastBallot, n)} }
 
-func (l *lastBallots) slot(line string) *lastBallot {
-	return &l.slots[contention.Hash(line)%uint32(len(l.slots))]
+func (l *lastBallots) slot(partition string) *lastBallot {
+	return &l.slots[contention.Hash(partition)%uint32(len(l.slots))]
 }
 
 // forget removes the partition's ballot, because another coordinator has used a later one.
-func (l *lastBallots) forget(line string) {
+func (l *lastBallots) forget(partition string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.slot(line); s.line == line {
+	if s := l.slot(partition); s.partition == partition {
 		*s = lastBallot{}
 	}
 }
 
 // take removes and returns the partition's last ballot: a second proposal must not rest on it.
-func (l *lastBallots) take(line string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
+func (l *lastBallots) take(partition string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.slot(line)
-	if s.line != line {
+	s := l.slot(partition)
+	if s.partition != partition {
 		return lastBallot{}, false
 	}
 	last, *s = *s, lastBallot{}
@@ -89,12 +89,12 @@ func (l *lastBallots) take(line string, epoch uint64, serial ring.Consistency) (
 func (l *lastBallots) put(last lastBallot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	*l.slot(last.line) = last
+	*l.slot(last.partition) = last
 }
 
 // settledLocked records that ballot b of this round is settled, so that the next round can rest on it.
 func (op *round) settledLocked(b, prior Ballot, history History) {
-	op.c.lastBallots.put(lastBallot{line: op.line, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
+	op.c.lastBallots.put(lastBallot{partition: op.partition, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
 }
 
 // quorate reports whether a commit at the level reaches a quorum of the voters.

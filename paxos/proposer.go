@@ -73,7 +73,7 @@ type Proposer struct {
 	// lastBallots is in memory only: a restart loses it.
 	lastBallots *lastBallots
 	contested   contention.Contested
-	turns       *contention.Home
+	turns       *contention.Arbiter
 	arbiters    contention.Arbiters
 	trips       latency.Average // round-trip time of requests to a quorum
 	chances     struct {
@@ -90,7 +90,7 @@ func NewProposer(o Options) *Proposer {
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
 	}
 	c.lastBallots = newLastBallots(c.limits.LastBallots)
-	c.turns = contention.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
+	c.turns = contention.NewArbiter(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
 	c.chances.rand = o.Rand
 	return c
 }

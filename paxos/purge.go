@@ -213,8 +213,8 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ba
 		}
 	}
 	for _, key := range keys {
-		line := contention.Line(table.StorageID, key)
-		if !a.enter(line, func() { a.forgetOne(line, table, key, floor, end) }) {
+		partition := contention.Partition(table.StorageID, key)
+		if !a.enter(partition, func() { a.forgetOne(partition, table, key, floor, end) }) {
 			end(0, failed(errPaxosCrowded))
 		}
 	}
@@ -222,18 +222,18 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ba
 }
 
 // forgetOne runs forget for one partition, as a step of the partition.
-func (a *Acceptor) forgetOne(line string, table *schema.Table, key row.PartitionKey, floor Ballot, done func(int, error)) {
+func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.PartitionKey, floor Ballot, done func(int, error)) {
 	answer := func(n int, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(n, err)
 	}
-	a.withState(line, 0, func(have remembered) { a.forgetState(&have, line, table, key, floor, answer) }, func(err error) { answer(0, err) })
+	a.withState(partition, 0, func(have remembered) { a.forgetState(&have, partition, table, key, floor, answer) }, func(err error) { answer(0, err) })
 }
 
 // forgetState is forgetOne with the cached state, or in a worker that reads the state.
-func (a *Acceptor) forgetState(have *remembered, line string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
+func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
 	phase := a.replica.Enter()
-	s, _, err := a.known(have, line, table, key, false)
+	s, _, err := a.known(have, partition, table, key, false)
 	if err != nil || !s.old(floor) || s.unsettled(floor) {
 		a.replica.Leave(phase)
 		answer(0, err)
@@ -241,7 +241,7 @@ func (a *Acceptor) forgetState(have *remembered, line string, table *schema.Tabl
 	}
 	// Synced: tombstones are purged when all replicas have purged their state, which must not return after that.
 	err = a.replica.Write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
-		a.doubt(line)
+		a.doubt(partition)
 		if err != nil {
 			answer(0, err)
 			return

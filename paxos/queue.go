@@ -14,9 +14,9 @@ import (
 //
 //	queue of a partition:   [running round: a b c]   d e f g h      next: d e f g, then h
 type queues struct {
-	mu    sync.Mutex
-	lines map[string][]*member // members that wait behind the running round
-	count int64
+	mu     sync.Mutex
+	queues map[string][]*member // members that wait behind the running round
+	count  int64
 }
 
 // member is a conditional change or a serial read in its partition's queue or in a round.
@@ -35,42 +35,42 @@ func (m *member) reads() bool { return m.req.Update == nil }
 
 // enter reports whether m may start at once; otherwise leave starts it later. ok is false if too many members are running or
 // queued.
-func (l *queues) enter(line string, m *member, most int64) (first, ok bool) {
+func (l *queues) enter(partition string, m *member, most int64) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count >= most {
 		return false, false
 	}
 	l.count++
-	waiting, busy := l.lines[line]
+	waiting, busy := l.queues[partition]
 	if !busy {
-		if l.lines == nil {
-			l.lines = map[string][]*member{}
+		if l.queues == nil {
+			l.queues = map[string][]*member{}
 		}
-		l.lines[line] = nil
+		l.queues[partition] = nil
 		return true, true
 	}
-	l.lines[line] = append(waiting, m)
+	l.queues[partition] = append(waiting, m)
 	return false, true
 }
 
 // putBack puts members of the running round at the head of the queue.
-func (l *queues) putBack(line string, members []*member) {
+func (l *queues) putBack(partition string, members []*member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines[line] = append(append(make([]*member, 0, len(members)+len(l.lines[line])), members...), l.lines[line]...)
+	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...), l.queues[partition]...)
 }
 
 // withdraw removes a queued member; it returns false if the member is not queued.
-func (l *queues) withdraw(line string, m *member) bool {
+func (l *queues) withdraw(partition string, m *member) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := l.lines[line]
+	waiting := l.queues[partition]
 	i := slices.Index(waiting, m)
 	if i < 0 {
 		return false
 	}
-	l.lines[line] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may hold a part of the slice
+	l.queues[partition] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may hold a part of the slice
 	l.count--
 	return true
 }
@@ -83,16 +83,16 @@ func (l *queues) answered(n int) {
 }
 
 // leave ends the running round. It returns the members of the next one; nil means that the queue is empty.
-func (l *queues) leave(line string, limits *Limits) []*member {
+func (l *queues) leave(partition string, limits *Limits) []*member {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := l.lines[line]
+	waiting := l.queues[partition]
 	if len(waiting) == 0 {
-		delete(l.lines, line)
+		delete(l.queues, partition)
 		return nil
 	}
 	n := together(waiting, limits)
-	l.lines[line] = waiting[n:]
+	l.queues[partition] = waiting[n:]
 	return waiting[:n:n]
 }
 

@@ -103,7 +103,7 @@ func (op *round) onSlow(attempt int, phase roundPhase) {
 func (op *round) contendedLocked() {
 	op.contentions++
 	op.c.counts.contentions.Add(1)
-	op.c.contested.Note(op.line, op.c.clock.Monotonic())
+	op.c.contested.Note(op.partition, op.c.clock.Monotonic())
 }
 
 // maybeAccepted reports whether any voter has accepted, or may have accepted, the proposal.

@@ -34,17 +34,17 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 	}
 	now := c.clock.Monotonic()
 	m := &member{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
-	line := contention.Line(req.Command.Table, req.Command.Key)
-	first, ok := c.queues.enter(line, m, c.limits.InFlight)
+	partition := contention.Partition(req.Command.Table, req.Command.Key)
+	first, ok := c.queues.enter(partition, m, c.limits.InFlight)
 	switch {
 	case !ok:
 		c.counts.overloaded.Add(1)
 		done(false, nil, &coordinator.Overloaded{What: "too many conditional changes in flight"})
 	case first:
-		c.watch(line, m)
-		c.newRound(line, []*member{m}).begin()
+		c.watch(partition, m)
+		c.newRound(partition, []*member{m}).begin()
 	default:
-		c.watch(line, m)
+		c.watch(partition, m)
 	}
 }
 
@@ -72,14 +72,14 @@ func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey,
 
 // round executes conditional changes and serial reads of a partition together, from their first attempt to their answers.
 type round struct {
-	c        *Proposer
-	line     string
-	table    *schema.Table
-	serial   ring.Consistency
-	level    ring.Consistency // of the commit
-	timeout  time.Duration
-	cmd      *row.ReadCommand
-	disjoint bool
+	c         *Proposer
+	partition string
+	table     *schema.Table
+	serial    ring.Consistency
+	level     ring.Consistency // of the commit
+	timeout   time.Duration
+	cmd       *row.ReadCommand
+	disjoint  bool
 
 	mu       sync.Mutex
 	members  []*member
@@ -134,8 +134,8 @@ const (
 )
 
 // newRound returns a round of members, the first of their queue.
-func (c *Proposer) newRound(line string, members []*member) *round {
-	op := &round{c: c, line: line, members: members}
+func (c *Proposer) newRound(partition string, members []*member) *round {
+	op := &round{c: c, partition: partition, members: members}
 	op.enroll()
 	return op
 }
@@ -181,7 +181,7 @@ func (op *round) attemptLocked() {
 	}
 	op.phase = phasePreparing
 	op.stageLocked(StagePrepare)
-	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
+	if last, ok := op.c.lastBallots.take(op.partition, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
 		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
 		op.seen = max(op.seen, last.ballot.Micros)
 	}

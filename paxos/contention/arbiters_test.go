@@ -42,9 +42,9 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 func TestTurnsOfDeadNodesEnd(t *testing.T) {
 	dead := map[ring.NodeID]bool{}
 	var clock env.Clock = &testclock.Clock{}
-	home := NewHome(clock, func(n ring.NodeID) bool { return !dead[n] })
+	arbiter := NewArbiter(clock, func(n ring.NodeID) bool { return !dead[n] })
 	got := map[ring.NodeID]Turn{}
-	ask := func(from ring.NodeID) { home.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }
+	ask := func(from ring.NodeID) { arbiter.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }
 	ask(1)
 	ask(2)
 	ask(3)

@@ -8,5 +8,5 @@
 //	A   its round
 //	A ── pass ───▶ arbiter ─── turn ──▶ B
 //
-// A coordinator records in Contested the partitions with recent contention. A partition is identified by its Line.
+// A coordinator records in Contested the partitions with recent contention. Partition returns the string by which a partition is identified.
 package contention

@@ -20,8 +20,8 @@ const (
 	WaitMax = 500 * time.Millisecond
 	// contestedFor is how long a partition counts as contended.
 	contestedFor = 5 * time.Second
-	// linesMax bounds the partitions with turns at a time, waitersMax the nodes that wait for one partition.
-	linesMax, waitersMax = 4096, 256
+	// partitionsMax bounds the partitions with turns at a time, waitersMax the nodes that wait for one partition.
+	partitionsMax, waitersMax = 4096, 256
 	// slots is the number of partitions that a coordinator, and an arbiter, remember.
 	slots = 1024
 )

@@ -19,17 +19,17 @@ type Turn struct {
 	Alone bool
 }
 
-// Home is the arbiter of partitions: it grants their turns.
-type Home struct {
+// Arbiter is the arbiter of partitions: it grants their turns.
+type Arbiter struct {
 	clock  env.Clock
 	alive  func(ring.NodeID) bool
 	held   latency.Average // duration of turns
 	mu     sync.Mutex
-	lines  map[string]*queue
+	queues map[string]*queue
 	latest uint64 // ticket
 	last   [slots]struct {
-		line string
-		node ring.NodeID
+		partition string
+		node      ring.NodeID
 	}
 }
 
@@ -48,23 +48,23 @@ type waiter struct {
 	done     func(Turn)
 }
 
-// NewHome returns an arbiter that grants turns to live nodes. alive is called with a lock held and must not block.
-func NewHome(clock env.Clock, alive func(ring.NodeID) bool) *Home {
-	return &Home{clock: clock, alive: alive, lines: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
+// NewArbiter returns an arbiter that grants turns to live nodes. alive is called with a lock held and must not block.
+func NewArbiter(clock env.Clock, alive func(ring.NodeID) bool) *Arbiter {
+	return &Arbiter{clock: clock, alive: alive, queues: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
 }
 
 // Ask calls done when it is the node's turn. After timeout, and at most after WaitMax, it calls done with a Turn without a ticket.
-func (h *Home) Ask(line string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
+func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
 	h.mu.Lock()
-	if l := h.lines[line]; l != nil && !h.alive(l.holder) {
+	if l := h.queues[partition]; l != nil && !h.alive(l.holder) {
 		ticket := l.ticket
 		h.mu.Unlock()
-		h.Pass(line, ticket)
+		h.Pass(partition, ticket)
 		h.mu.Lock()
 	}
-	l := h.lines[line]
+	l := h.queues[partition]
 	switch {
-	case l == nil && len(h.lines) >= linesMax, l != nil && len(l.waiting) >= waitersMax:
+	case l == nil && len(h.queues) >= partitionsMax, l != nil && len(l.waiting) >= waitersMax:
 		h.mu.Unlock()
 		done(Turn{})
 		return
@@ -74,16 +74,16 @@ func (h *Home) Ask(line string, from ring.NodeID, timeout time.Duration, done fu
 		return
 	}
 	l = &queue{}
-	h.lines[line] = l
-	granted := h.grantLocked(line, l, from)
+	h.queues[partition] = l
+	granted := h.grantLocked(partition, l, from)
 	h.mu.Unlock()
 	done(granted)
 }
 
 // Pass ends a turn, unless it has expired.
-func (h *Home) Pass(line string, ticket uint64) {
+func (h *Arbiter) Pass(partition string, ticket uint64) {
 	h.mu.Lock()
-	l := h.lines[line]
+	l := h.queues[partition]
 	if l == nil || l.ticket != ticket {
 		h.mu.Unlock()
 		return
@@ -104,17 +104,17 @@ func (h *Home) Pass(line string, ticket uint64) {
 			late = append(late, w)
 			continue
 		}
-		granted := h.grantLocked(line, l, w.from)
+		granted := h.grantLocked(partition, l, w.from)
 		h.mu.Unlock()
 		w.done(granted)
 		return
 	}
-	delete(h.lines, line)
+	delete(h.queues, partition)
 	h.mu.Unlock()
 }
 
 // grantLocked grants the turn to a node.
-func (h *Home) grantLocked(line string, l *queue, from ring.NodeID) Turn {
+func (h *Arbiter) grantLocked(partition string, l *queue, from ring.NodeID) Turn {
 	h.latest++
 	ticket := h.latest
 	l.ticket, l.holder, l.since = ticket, from, h.clock.Monotonic()
@@ -122,9 +122,9 @@ func (h *Home) grantLocked(line string, l *queue, from ring.NodeID) Turn {
 	if held := h.held.Of(); held > 0 {
 		keep = min(max(keptTurns*held, keptLeast), keptMost)
 	}
-	l.timer = h.clock.After(keep, func() { h.Pass(line, ticket) })
-	last := &h.last[Hash(line)%slots]
-	alone := last.line == line && last.node == from
-	last.line, last.node = line, from
+	l.timer = h.clock.After(keep, func() { h.Pass(partition, ticket) })
+	last := &h.last[Hash(partition)%slots]
+	alone := last.partition == partition && last.node == from
+	last.partition, last.node = partition, from
 	return Turn{Ticket: ticket, Alone: alone, Kept: keep}
 }
