@@ -79,7 +79,7 @@ func TestCutPageIsAnError(t *testing.T) {
 	}
 }
 
-// walk reads a page to its end.
+// walk reads a whole page.
 func walk(page []byte) error {
 	var r PageReader
 	var row Row

@@ -8,8 +8,8 @@ import (
 
 var errForgotten = errors.New("forgotten")
 
-// TestNamesCountOnce: whatever comes how often in which order, what is entered is entered once, and
-// nothing that was forgotten is entered again.
+// TestNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that is no longer recorded is
+// entered again.
 func TestNamesCountOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, limit := range []int{1, 8, 1000} {
@@ -44,7 +44,7 @@ func TestNamesCountOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameMessageWaitsForTheFirst: its answer is the first one's, when that is known.
+// TestTheSameMessageWaitsForTheFirst shows that a duplicate receives the answer of the first message when it is known.
 func TestTheSameMessageWaitsForTheFirst(t *testing.T) {
 	w := NewWindows(10, errForgotten)
 	process := Process{Node: 1, Incarnation: 1}

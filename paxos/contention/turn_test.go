@@ -54,7 +54,7 @@ func TestTurns(t *testing.T) {
 	ask("a", 2, time.Second)
 	expect("nobody came between", "a2 alone")
 	ask("a", 1, time.Second)
-	clock.Advance(130 * time.Millisecond) // eight times what turns took, 17.5 ms on average, are 140 ms
+	clock.Advance(130 * time.Millisecond) // eight times the average duration of turns, 17.5 ms, is 140 ms
 	expect("a turn is kept")
 	clock.Advance(20 * time.Millisecond)
 	expect("but not for ever", "a1")
@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 	expect("the next", "a2")
 }
 
-// TestContestedPartitionsAreForgotten after a while, each by itself.
+// TestContestedPartitionsAreForgotten after a while, each individually.
 func TestContestedPartitionsAreForgotten(t *testing.T) {
 	var k Contested
 	a, b := Partition(1, row.NewPartitionKey([]byte("k"))), Partition(2, row.NewPartitionKey([]byte("k")))
@@ -83,7 +83,7 @@ func TestContestedPartitionsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestLinesTellPartitionsApart: of tables and of keys.
+// TestLinesTellPartitionsApart shows that Partition distinguishes tables and keys.
 func TestLinesTellPartitionsApart(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range []uint32{1, 256, 1 << 24} {
