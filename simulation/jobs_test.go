@@ -16,7 +16,7 @@ import (
 	"cqld/storage"
 )
 
-// jobRun is one run of a repair as a job of node 1, which is cancelled, killed and cut off from power in the middle.
+// jobRun is one run of a repair as a job of node 1, which is cancelled, killed and loses power during the run.
 type jobRun struct {
 	*Cluster
 	rand     *Stream
@@ -24,14 +24,14 @@ type jobRun struct {
 	registry *jobs.Registry
 	process  *process // of the registry
 	id       string
-	// disturb changes the disk of a node that has started again; nil does not.
+	// disturb changes the disk of a node that has restarted; nil does not.
 	disturb func(l *process)
 }
 
-// newJobRun makes a cluster in which each of n rows is on one replica only.
+// newJobRun returns a cluster in which each of n rows is on only one replica.
 func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	t.Helper()
-	cryptotest.SetGlobalRandom(t, seed) // of Raft
+	cryptotest.SetGlobalRandom(t, seed) // for Raft
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Sync = 3, 3, []string{"register"}, nil, 0, storage.SyncBatch
 	r := &jobRun{Cluster: NewCluster(o), rand: NewStream(seed, "jobs")}
@@ -52,7 +52,7 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	return r
 }
 
-// open is what package node does when a process starts.
+// open does the same as package node when a process starts.
 func (r *jobRun) open(t *testing.T) {
 	l := r.nodes[0].process
 	registry, err := jobs.Open(jobs.Options{Clock: clock{l}, Store: l.engine, OnError: func(err error) { t.Error(err) }})
@@ -102,7 +102,7 @@ func (r *jobRun) ended(t *testing.T) bool {
 	return s.State.Ended()
 }
 
-// run runs the job to its end. It returns the number of interruptions, and how the job ended.
+// run runs the job to its end. It returns the number of interruptions, and the final state of the job.
 func (r *jobRun) run(t *testing.T) (interrupted int, last jobs.Snapshot) {
 	r.open(t)
 	if _, err := r.registry.Start(jobs.Spec{Kind: jobs.Repair, Unit: jobs.Ranges, Resumable: true}, r.work); err != nil {
@@ -151,8 +151,8 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 
 const jobRows = 60
 
-// TestSimAnInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random moments. When the job is
-// done, all replicas have all rows.
+// TestSimAnInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is done, all
+// replicas have all rows.
 func TestSimAnInterruptedRepairContinues(t *testing.T) {
 	n := max(3, *seeds/15)
 	if testing.Short() {
@@ -185,7 +185,7 @@ func TestSimAnInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestSimNeedsPositionsBehindTheRepair shows that the test above finds a position that is stored before its ranges are done.
+// TestSimNeedsPositionsBehindTheRepair shows that the test above detects a position that is stored before its ranges are done.
 func TestSimNeedsPositionsBehindTheRepair(t *testing.T) {
 	for seed := range uint64(20) {
 		r := newJobRun(t, seed, jobRows)
