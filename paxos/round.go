@@ -385,7 +385,7 @@ func (op *round) readLocked() {
 	op.rereadLocked("Promises came with different rows: reading at quorum")
 }
 
-// rereadLocked reads at a quorum, with repairs. activity is the event of the trace. It frees mu.
+// rereadLocked reads at a quorum, with repairs. activity is the event in the trace. It unlocks mu.
 func (op *round) rereadLocked(activity string) {
 	op.reread = true
 	op.c.counts.rereads.Add(1)
